@@ -1,0 +1,1 @@
+"""The worlds a cluster can live in, and how each system's brokers are started."""

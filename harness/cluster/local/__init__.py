@@ -1,0 +1,1 @@
+"""The local world: OS processes, a TCP link fabric, loopback addresses, ownership and the sweep."""

@@ -1,0 +1,1 @@
+"""A run, phase by phase; the disturbance; the observer of leaders and ISR."""

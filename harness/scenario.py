@@ -1,0 +1,121 @@
+"""A scenario as frozen data: what cluster, what topics, what load, what is done to it, and what should come of it.
+
+`load` (scenario_file.py) reads it strictly from TOML; every key is described in docs/scenarios.md, and a test holds the
+two together. A written-out scenario (`dump`) lies in every run folder, so that a run is itself a scenario.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """brokers: ids in start order (the first becomes controller). settings: Kafka's own keys, for every broker."""
+
+    brokers: tuple[int, ...] = (1, 2, 3)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    flaws: tuple[str, ...] = ()
+    system: str = "reference"
+    world: str = "local"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSpec:
+    """Either an explicit assignment (one list of replicas per partition, AR order) or partitions x replication_factor."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 3
+    assignment: tuple[tuple[int, ...], ...] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSpec:
+    """What the clients do. name "none": only the probes of the steps talk to the cluster."""
+
+    name: str = "produce_and_poll"
+    producers: int = 2
+    consumers: int = 1
+    rate_per_second: float = 200.0  # records/s of all producers together
+    batch: int = 10  # records in flight at once per send operation
+    acks: Literal["0", "1", "all"] = "all"
+    idempotence: bool = True
+    linger_ms: int = 0
+    request_timeout_ms: int = 3000
+    delivery_timeout_ms: int = 6000
+    retries: int | None = None  # None: the client library's own default
+    value_bytes: int = 32
+    topics: tuple[str, ...] = ()  # empty: all topics
+    duration_s: float = 20.0  # a run with [[steps]] ends with the last step instead
+    warm_up_s: float = 1.0
+    client: str = "kafka-python"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultSpec:
+    """A timed, random or triggered fault. Exactly one of at_s, every_s, when is given.
+
+    kind: a name of the fault catalogue. target: a role expression (faults/targets.py), e.g. "leader(orders/0)".
+    when: a trigger, e.g. "acks >= 500" or "new_leader(orders/0)".
+    """
+
+    kind: str
+    target: str = ""
+    at_s: float | None = None
+    every_s: float | None = None
+    when: str | None = None
+    delay_s: float = 0.0  # after the trigger
+    for_s: float | None = None  # None: until the end of the plan
+    options: Mapping[str, Any] = field(default_factory=dict)  # mode, delay_ms, probability ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSpec:
+    """One ordered step: exactly one of act, wait, expect; `within_s` bounds a wait or an expectation."""
+
+    kind: Literal["act", "wait", "expect"]
+    body: Mapping[str, Any]
+    within_s: float
+    line: int  # in the scenario file
+    text: str  # the step in words, as reports show it
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingPattern:
+    """Matches findings; None matches anything. count: exact; at_least/at_most: bounds on the summed record counts."""
+
+    check: str | None = None
+    classification: str | None = None  # "class" in the file
+    count: int | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectSpec:
+    """The stated outcome. bounds: for observations, e.g. {"availability_gap_s": 8.0}."""
+
+    verdict: str = "pass"
+    required: tuple[FindingPattern, ...] = ()
+    forbidden: tuple[FindingPattern, ...] = ()
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    unreadable: bool = False  # a partition that cannot be read to its end is part of the story
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    name: str
+    story: str  # the comment that opens the file: what happens and why
+    source: str  # the file's text
+    cluster: ClusterSpec
+    topics: tuple[TopicSpec, ...]
+    workload: WorkloadSpec
+    faults: tuple[FaultSpec, ...]
+    steps: tuple[StepSpec, ...]
+    expect: ExpectSpec
+    coverage: Mapping[str, str]  # condition -> "3" (at least), "= 0" (exactly), "<= 2"
+    read_every_replica: bool = False
+    recovery_timeout_s: float = 30.0
+    seed: int | None = None

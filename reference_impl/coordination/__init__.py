@@ -1,0 +1,1 @@
+"""The ZooKeeper-like coordination service and the brokers' asyncio client to it."""

@@ -1,0 +1,1 @@
+"""What the broker and the controller decide: synchronous and deterministic, without socket, clock or chance."""

@@ -1,0 +1,17 @@
+"""What a replica says of its own deeds, for the judges: truncations, leadership, checkpoints."""
+
+from typing import Protocol
+
+from reference_impl.core.identifiers import TopicPartition
+
+
+class EvidenceSink(Protocol):
+    """The runtime writes these to the broker's evidence journal, stamped with the monotonic clock."""
+
+    def truncated(
+        self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, epoch: int, reason: str, cut: bytes
+    ) -> None: ...
+
+    def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None: ...
+
+    def leadership_ended(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None: ...

@@ -1,0 +1,39 @@
+"""The controller's word on a partition, as it stands in the znode and travels in LeaderAndIsr."""
+
+from dataclasses import dataclass
+
+from reference_impl.core.identifiers import TopicPartition
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionState:
+    """/brokers/topics/T/partitions/P/state plus the assignment. partition_epoch is the znode's version (1.18)."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[int, ...]  # AR, in order
+    leader: int  # -1: none
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveBroker:
+    """A registered broker as the controller and the metadata of every broker know it."""
+
+    broker_id: int
+    broker_epoch: int  # creation zxid of its registration znode
+    listeners: tuple[tuple[str, str, int], ...]  # (listener name, advertised host, port)
+    directory_ids: tuple[str, ...]
+    shutting_down: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsrProposal:
+    """What a leader asks of the controller by AlterPartition (KIP-497, KIP-903)."""
+
+    topic_partition: TopicPartition
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch it fetched with)

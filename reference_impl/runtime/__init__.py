@@ -1,0 +1,1 @@
+"""The asyncio shell: sockets, timers, fsync and processes around the core's decisions."""

@@ -1,0 +1,1 @@
+"""Segments, indexes, checkpoints and recovery, in Kafka's own file formats."""
