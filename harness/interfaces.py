@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
+from harness.scenario import WorkloadSpec
+
 NodeId = NewType("NodeId", int)
 ClientId = NewType("ClientId", int)  # the number of a client link, from 1; probes and the observer have none
 # A link's end: a node, or a client link.
-COORDINATION = NodeId(0)  # the coordination service is a node too
+COORDINATION = NodeId(100)  # the coordination service is a node too (a broker may well be number 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +270,7 @@ class SendOutcome:
     offset: int | None
     error: str | None
     t1_ns: int
+    t0_ns: int | None = None  # when this record was handed to the library; None: when the operation was invoked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +301,9 @@ class Client(Protocol):
 class Journal(Protocol):
     """A worker's history, written without a buffer: one line before the first record of an operation leaves."""
 
+    @property
+    def process(self) -> int: ...  # the number of the present client, unique over the run; values are made with it
+
     def invoke(self, f: str, records: Sequence[Send] = ()) -> int: ...  # returns the journal's own operation number
 
     def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None: ...
@@ -325,6 +331,12 @@ class ClientFactory(Protocol):
     """Makes a fresh client on the same link; each one is a new process number in the history."""
 
     def __call__(self) -> Client: ...
+
+
+class ClientMaker(Protocol):
+    """One client library: makes a client that bootstraps from `bootstrap`, set up as `settings` says."""
+
+    def __call__(self, *, bootstrap: str, settings: WorkloadSpec) -> Client: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ class ClusterSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
-    """Either an explicit assignment (one list of replicas per partition, AR order) or partitions x replication_factor."""
+    """An explicit assignment (one list of replicas per partition, AR order), or partitions and replication_factor."""
 
     name: str
     partitions: int = 1

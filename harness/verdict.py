@@ -1,6 +1,14 @@
-"""What a run comes to, and the exit code that says so to a shell or a CI."""
+"""What a run comes to, the exit code that says so to a shell or a CI, and the conditions that make it worth judging.
 
+A run that did not see what its scenario is about proves nothing: it is `vacuous`. The conditions' names live here,
+below the checks that count them (checks/coverage.py), so that a scenario file is refused for an unknown one.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from enum import Enum
+
+from harness.errors import UsageError
 
 
 class Verdict(Enum):
@@ -14,3 +22,77 @@ class Verdict(Enum):
     def exit_code(self) -> int:
         """0, 1, 3, 3, 4; 2 is a usage error and never a verdict (DESIGN 6)."""
         return {"pass": 0, "violation": 1, "inconclusive": 3, "vacuous": 3, "error": 4}[self.value]
+
+
+# Condition -> what it counts. The value "3" of a scenario asks for at least 3, "= 0" for none, "<= 2" for at most 2.
+COVERAGE_CONDITIONS: Mapping[str, str] = {
+    "acks": "records acknowledged with acks=1 or all",
+    "acks_during_fault": "records acknowledged while a fault was in force",
+    "acks_all": "records acknowledged with acks=all",
+    "acks_1": "records acknowledged with acks=1",
+    "acks_unclean_epoch": "records acknowledged in the epoch of an uncleanly elected leader",
+    "zombie_acks": "records acknowledged in an epoch that a newer leader had already replaced when they were sent",
+    "refused": "records definitely refused (not appended)",
+    "unknown": "records whose outcome nobody knows",
+    "reads": "records read while the load ran",
+    "final_reads": "records read back at the end",
+    "elections": "elections of a leader after the first one of each partition",
+    "unclean_elections": "elections of a leader that was not in the ISR",
+    "preferred_elections": "elections of a live partition's first replica while another replica led",
+    "leaderless": "times a partition had no leader",
+    "isr_shrinks": "ISR changes that took a member out",
+    "isr_expands": "ISR changes that put a member in",
+    "isr_changes": "ISR changes of any kind",
+    "truncations": "truncations of a replica's log that cut at least one record",
+    "truncated_records": "offsets cut by truncations",
+    "controller_changes": "controllers elected after the first one",
+    "faults": "faults whose effect was seen or not",
+    "faults_with_proof": "faults whose effect was seen on the victim",
+    "kills": "nodes killed, with proof",
+    "stops": "nodes shut down in order, with proof",
+    "pauses": "nodes paused, with proof",
+    "cuts": "link cuts, with proof",
+    "slow_links": "delays of links, with proof",
+    "wipes": "disks lost, with proof",
+    "steps": "ordered steps that were done",
+    "waits_seen": "waits whose condition was seen",
+    "expectations": "expectations that held",
+    "broker_starts": "broker processes that started, as they journalled it",
+    "deaths_and_births_in_one_event": "changes in which the controller saw a broker's death and rebirth at once",
+    "configuration_changes": "changes of topic or broker configuration",
+    "lost": "acknowledged records that are not in the final log",
+    "lost_permitted": "lost records whose loss the contract permits",
+    "unreadable": "acknowledged records that replicas hold and no reader may see",
+    "gaps": "times a partition took no write for longer than a second under load",
+}
+
+
+def unknown_coverage_name(name: str, *, place: str = "[coverage]") -> UsageError:
+    near = get_close_matches(name, COVERAGE_CONDITIONS, n=1)
+    hint = f"; nearest: {near[0]}" if near else ""
+    return UsageError(f"{place}: unknown condition '{name}'{hint}; known: {', '.join(sorted(COVERAGE_CONDITIONS))}")
+
+
+def check_coverage_names(names: Iterable[str], *, place: str = "[coverage]") -> None:
+    for name in names:
+        if name not in COVERAGE_CONDITIONS:
+            raise unknown_coverage_name(name, place=place)
+
+
+def is_met(required: str, seen: int) -> bool:
+    """ "3" or ">= 3": at least; "= 0" or "== 0": exactly; "<= 2": at most."""
+    text = required.strip()
+    for sign in (">=", "<=", "==", "="):
+        if text.startswith(sign):
+            wanted = _number(text[len(sign) :], required)
+            return {">=": seen >= wanted, "<=": seen <= wanted}.get(sign, seen == wanted)
+    return seen >= _number(text, required)
+
+
+def _number(text: str, whole: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(
+            f'[coverage]: "{whole}" is no requirement; write "3" (at least), "= 0" (exactly) or "<= 2" (at most)'
+        ) from None

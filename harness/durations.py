@@ -1,0 +1,20 @@
+"""Durations as people write them in scenario files: "1500 ms", "2.5 s", "3 min", or a bare number of seconds."""
+
+import re
+from typing import Any
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0}
+
+
+def seconds(value: Any) -> float:
+    """Seconds of a written duration. Raises ValueError that shows how to write one."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        amount = float(value)
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(value))
+        if match is None:
+            raise ValueError(f'a duration is written "500 ms", "2.5 s" or "3 min", not {value!r}')
+        amount = float(match.group(1)) * _UNITS_S[match.group(2)]
+    if amount < 0:
+        raise ValueError(f"a duration is not negative: {value!r}")
+    return amount

@@ -1,0 +1,149 @@
+"""The steps of an ordered plan: what may be written, checked when the file is read, not when the step is reached.
+
+A step is one of three. `act` does something and proves it; `wait` waits for an observed condition (running out makes
+the run inconclusive); `expect` demands one (failing is a finding of check `expectation`). docs/scenarios.md explains
+every word; the tables here are the truth it is held against.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from harness.durations import seconds
+from harness.scenario import StepSpec
+
+# The first key says what is done; the others go with it. Values are checked by _CHECKS below.
+ACTS: dict[str, tuple[str, ...]] = {
+    "produce": ("topic", "partition", "acks", "timeout"),
+    "kill": (),
+    "stop": (),
+    "start": (),
+    "restart": ("down",),
+    "pause": ("for",),
+    "resume": (),
+    "wipe": (),
+    "cut": ("for", "mode"),
+    "isolate": ("from", "for", "mode"),
+    "heal": (),
+    "slow": ("delay", "for"),
+    "configure": ("topic",),
+    "elect": ("topic", "partition"),
+    "load": (),
+}
+CONDITIONS: dict[str, tuple[str, ...]] = {
+    "isr": ("topic", "partition", "throughout"),
+    "isr_order": ("topic", "partition", "throughout"),
+    "leader": ("topic", "partition", "throughout"),
+    "leader_epoch": ("topic", "partition"),
+    "leaders": ("topic",),
+    "log_end": ("topic", "partition"),
+    "high_watermark": ("topic", "partition"),
+    "controller": (),
+    "controller_epoch": (),
+    "acks": (),
+    "recovered": (),
+    "elapsed": (),
+}
+EXPECTATIONS: dict[str, tuple[str, ...]] = {
+    **CONDITIONS,
+    "produce": ("topic", "partition", "acks", "error", "timeout", "log_end_unchanged_on"),
+    "read": ("topic", "partition", "from"),
+    "latest": ("topic", "partition", "error"),
+    "elect": ("topic", "partition", "error"),
+    "epoch_file": ("topic", "partition"),
+    "one_change": ("topic", "partition"),
+}
+WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
+
+
+def values_of(text: str) -> list[str]:
+    """The values a produce or read names: "r0..r9" counts up, "x, y" lists, "" is none."""
+    values: list[str] = []
+    for part in (piece.strip() for piece in text.split(",") if piece.strip()):
+        span = re.fullmatch(r"([A-Za-z_-]*)(\d+)\.\.(?:([A-Za-z_-]*))(\d+)", part)
+        if span is None:
+            values.append(part)
+            continue
+        prefix, first, other, last = span.groups()
+        if other != prefix or int(last) < int(first):
+            raise ValueError(f'{part!r}: a range is written "r0..r9"')
+        values.extend(f"{prefix}{number}" for number in range(int(first), int(last) + 1))
+    if len(set(values)) != len(values):
+        raise ValueError(f"{text!r} names a value twice; values are unique")
+    return values
+
+
+def _unknown(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
+
+
+def _check_value(key: str, value: Any) -> None:
+    if key in ("for", "delay", "timeout", "throughout", "elapsed", "down"):
+        seconds(value)
+    elif key in ("produce", "read"):
+        if not isinstance(value, str):
+            raise ValueError(f'{key} names values as a text, for example "r0..r9"')
+        values_of(value)
+    elif key == "acks" and not re.fullmatch(r"all|\+?\d+", str(value)):
+        raise ValueError(f'acks is "0", "1" or "all" beside produce; alone a count, 500 or "+50"; not {value!r}')
+    elif key == "from" and isinstance(value, str) and value not in ("peers", "coordination", "clients", "all"):
+        raise ValueError(f'isolate … from is "peers", "coordination", "clients" or "all", not {value!r}')
+    elif key == "mode" and value not in ("hang", "reset"):
+        raise ValueError(f'mode is "hang" or "reset", not {value!r}')
+    elif key in ("partition", "error", "controller", "controller_epoch", "leader_epoch") and not isinstance(value, int):
+        raise ValueError(f"{key} is a whole number, not {value!r}")
+    elif key == "elect" and value not in ("preferred", "unclean"):
+        raise ValueError(f'elect is "preferred" or "unclean", not {value!r}')
+    elif key == "load" and value not in ("start", "stop"):
+        raise ValueError(f'load is "start" or "stop", not {value!r}')
+
+
+def _in_words(kind: str, body: Mapping[str, Any]) -> str:
+    def shown(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key} = {shown(item)}" for key, item in value.items())
+        if isinstance(value, bool):
+            return str(value).lower()
+        return str(value)
+
+    first, *rest = body.items()
+    words = f"{first[0].replace('_', ' ')} {shown(first[1])}"
+    if rest:
+        words += f" ({', '.join(f'{key} {shown(value)}' for key, value in rest)})"
+    return words if kind == "act" else f"{kind} {words}"
+
+
+def read_step(table: Any, *, line: int) -> StepSpec:
+    """One [[steps]] table. Raises ValueError with the remedy; the caller adds the place."""
+    kinds = {"act": ACTS, "wait": CONDITIONS, "expect": EXPECTATIONS}
+    if not isinstance(table, dict):
+        raise ValueError("a step is a table with act, wait or expect")
+    present = [kind for kind in kinds if kind in table]
+    for key in table:
+        if key not in kinds and key != "within":
+            raise ValueError(f"unknown key {key!r} in [[steps]]; {_unknown(key, (*kinds, 'within'))}")
+    if len(present) != 1:
+        raise ValueError("a step has exactly one of act, wait, expect")
+    kind = present[0]
+    body = table[kind]
+    if not isinstance(body, dict) or not body:
+        raise ValueError(f"{kind} is a table, for example {kind} = {{ {next(iter(kinds[kind]))} = … }}")
+    main = [key for key in body if key in kinds[kind]]
+    if not main:
+        raise ValueError(f"unknown {kind} {next(iter(body))!r}; {_unknown(next(iter(body)), kinds[kind])}")
+    companions = kinds[kind][main[0]]
+    for key, value in body.items():
+        # "acks" is both a condition of its own and a companion of produce: the first key says which it is.
+        if key != main[0] and key not in companions:
+            raise ValueError(f"unknown key {key!r} beside {main[0]!r}; {_unknown(key, companions)}")
+        _check_value(key, value)
+    ordered = {main[0]: body[main[0]], **{key: value for key, value in body.items() if key != main[0]}}
+    return StepSpec(
+        kind=cast(Literal["act", "wait", "expect"], kind),
+        body=ordered,
+        within_s=seconds(table.get("within", WITHIN_S[kind])),
+        line=line,
+        text=_in_words(kind, ordered),
+    )
