@@ -6,7 +6,7 @@ loop and on a virtual one. A cluster offers a small core; everything more is a c
 """
 
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
@@ -201,6 +201,8 @@ class CanPause(Protocol):
 
 @runtime_checkable
 class CanCutLinks(Protocol):
+    def links(self) -> Sequence[Link]: ...  # every directed link there is, those of clients included
+
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence: ...
 
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence: ...
@@ -270,6 +272,7 @@ class SendOutcome:
     offset: int | None
     error: str | None
     t1_ns: int
+    code: int | None = None  # Kafka's error code; None when no broker answered with one
     t0_ns: int | None = None  # when this record was handed to the library; None: when the operation was invoked
 
 
@@ -358,4 +361,3 @@ class RunPaths:
         return self.root / "nodes"
 
 
-ClusterEvents = AsyncIterator[PartitionState]

@@ -29,7 +29,6 @@ ACTS: dict[str, tuple[str, ...]] = {
     "slow": ("delay", "for"),
     "configure": ("topic",),
     "elect": ("topic", "partition"),
-    "load": (),
 }
 CONDITIONS: dict[str, tuple[str, ...]] = {
     "isr": ("topic", "partition", "throughout"),
@@ -49,10 +48,8 @@ EXPECTATIONS: dict[str, tuple[str, ...]] = {
     **CONDITIONS,
     "produce": ("topic", "partition", "acks", "error", "timeout", "log_end_unchanged_on"),
     "read": ("topic", "partition", "from"),
-    "latest": ("topic", "partition", "error"),
     "elect": ("topic", "partition", "error"),
     "epoch_file": ("topic", "partition"),
-    "one_change": ("topic", "partition"),
 }
 WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
 
@@ -96,8 +93,6 @@ def _check_value(key: str, value: Any) -> None:
         raise ValueError(f"{key} is a whole number, not {value!r}")
     elif key == "elect" and value not in ("preferred", "unclean"):
         raise ValueError(f'elect is "preferred" or "unclean", not {value!r}')
-    elif key == "load" and value not in ("start", "stop"):
-        raise ValueError(f'load is "start" or "stop", not {value!r}')
 
 
 def _in_words(kind: str, body: Mapping[str, Any]) -> str:

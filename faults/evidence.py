@@ -1,0 +1,10 @@
+"""One proof out of several: a fault on many victims is in force when the last of them has shown it."""
+
+from collections.abc import Sequence
+
+from harness.interfaces import Evidence
+
+
+def joined(proofs: Sequence[Evidence]) -> Evidence:
+    assert proofs, "a fault without a victim has no proof; the plan refuses it before it begins"
+    return Evidence(t_ns=max(proof.t_ns for proof in proofs), sentence="; ".join(proof.sentence for proof in proofs))

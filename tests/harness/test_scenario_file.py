@@ -1,0 +1,131 @@
+"""Scenario files are read strictly, written out in full, and described key by key."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from faults import catalogue, targets, triggers
+from harness import scenario_file, scenario_steps
+from harness.errors import UsageError
+from harness.scenario import Scenario
+from harness.scenario_written import written_out
+from harness.verdict import COVERAGE_CONDITIONS
+
+MINIMAL = '[[topics]]\nname = "t"\n'
+DOCS = Path(__file__).parents[2] / "docs" / "scenarios.md"
+
+
+def parse(text: str, *overrides: str) -> Scenario:
+    return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides)
+
+
+@pytest.mark.parametrize("name", scenario_file.shipped_names())
+def test_every_shipped_scenario_loads_and_its_written_out_form_is_the_same_scenario(name: str) -> None:
+    scenario = scenario_file.load(name)
+    again = scenario_file.parse(written_out(scenario), name=name, place="written")
+
+    def comparable(one: Scenario) -> dict[str, object]:
+        fields = dataclasses.asdict(one)
+        del fields["source"]
+        for step in fields["steps"]:
+            del step["line"]
+        return fields
+
+    assert comparable(again) == comparable(scenario)
+
+
+@pytest.mark.parametrize("name", scenario_file.shipped_names())
+def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_coverage(name: str) -> None:
+    scenario = scenario_file.load(name)
+    assert len(scenario.story) > 100
+    assert "[expect]" in scenario.source
+    assert scenario.coverage, "without a coverage condition a run that did nothing would pass"
+
+
+@pytest.mark.parametrize("name", scenario_file.shipped_names())
+def test_every_name_a_shipped_scenario_uses_is_known_before_a_run(name: str) -> None:
+    scenario = scenario_file.load(name)
+    for fault in scenario.faults:
+        catalogue.make(fault, [topic.name for topic in scenario.topics])
+        targets.parse(fault.target or "all")
+        if fault.when:
+            triggers.parse(fault.when)
+    for step in scenario.steps:
+        word, value = next(iter(step.body.items()))
+        if step.kind == "act" and word in ("kill", "stop", "start", "pause", "resume", "wipe", "isolate", "restart"):
+            targets.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (MINIMAL + "[workload]\nacsk = 1\n", "s.toml:4: unknown key 'acsk' in [workload]; did you mean 'acks'?"),
+        (MINIMAL + "[clutser]\n", "s.toml:3: unknown section [clutser]; did you mean 'cluster'?"),
+        (MINIMAL + "[[steps]]\nact = { kil = 1 }\n", "s.toml:3: unknown act 'kil'; did you mean 'kill'?"),
+        (
+            MINIMAL + "[[steps]]\nact = { kill = 1, whith = 2 }\n",
+            "s.toml:3: unknown key 'whith' beside 'kill'; known: none",
+        ),
+        (MINIMAL + "[coverage]\nelection = 1\n", "s.toml:4: unknown key 'election' in [coverage]; did you mean"),
+        (MINIMAL + '[workload]\nduration = "5 parsecs"\n', "s.toml:4: duration: a duration is written"),
+        (MINIMAL + '[[faults]]\nkind = "crash"\n', "s.toml:3: a fault needs exactly one of at"),
+        ('[[topics]]\nname = "t"\nassignment = [[7]]\n', "s.toml:3: the assignment names brokers [7]"),
+        ("[cluster]\n", "s.toml:1: a scenario needs at least one [[topics]]"),
+        ("topics = 3\n", "write [[topics]]"),
+        ("= 3\n", "s.toml: not TOML"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_place_and_the_remedy(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_set_changes_one_thing_and_is_held_as_strictly_as_the_file() -> None:
+    text = MINIMAL + 'settings = { "min.insync.replicas" = 2 }\n'
+    assert parse(text, "workload.acks=1").workload.acks == "1"
+    assert parse(text, "min.insync.replicas=1").topics[0].settings == {"min.insync.replicas": "1"}
+    assert parse(text, "replica.lag.time.max.ms=9").cluster.settings == {"replica.lag.time.max.ms": "9"}
+    assert parse(text, "topics.t.partitions=3").topics[0].partitions == 3
+    for wrong in ("workload.akcs=1", "nonsense", "topics.u.partitions=3", "word=1"):
+        with pytest.raises(UsageError):
+            parse(text, wrong)
+
+
+def test_an_unknown_scenario_names_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="did you mean 'unclean-election'"):
+        scenario_file.find("unclean-electoin")
+
+
+def test_values_of_a_probe_count_up_and_never_repeat() -> None:
+    assert scenario_steps.values_of("r0..r2, x") == ["r0", "r1", "r2", "x"]
+    for wrong in ("r2..r0", "a1..b3", "x, x"):
+        with pytest.raises(ValueError, match=r"range|twice"):
+            scenario_steps.values_of(wrong)
+
+
+def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> None:
+    described: dict[str, set[str]] = {}
+    section = ""
+    for line in DOCS.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"##+ `([^`]+)`", line):
+            section = heading.group(1)
+        elif row := re.match(r"\| `([^`]+)` \|", line):
+            described.setdefault(section, set()).add(row.group(1))
+    tables = {
+        "[run]": scenario_file.RUN,
+        "[cluster]": scenario_file.CLUSTER,
+        "[[topics]]": scenario_file.TOPIC,
+        "[workload]": scenario_file.WORKLOAD,
+        "[[faults]]": scenario_file.FAULT,
+        "kind": catalogue.FAULTS,
+        "act": scenario_steps.ACTS,
+        "wait": scenario_steps.CONDITIONS,
+        "expect": {key: None for key in scenario_steps.EXPECTATIONS if key not in scenario_steps.CONDITIONS},
+        "[expect]": scenario_file.EXPECT,
+        "findings": scenario_file.PATTERN,
+        "[coverage]": COVERAGE_CONDITIONS,
+    }
+    assert described == {name: set(keys) for name, keys in tables.items()}
