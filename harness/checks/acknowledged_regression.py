@@ -1,0 +1,35 @@
+"""Acknowledged regression: a record got a lower offset than one acknowledged before this one's send began.
+
+Across producers, so it catches a log that was rewound and written over when no single producer could notice.
+"""
+
+from harness.checks.contract import lawful_rewind
+from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    for story, rows in context.by_partition("regression"):
+        groups: dict[tuple[bool, str], list[int]] = {}
+        for index, row in enumerate(rows):
+            off = row.off if row.off is not None else 0
+            rewind = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+            cause = (
+                "nothing permits it"
+                if rewind is None
+                else f"the election of epoch {rewind.epoch} lawfully cut the log to {rewind.start}"
+            )
+            groups.setdefault((rewind is not None, cause), []).append(index)
+        for (lawful, cause), indexes in groups.items():
+            members = [rows[index] for index in indexes]
+            sentence = (
+                f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name} got a lower offset than a "
+                f"record acknowledged before {'its' if len(members) == 1 else 'their'} send began: {cause}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, story, members, check="acknowledged-regression", kind="regression", sentence=sentence,
+                    classification="permitted" if lawful else "violation", cause=cause,
+                )
+            )  # fmt: skip
+    return findings

@@ -1,0 +1,125 @@
+"""Availability: when a partition took no writes under load, and how long after each fault it took them again.
+
+Observations: judged only against a bound that the scenario states.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from harness.checks.causes import fault_words
+from harness.checks.contract import Class
+from harness.checks.findings import Finding, RunContext
+from harness.checks.tables import Row
+
+GAP_MIN_NS = 10**9
+_SLOW_NS = GAP_MIN_NS // 2
+_GAPS_MAX = 10_000
+
+
+def gaps(records: DataFrame) -> DataFrame:
+    """Stretches of more than a second between two acknowledgements of a partition while something was asked of it.
+
+    open: nothing was acknowledged any more, though it was tried; `end_t` is then the last try.
+    """
+    sends = records.where("kind = 0 and coalesce(acks, -1) <> 0")
+    by_time = Window.partitionBy("run", "tp").orderBy("t1", "i")
+    so_far = by_time.rowsBetween(Window.unboundedPreceding, -1)
+    whole = Window.partitionBy("run", "tp")
+    ok = sf.col("status") == 0
+    rows = sends.select(
+        "run", "tp", "t0", "t1", "status",
+        sf.max(sf.when(ok, sf.col("t1"))).over(so_far).alias("begin_t"),
+        sf.count_if(~ok).over(so_far).alias("refusals"),
+        sf.max(sf.when(ok, sf.col("t1"))).over(whole).alias("last_ok"),
+        sf.max("t1").over(whole).alias("last_any"),
+    )  # fmt: skip
+    closed = (
+        rows.where("status = 0")
+        .withColumn("refused", sf.col("refusals") - sf.lag("refusals", 1, 0).over(by_time.orderBy("t1")))
+        .where((sf.col("t1") - sf.col("begin_t") > GAP_MIN_NS)
+               & ((sf.col("refused") > 0) | (sf.col("t1") - sf.col("t0") > _SLOW_NS)))
+        .select("run", "tp", "begin_t", sf.col("t1").alias("end_t"), sf.lit(False).alias("open"))
+    )  # fmt: skip
+    still_open = (
+        rows.where("last_any - last_ok > 1000000000")
+        .groupBy("run", "tp")
+        .agg(sf.max("last_ok").alias("begin_t"), sf.max("last_any").alias("end_t"))
+        .withColumn("open", sf.lit(True))
+    )
+    return closed.unionByName(still_open).limit(_GAPS_MAX)
+
+
+def find(context: RunContext) -> list[Finding]:
+    scenario = context.story.scenario
+    if scenario is not None and scenario.workload.name == "none":
+        return []  # probes come and go as the steps say: their pauses are no gaps
+    bounds = scenario.expect.bounds if scenario is not None else {}
+    return [_gap(context, row, bounds.get("availability_gap_s")) for row in context.gaps] + _recoveries(
+        context, bounds.get("recovery_time_s")
+    )
+
+
+def _gap(context: RunContext, row: Row, bound_s: float | None) -> Finding:
+    story = context.partition(row["tp"])
+    length_s = (row["end_t"] - row["begin_t"]) / 1e9
+    faults = story.faults_between(row["begin_t"], row["end_t"])
+    leaderless = [
+        state for state in story.states if row["begin_t"] <= state["t"] <= row["end_t"] and state["leader"] < 0
+    ]
+    sentence = f"{story.name} took no write for {length_s:.3f} s from {context.story.seconds(row['begin_t'])[3:]} on"
+    if row["open"]:
+        sentence = f"{story.name} took no write any more from {context.story.seconds(row['begin_t'])[3:]} on"
+    sentence += "; it had no leader for part of it" if leaderless else ""
+    sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}" if faults else ""
+    classification, sentence = _judged(sentence, length_s, bound_s)
+    return Finding(
+        run=context.run, check="availability", classification=classification, kind="gap", topic=story.topic,
+        part=story.part, count=1, sentence=sentence, t_first=row["begin_t"], t_last=row["end_t"],
+        faults=[fault["fault"] for fault in faults],
+        evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless)},
+    )  # fmt: skip
+
+
+def _judged(sentence: str, seconds: float, bound_s: float | None) -> tuple[Class, str]:
+    if bound_s is None:
+        return "observation", sentence + "."
+    held = seconds <= bound_s
+    verb = "within" if held else "above"
+    return ("observation" if held else "violation"), f"{sentence}; {verb} the scenario's bound of {bound_s:g} s."
+
+
+def _recoveries(context: RunContext, bound_s: float | None) -> list[Finding]:
+    found = []
+    for fault in context.story.faults:
+        begin = fault["t_begin"]
+        touched = [row for row in context.gaps if begin is not None and _touched(row, fault)]
+        if not touched:
+            continue
+        found.append(_recovery(context, fault, touched, bound_s))
+    return found
+
+
+def _touched(gap: Row, fault: Row) -> bool:
+    ends = fault["t_end"] is None or gap["begin_t"] <= fault["t_end"]
+    return bool(ends and gap["end_t"] >= fault["t_begin"])
+
+
+def _recovery(context: RunContext, fault: Row, touched: Sequence[Row], bound_s: float | None) -> Finding:
+    worst = max(touched, key=lambda row: (row["open"], row["end_t"]))
+    seconds = (worst["end_t"] - fault["t_begin"]) / 1e9
+    story = context.partition(worst["tp"])
+    what = f"Fault {fault['fault']} ({fault_words(fault)})"
+    sentence = (
+        f"After {what} began, {story.name} never took a write again"
+        if worst["open"]
+        else f"After {what} began, the last of {len({row['tp'] for row in touched})} partitions without writes "
+        f"({story.name}) took them again {seconds:.3f} s later"
+    )
+    classification, sentence = _judged(sentence, float("inf") if worst["open"] else seconds, bound_s)
+    return Finding(
+        run=context.run, check="recovery", classification=classification, kind=fault["kind"] or "fault", count=1,
+        sentence=sentence, t_first=fault["t_begin"], t_last=worst["end_t"], faults=[fault["fault"]],
+        evidence={"seconds": seconds, "open": worst["open"], "bound_s": bound_s},
+    )  # fmt: skip

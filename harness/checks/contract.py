@@ -1,0 +1,282 @@
+"""What a system may lose, per record and by cause (DESIGN 6). Configuration alone excuses nothing.
+
+A record that is gone is *permitted* to be gone when one of three exceptions is proved on its partition, between its
+acknowledgement and its loss; else it is a violation, and the ruling lists each exception that was tried and failed:
+
+1. an unclean election, allowed by the configuration, in an epoch above the record's, whose log began at or below the
+   record's offset;
+2. a fail-over to another leader whose log did not have it, when it was acknowledged with acks=1 (or 0) and never
+   committed: a record that a consumer read was below the high watermark, so it is held to the strict promise;
+3. the destruction of every in-sync copy.
+
+Epochs and offsets decide; time decides only where no replica's log ever held the record.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness.checks.story import DiskLoss, Election, PartitionStory
+
+Class = Literal["violation", "permitted", "observation"]
+Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    rule: str
+    holds: bool
+    evidence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"rule": self.rule, "holds": self.holds, "evidence": self.evidence}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What is known of a record that is gone."""
+
+    offset: int | None
+    epoch: int | None
+    acks: int | None
+    t_acknowledged: int | None
+    committed: bool  # a consumer read it
+    in_a_log: bool  # some replica's log held it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    classification: Class
+    cause: Cause
+    election: Election | None
+    epoch: int | None  # the record's
+    by_time: bool
+    rules: tuple[Rule, ...]
+    disk_losses: tuple[DiskLoss, ...] = ()
+
+    @property
+    def cause_epoch(self) -> int | None:
+        return self.election.epoch if self.election else None
+
+
+class Judge:
+    """Rules on records of one partition; records alike in what decides share one ruling."""
+
+    def __init__(self, story: PartitionStory) -> None:
+        self._story = story
+        self._rulings: dict[tuple[Any, ...], Ruling] = {}
+
+    def rule(self, fate: Fate) -> Ruling:
+        """Cached by what decides: the epoch and the side of each boundary that the record lies on."""
+        story = self._story
+        sides = tuple(election.start is not None and _at_or_below(election.start, fate) for election in story.elections)
+        cuts = tuple(
+            _at_or_below(cut.to_offset, fate) and not _at_or_below(cut.from_offset, fate) for cut in story.truncations
+        )
+        acknowledged = tuple((fate.t_acknowledged or 0) <= row["t"] for row in story.states)
+        wiped = tuple((fate.t_acknowledged or 0) < loss.t for loss in story.disk_losses)
+        key = (
+            fate.epoch,
+            fate.acks,
+            fate.committed,
+            fate.in_a_log,
+            fate.offset is None,
+            sides,
+            cuts,
+            acknowledged,
+            wiped,
+        )
+        if key not in self._rulings:
+            self._rulings[key] = rule(story, fate)
+        return self._rulings[key]
+
+
+def rule(story: PartitionStory, fate: Fate) -> Ruling:
+    by_time = fate.epoch is None and not fate.in_a_log
+    epoch = fate.epoch if fate.epoch is not None else story.epoch_at(fate.t_acknowledged)
+    election = _deciding_election(story, fate, epoch, by_time)
+    unclean = _unclean_rule(election, fate, epoch)
+    fail_over, moved = _fail_over_rule(story, election, fate, epoch)
+    destroyed, losses = _destruction_rule(story, election, fate)
+    rules = (unclean, fail_over, destroyed)
+    cause: Cause = "unknown"
+    if election is not None and election.unclean:
+        cause = "unclean-election"
+    elif destroyed.holds:
+        cause = "destruction"
+    elif election is not None:
+        cause = ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
+    return Ruling(
+        classification="permitted" if any(each.holds for each in rules) else "violation", cause=cause,
+        election=election, epoch=epoch, by_time=by_time, rules=rules, disk_losses=tuple(losses),
+    )  # fmt: skip
+
+
+def _at_or_below(start: int, fate: Fate) -> bool:
+    return fate.offset is None or start <= fate.offset
+
+
+def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> Election | None:
+    """The first leader after the record's epoch whose log ended at or below the record when it took over."""
+    for election in story.elections:
+        if by_time:
+            # No log ever held it: it can only have been lost by a change after its acknowledgement.
+            if fate.t_acknowledged is not None and election.t + election.uncertainty_ns < fate.t_acknowledged:
+                continue
+        elif epoch is None or election.epoch <= epoch:
+            continue
+        start = election.start
+        if start is None:
+            cuts = [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
+            if not cuts and not by_time:
+                continue
+            start = min(cuts, default=0)
+        if _at_or_below(start, fate):
+            return election
+    return None
+
+
+def _unclean_rule(election: Election | None, fate: Fate, epoch: int | None) -> Rule:
+    text = "An unclean election that the configuration allows came between acknowledgement and loss."
+    if election is None:
+        return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch))
+    start = "an unknown offset" if election.start is None else f"offset {election.start}"
+    what = (
+        f"Epoch {election.epoch} began at {start} under broker {election.leader}; the ISR before was "
+        f"{list(election.isr_before)}, so the election was {'unclean' if election.unclean else 'clean'}"
+    )
+    if not election.unclean:
+        return Rule(rule=text, holds=False, evidence=what + ".")
+    return Rule(rule=text, holds=election.allowed, evidence=f"{what}; {election.allowed_by}.")
+
+
+def _no_election(fate: Fate, epoch: int | None) -> str:
+    place = "its offset" if fate.offset is None else f"offset {fate.offset}"
+    return f"No leader after epoch {'unknown' if epoch is None else epoch} began its log at or below {place}."
+
+
+def _fail_over_rule(
+    story: PartitionStory, election: Election | None, fate: Fate, epoch: int | None
+) -> tuple[Rule, bool]:
+    text = "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it."
+    if fate.acks not in (0, 1):
+        return Rule(rule=text, holds=False, evidence="It was acknowledged with acks=all."), _moved(
+            story, election, epoch
+        )
+    if fate.committed:
+        moved = _moved(story, election, epoch)
+        return Rule(rule=text, holds=False, evidence="A consumer had read it, so it was committed."), moved
+    if election is None:
+        return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch)), False
+    moved = _moved(story, election, epoch)
+    went = f"Broker {election.leader} took over in epoch {election.epoch}"
+    evidence = (
+        f"{went} with log end {'unknown' if election.start is None else election.start}."
+        if moved
+        else f"Broker {election.leader} led before and after: nothing failed over."
+    )
+    return Rule(rule=text, holds=moved, evidence=evidence), moved
+
+
+def _moved(story: PartitionStory, election: Election | None, epoch: int | None) -> bool:
+    if election is None:
+        return False
+    leader = story.leader_of(epoch)
+    return election.leader != (leader if leader is not None else election.leader_before)
+
+
+def _destruction_rule(story: PartitionStory, election: Election | None, fate: Fate) -> tuple[Rule, list[DiskLoss]]:
+    """Every member of the ISR in force at one moment had lost its disk since it last joined that ISR."""
+    text = "Every in-sync copy was destroyed."
+    since = fate.t_acknowledged or 0
+    after = [loss for loss in story.disk_losses if loss.t > since]
+    if not after:
+        return Rule(rule=text, holds=False, evidence="No disk was lost after the acknowledgement."), []
+    for moment in sorted(loss.t for loss in after):
+        if election is not None and moment > election.t + election.uncertainty_ns:
+            break
+        state = story.state_at(moment)
+        isr = tuple(state["isr"] or ()) if state else ()
+        fatal = {loss.node: loss for loss in after if max(since, _joined(story, loss.node, moment)) < loss.t <= moment}
+        if isr and all(node in fatal for node in isr):
+            losses = [fatal[node] for node in isr]
+            return Rule(rule=text, holds=True, evidence=f"The ISR was {list(isr)}; {_disks(losses)}."), losses
+    nodes = sorted({loss.node for loss in after})
+    return (
+        Rule(rule=text, holds=False, evidence=f"Lost disks: broker {_words(nodes)}; another in-sync copy was left."),
+        after,
+    )
+
+
+def _joined(story: PartitionStory, node: int, moment: int) -> int:
+    """When `node` last entered the ISR in force at `moment`: from then on it had every committed record again."""
+    joined, member = 0, False
+    for row in story.states:
+        if row["t"] > moment:
+            break
+        now = node in (row["isr"] or ())
+        if now and not member:
+            joined = row["t"]
+        member = now
+    return joined
+
+
+def _disks(losses: list[DiskLoss]) -> str:
+    return "; ".join(f"broker {loss.node} lost its disk" for loss in losses)
+
+
+def _words(numbers: list[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def lawful_rewind(
+    story: PartitionStory, *, offset: int, epoch: int | None, t: int | None, strict: bool
+) -> Election | None:
+    """The election that explains why the log's end could move back to `offset` or below by epoch or time, if any did.
+
+    strict: committed records are concerned, so a clean fail-over explains nothing.
+    """
+    for election in reversed(story.elections):
+        if epoch is not None and election.epoch > epoch:
+            continue
+        if t is not None and election.t - election.uncertainty_ns > t:
+            continue
+        if election.start is None or election.start > offset:
+            continue
+        fate = Fate(offset=offset, epoch=_before(story, election), acks=-1 if strict else 1, t_acknowledged=None,
+                    committed=strict, in_a_log=True)  # fmt: skip
+        ruling = rule(story, fate)
+        if ruling.election == election and ruling.classification == "permitted":
+            return election
+    return None
+
+
+def _before(story: PartitionStory, election: Election) -> int:
+    return max((each.epoch for each in story.elections if each.epoch < election.epoch), default=election.epoch - 1)
+
+
+def prevention(ruling: Ruling, fate: Fate) -> list[str]:
+    """What would have kept the records, from the rule that decided. It was not run."""
+    if ruling.classification == "violation":
+        return []
+    if ruling.cause == "unclean-election" and ruling.election is not None:
+        back = " or ".join(f"broker {node}" for node in ruling.election.isr_before) or "an in-sync replica"
+        return [
+            f"With unclean.leader.election.enable=false the partition would have stayed without a leader until {back} "
+            "came back, and nothing acknowledged with acks=all would have been lost."
+        ]
+    if ruling.cause == "fail-over":
+        return [
+            "With acks=all the leader would have acknowledged these records only after every in-sync replica had them; "
+            "the new leader would have had them too.",
+        ]
+    if ruling.cause == "destruction":
+        return [
+            "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of "
+            "disks lost at once refuses writes that fewer copies would hold."
+        ]
+    return []
+
+
+def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:
+    return [each.as_dict() for each in ruling.rules]

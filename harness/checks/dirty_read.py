@@ -1,0 +1,36 @@
+"""Dirty reads: a consumer saw a record that is in no final log. What was read was committed, whatever its acks."""
+
+from harness.checks.causes import faults_of, loss_evidence
+from harness.checks.contract import Ruling
+from harness.checks.detection import Flagged
+from harness.checks.findings import Finding, RunContext, epochs_words, finding_of_rows, offsets_words, plural
+from harness.checks.lost_write import cause_words
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    for story, rows in context.by_partition("dirty"):
+        in_sync = frozenset(story.final_isr)
+        groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
+        for row in rows:
+            if in_sync and in_sync <= row.held_at_end and row.off is not None and row.off >= (story.end_offset or 0):
+                continue  # the high watermark went back for the moment: unreadable, and every in-sync copy has it
+            ruling = context.ruling(story, row)
+            groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
+        for group in groups.values():
+            members, ruling = [row for row, _ in group], group[0][1]
+            sentence = (
+                f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name}, "
+                f"written {epochs_words({row.epoch for row in members})}, "
+                f"{plural(len(members), 'was')} read and then vanished: "
+                f"{cause_words(story, ruling)}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, story, members, check="dirty-read", classification=ruling.classification, kind="vanished",
+                    sentence=sentence, cause=cause_words(story, ruling), epoch=ruling.cause_epoch, ruling=ruling,
+                    evidence=loss_evidence(story, ruling, members),
+                    faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
+                )
+            )  # fmt: skip
+    return findings

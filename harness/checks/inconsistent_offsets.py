@@ -1,0 +1,108 @@
+"""Inconsistent offsets: two values for one offset, among acknowledgements, reads and the replicas' final logs.
+
+Offset to value is a function; only a permitted loss may let a second value take an offset. Replicas are compared with
+one another below their own high watermarks, where they must agree byte for byte.
+"""
+
+from collections.abc import Sequence
+
+from harness.checks.contract import Class, Fate
+from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
+from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
+from harness.checks.story import PartitionStory
+from harness.checks.tables import Row
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    for story, rows in context.by_partition("conflict"):
+        offsets: dict[int, list[Flagged]] = {}
+        for row in rows:
+            assert row.off is not None  # the flag compares offsets
+            offsets.setdefault(row.off, []).append(row)
+        groups: dict[tuple[Class, str], list[Flagged]] = {}
+        for values in offsets.values():
+            groups.setdefault(_ruled(context, story, values), []).extend(values)
+        for (classification, cause), members in groups.items():
+            count = len({row.off for row in members})
+            sentence = (
+                f"{plural(count, 'offset')} of {story.name} ({ranges(row.off for row in members)}) "
+                f"{plural(count, 'has')} had more than one value: {cause}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, story, members, check="inconsistent-offsets", classification=classification,
+                    kind="two-values", sentence=sentence, count=count, cause=cause,
+                )
+            )  # fmt: skip
+    return findings + _divergence(context)
+
+
+def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]) -> tuple[Class, str]:
+    finals = [row for row in values if row.seen & SEEN_FINAL]
+    if len(finals) > 1:
+        return "violation", "two final reads disagree"
+    # Without a final reading of the offset, the value of the highest epoch is taken for the one that stayed.
+    stayed = (
+        finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
+    )
+    losers = [row for row in values if row is not stayed]
+    rulings = [context.ruling(story, row) for row in losers]
+    if all(ruling.classification == "permitted" for ruling in rulings):
+        return "permitted", f"the first value was lost by a permitted {rulings[0].cause}, the second written after it"
+    if any(row.seen & SEEN_REPLICA for row in losers):
+        return "violation", "reads from different replicas disagree, and no permitted loss explains it"
+    return "violation", "no permitted loss lies between the two"
+
+
+def _divergence(context: RunContext) -> list[Finding]:
+    findings = []
+    by_partition: dict[int, list[Row]] = {}
+    for row in context.divergences:
+        by_partition.setdefault(row["tp"], []).append(row)
+    for tp, rows in by_partition.items():
+        story = context.partition(tp)
+        groups: dict[tuple[str, Class, str], list[Row]] = {}
+        for row in rows:
+            kind = "different" if row["variants"] > 1 else "missing"
+            classification, cause = _divergence_ruled(story, row, kind)
+            groups.setdefault((kind, classification, cause), []).append(row)
+        for (kind, classification, cause), members in groups.items():
+            findings.append(_divergence_finding(context, story, members, kind, classification, cause))
+    return findings
+
+
+def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class, str]:
+    """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
+    if kind == "missing":
+        return "violation", "a replica of the ISR has no record where another one has"
+    in_sync = set(story.final_isr)
+    if len(in_sync & set(row["nodes"])) == len(set(row["nodes"])) and row["sync_variants"] > 1:
+        return "violation", "members of the ISR hold different records below the high watermark"
+    fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
+    from harness.checks.contract import rule
+
+    ruling = rule(story, fate)
+    if ruling.classification == "permitted":
+        return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"
+    return "violation", "no permitted loss parted the logs"
+
+
+def _divergence_finding(
+    context: RunContext, story: PartitionStory, rows: Sequence[Row], kind: str, classification: Class, cause: str
+) -> Finding:
+    nodes = sorted({node for row in rows for node in row["nodes"]})
+    offsets = [row["off"] for row in rows]
+    verb = "differ" if kind == "different" else "do not both have"
+    sentence = (
+        f"The final logs of {nodes_words(nodes)} of {story.name} {verb} "
+        f"{'at ' if kind == 'different' else ''}{plural(len(rows), 'offset')} below their high watermarks "
+        f"({ranges(offsets)}): {cause}."
+    )
+    total = rows[0]["total"] if len(rows) < rows[0]["total"] and rows[0]["variants"] else len(rows)
+    return Finding(
+        run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
+        part=story.part, count=total, sentence=sentence, cause=cause, offsets=offsets,
+        epoch=rows[0]["epoch_high"],
+        evidence={"nodes": nodes, "offsets": [dict(row) for row in rows[:20]]},
+    )  # fmt: skip

@@ -1,0 +1,271 @@
+"""From run folders to verdicts: detect, rule, write findings and evidence, and say what the run came to.
+
+The verdict of a run never depends on how it is rendered, and a folder is all that is needed: `judge` can be repeated,
+later and elsewhere. Many folders are judged in one Spark job.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from harness.checks import (
+    aborted_read,
+    acknowledged_regression,
+    availability,
+    dirty_read,
+    duplicate,
+    evidence,
+    expectation,
+    inconsistent_offsets,
+    lost_write,
+    phantom,
+    polls,
+    reordering,
+    unclean_election,
+)
+from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, activity, measure, zombies
+from harness.checks.detection import detect
+from harness.checks.divergence import diverging
+from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.outcome import outcome_of
+from harness.checks.story import read_story
+from harness.checks.tables import Row, Tables, open_tables
+from harness.history.run_folder import RunFolder
+from harness.history.schemas import FINDINGS
+from harness.scenario import Scenario
+from harness.verdict import Verdict
+
+_FAR = 2**62
+_NEED_ZOMBIES = ("zombie_acks", "acks_unclean_epoch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInput:
+    """What the checks know of a run beside its tables: run.json and the scenario."""
+
+    scenario: Scenario | None
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a run came to. `as_expected`: verdict and findings are the ones the scenario states."""
+
+    verdict: Verdict
+    sentence: str
+    reasons: tuple[str, ...]
+    counts: Mapping[str, int]
+    coverage: tuple[Mapping[str, Any], ...]
+    expectations: tuple[Mapping[str, Any], ...]
+    as_expected: bool
+    expected: str
+    accounting: Mapping[str, Any]
+    findings: tuple[tuple[str, Finding], ...]  # by name, worst first
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.value, "exit_code": self.exit_code, "sentence": self.sentence,
+            "reasons": list(self.reasons), "counts": dict(self.counts), "coverage": list(self.coverage),
+            "expectations": list(self.expectations), "as_expected": self.as_expected, "expected": self.expected,
+            "accounting": dict(self.accounting),
+        }  # fmt: skip
+
+
+def judge(run_folder_path: str | Path, spark: SparkSession) -> Judgement:
+    return judge_many([run_folder_path], spark)[0]
+
+
+def judge_many(run_folder_paths: Sequence[str | Path], spark: SparkSession) -> list[Judgement]:
+    """Judges sealed run folders in one job and writes findings.parquet, evidence_*.parquet and verdict.json in each."""
+    folders = [RunFolder(path) for path in run_folder_paths]
+    inputs = [RunInput(scenario=folder.scenario(), run=folder.run) for folder in folders]
+    with open_tables(spark, [folder.path / "tables" for folder in folders]) as tables:
+        judged = judge_tables(spark, tables, inputs)
+    for folder, (judgement, evidences) in zip(folders, judged, strict=True):
+        write(folder, judgement, evidences)
+    return [judgement for judgement, _ in judged]
+
+
+Evidences = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def judge_tables(
+    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], *, with_evidence: bool = True
+) -> list[tuple[Judgement, Evidences]]:
+    """Judges runs 0..n-1 of `tables`; writes nothing."""
+    stories = [
+        read_story(tables, run, given.scenario, given.run.get("load_began_ns")) for run, given in enumerate(inputs)
+    ]
+    detection = detect(spark, tables)
+    gaps = _by_run(availability.gaps(tables.records).toArrow().to_pylist())
+    divergences = _by_run(diverging(spark, tables, stories))
+    done = activity(spark, tables)
+    contexts = [
+        RunContext(
+            story=story, flagged=detection.flagged[story.run],
+            counts={(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == story.run},
+            gaps=gaps.get(story.run, ()), divergences=divergences.get(story.run, ()),
+        )
+        for story in stories
+    ]  # fmt: skip
+    needed = any(name in _NEED_ZOMBIES for given in inputs if given.scenario for name in given.scenario.coverage)
+    undead = zombies(spark, tables, contexts) if needed else {}
+    named = {context.run: name_findings(find_all(context)) for context in contexts}
+    every = [pair for context in contexts for pair in named[context.run]]
+    by_run = {context.run: context for context in contexts}
+    log_rows = _by_run(evidence.log_rows(spark, tables, by_run, every)) if with_evidence else {}
+    operations = _by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
+    accounting = _by_run(detection.accounting)
+    judged: list[tuple[Judgement, Evidences]] = []
+    for context, given in zip(contexts, inputs, strict=True):
+        run = context.run
+        own_activity = done.get(run, {**NO_ACTIVITY})
+        until = own_activity["replica_reads_began"]
+        facts = Facts(
+            context=context, accounting=accounting.get(run, ()), activity=own_activity,
+            findings=[finding for _, finding in named[run]],
+            controllers=sorted(tables.rows("controllers", run), key=lambda row: row["t"]),
+            broker_events=tables.rows("broker_events", run), configuration=tables.rows("configuration", run),
+            zombies=undead.get(run, NO_ZOMBIES), until=_FAR if until is None else until,
+        )  # fmt: skip
+        evidences = {
+            "accounting": evidence.accounting_rows(context, facts.accounting),
+            "lost_records": evidence.lost_record_rows(named[run]),
+            "log_rows": log_rows.get(run, ()), "operations": operations.get(run, ()),
+            "gaps": evidence.gap_rows(context),
+        }  # fmt: skip
+        judged.append((_judgement(given, facts, named[run]), evidences))
+    return judged
+
+
+def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    grouped: dict[int, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row["run"], []).append(row)
+    return grouped
+
+
+def find_all(context: RunContext) -> list[Finding]:
+    """Every family, in the order in which a reader wants causes before consequences."""
+    losses = lost_write.find(context)
+    return [
+        *losses, *unclean_election.find(context, losses), *dirty_read.find(context), *aborted_read.find(context),
+        *phantom.find(context), *duplicate.find(context), *inconsistent_offsets.find(context),
+        *acknowledged_regression.find(context), *reordering.find(context), *polls.find(context),
+        *expectation.find(context), *availability.find(context),
+    ]  # fmt: skip
+
+
+_ORDER = {"violation": 0, "permitted": 1, "observation": 2}
+
+
+def name_findings(findings: Sequence[Finding]) -> list[tuple[str, Finding]]:
+    """F1, F2, ...: violations first, then permitted, then observations; stable within a class."""
+    ordered = sorted(findings, key=lambda finding: _ORDER[finding.classification])
+    return [(f"F{number}", finding) for number, finding in enumerate(ordered, start=1)]
+
+
+def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) -> Judgement:
+    scenario = given.scenario
+    coverage = measure(scenario.coverage if scenario else {}, facts)
+    accounting = evidence.accounting_summary(facts.context, facts.accounting, facts)
+    verdict, reasons = _verdict(given, facts, named, coverage)
+    outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
+    counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
+    return Judgement(
+        verdict=verdict, sentence=_sentence(verdict, reasons, [f for _, f in named], accounting),
+        reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),
+        as_expected=outcome.holds, expected=outcome.expected, accounting=accounting, findings=tuple(named),
+    )  # fmt: skip
+
+
+def _verdict(
+    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[Mapping[str, Any]]
+) -> tuple[Verdict, list[str]]:
+    """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
+    errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
+    violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
+    open_ends = _inconclusive(given, facts)
+    unmet = [
+        f"Coverage: {row['condition']} ({row['meaning']}): required {row['required']}, seen {row['seen']}."
+        for row in coverage
+        if not row["met"]
+    ]
+    for verdict, reasons in (
+        (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
+        (Verdict.VACUOUS, unmet),
+    ):  # fmt: skip
+        if reasons:
+            return verdict, [*errors, *violations[:20], *open_ends, *unmet]
+    return Verdict.PASS, []
+
+
+def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
+    reasons = [_closed(str(reason)) for reason in given.run.get("inconclusive") or ()]
+    for step in facts.context.story.steps:
+        if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed"):
+            seen = f" Seen: {step['seen']}." if step["seen"] else ""
+            if any(step["text"] in reason for reason in reasons):
+                continue  # the controller said so itself
+            reasons.append(f"Step {step['step']} waited in vain: {step['text']}.{seen}")
+    expected = given.scenario is not None and given.scenario.expect.unreadable
+    said = " ".join(reasons)
+    unread = [
+        story for story in facts.context.story.partitions.values() if not story.read_to_end and story.name not in said
+    ]
+    if unread and not expected:
+        names = ", ".join(story.name for story in unread[:5]) + (", ..." if len(unread) > 5 else "")
+        reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")
+    return reasons
+
+
+def _closed(text: str) -> str:
+    return (text[:1].upper() + text[1:]).rstrip(".") + "."
+
+
+def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Mapping[str, Any]) -> str:
+    acknowledged = plural(sums["acknowledged"], "acknowledged record")
+    lost = sum(f.count for f in findings if f.check == "lost-write" and f.classification == "permitted")
+    if verdict is Verdict.PASS:
+        permitted = sum(finding.classification == "permitted" for finding in findings)
+        if lost:
+            return (
+                f"Pass: of {acknowledged}, {lost} {'was' if lost == 1 else 'were'} lost, and the contract permits it "
+                f"({plural(permitted, 'permitted finding')})."
+            )
+        if permitted:
+            return f"Pass: none of {acknowledged} was lost; {plural(permitted, 'permitted finding')}."
+        return f"Pass: none of {acknowledged} was lost, and no promise was broken."
+    worst = [finding for finding in findings if finding.classification == "violation"]
+    if verdict is Verdict.VIOLATION:
+        more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""
+        return f"Violation: {worst[0].sentence}{more}"
+    return f"{verdict.value.capitalize()}: {' '.join(reasons[:3])}"
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None:
+    tables = folder.path / "tables"
+    rows = [finding.as_row(name) for name, finding in judgement.findings]
+    folder.write_table("findings", pa.Table.from_pylist(rows, schema=FINDINGS))
+    for name, schema in evidence.SCHEMAS.items():
+        path = tables / f"evidence_{name}.parquet"
+        unfinished = path.with_suffix(".unfinished")
+        pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), unfinished, compression="zstd")
+        unfinished.replace(path)
+    path = folder.path / "verdict.json"
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(judgement.as_json(), indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(path)

@@ -1,0 +1,143 @@
+"""Lost writes: acknowledged, and in no final log. One finding per partition, cause, record epoch group and class.
+
+Three things look alike to a reader and are not: *lost* (gone), *unreadable* (every in-sync replica holds it above a
+frozen high watermark), and *unseen* (the partition was not read that far and no log tells).
+"""
+
+from collections.abc import Sequence
+
+from harness.checks.causes import faults_of, loss_evidence
+from harness.checks.contract import Ruling
+from harness.checks.detection import Flagged
+from harness.checks.findings import (
+    Finding,
+    RunContext,
+    acks_words,
+    epochs_words,
+    finding_of_rows,
+    nodes_words,
+    offsets_words,
+    plural,
+)
+from harness.checks.story import PartitionStory
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings: list[Finding] = []
+    for story, rows in context.by_partition("lost", "unseen"):
+        lost, unreadable, unseen = _parted(story, rows)
+        findings += _lost(context, story, lost)
+        if unreadable:
+            findings.append(_unreadable(context, story, unreadable))
+        if unseen:
+            findings.append(_unseen(context, story, unseen))
+        hidden = sum(context.hidden(story, f, sum(f in row.flags for row in rows)) for f in ("lost", "unseen"))
+        if hidden:
+            findings.append(_unclassed(context, story, hidden))
+    return findings
+
+
+def _parted(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
+    lost, unreadable, unseen = [], [], []
+    in_sync = frozenset(story.final_isr)
+    logs_known = bool(in_sync) and in_sync <= story.end_snapshots.keys()
+    for row in rows:
+        above = not story.read_to_end or story.end_offset is None or row.off is None or row.off >= story.end_offset
+        if logs_known and above and in_sync <= row.held_at_end:
+            unreadable.append(row)
+        elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
+            lost.append(row)
+        else:
+            unseen.append(row)
+    return lost, unreadable, unseen
+
+
+def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> list[Finding]:
+    groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
+    for row in rows:
+        ruling = context.ruling(story, row)
+        groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
+    findings = []
+    for group in groups.values():
+        members, ruling = [row for row, _ in group], group[0][1]
+        evidence = loss_evidence(story, ruling, members)
+        findings.append(
+            finding_of_rows(
+                context, story, members, check="lost-write", classification=ruling.classification, kind="lost",
+                sentence=_sentence(story, members, ruling, {row.epoch or ruling.epoch for row in members}),
+                cause=cause_words(story, ruling), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
+                faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
+            )
+        )  # fmt: skip
+    return findings
+
+
+def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling, epochs: set[int | None]) -> str:
+    held = sorted(frozenset().union(*(row.held_at_end for row in rows)))
+    whose = "no replica's final log" if not held and story.end_snapshots else "not in the final log"
+    if not whose.startswith("not"):
+        whose = f"in {whose}"
+    head = (
+        f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {epochs_words(epochs)} "
+        f"{offsets_words(rows)} of {story.name} {plural(len(rows), 'is')} {whose}"
+    )
+    if held:
+        head += f" ({nodes_words(held)} still {'holds' if len(held) == 1 else 'hold'} some of them)"
+    return f"{head}: {cause_words(story, ruling)}."
+
+
+def cause_words(story: PartitionStory, ruling: Ruling) -> str:
+    election = ruling.election
+    if ruling.cause == "destruction":
+        nodes = nodes_words(sorted({loss.node for loss in ruling.disk_losses}))
+        return f"the disks of every in-sync copy were lost ({nodes})"
+    if election is None:
+        return "no election and no lost disk explains it"
+    end = "an unknown log end" if election.start is None else f"log end {election.start}"
+    who = f"broker {election.leader}"
+    if ruling.cause == "unclean-election":
+        note = "" if election.allowed else f", although {election.allowed_by} forbids it,"
+        return f"{who}, elected uncleanly in epoch {election.epoch} with {end}{note or ','} never had them"
+    if ruling.cause == "fail-over":
+        return f"{who} took over in epoch {election.epoch} with {end} and did not have them"
+    if ruling.cause == "restart":
+        return f"{who} led before and after, and began epoch {election.epoch} with {end}"
+    return f"{who}, a member of the ISR, was elected cleanly in epoch {election.epoch} with {end} and did not have them"
+
+
+def _unreadable(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> Finding:
+    sentence = (
+        f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {offsets_words(rows)} of {story.name} "
+        f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(story.final_isr)}) but above the "
+        "high watermark, which no reader passes: unreadable, not lost."
+    )
+    marks = {node: row["high_watermark"] for node, row in story.end_snapshots.items()}
+    return finding_of_rows(
+        context, story, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
+        cause="frozen high watermark",
+        evidence={
+            "end_offset": story.end_offset, "isr": list(story.final_isr),
+            "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],
+        },
+    )  # fmt: skip
+
+
+def _unseen(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> Finding:
+    sentence = (
+        f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {story.name} {plural(len(rows), 'was')} "
+        "never read: the partition was not read that far, so nobody knows whether it is lost."
+    )
+    return finding_of_rows(
+        context, story, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
+        cause="not read to its end", evidence={"end_offset": story.end_offset, "read_to_end": story.read_to_end},
+    )  # fmt: skip
+
+
+def _unclassed(context: RunContext, story: PartitionStory, count: int) -> Finding:
+    sentence = (
+        f"{plural(count, 'more record')} of {story.name} acknowledged and not read back: too many to class one by one."
+    )
+    return Finding(
+        run=context.run, check="lost-write", classification="violation", kind="unclassed", topic=story.topic,
+        part=story.part, count=count, sentence=sentence, cause="not classed",
+    )  # fmt: skip

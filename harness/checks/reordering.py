@@ -1,0 +1,35 @@
+"""Reordering: one process's records took offsets against the order in which it sent them."""
+
+from harness.checks.contract import lawful_rewind
+from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    scenario = context.story.scenario
+    idempotent = scenario is None or scenario.workload.idempotence
+    for story, rows in context.by_partition("send_order"):
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, row in enumerate(rows):
+            off = row.off if row.off is not None else 0
+            rewind = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+            if rewind is not None:
+                key = ("permitted", f"the log was cut to {rewind.start} by the election of epoch {rewind.epoch}")
+            elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):
+                key = ("permitted", "the producer is not idempotent and retried under a fault")
+            else:
+                key = ("violation", "nothing permits it")
+            groups.setdefault(key, []).append(index)
+        for (classification, cause), indexes in groups.items():
+            members = [rows[index] for index in indexes]
+            sentence = (
+                f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name} got an offset at or below "
+                f"that of a record the same process sent before: {cause}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, story, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
+                    classification="permitted" if classification == "permitted" else "violation", cause=cause,
+                )
+            )  # fmt: skip
+    return findings

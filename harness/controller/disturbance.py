@@ -1,0 +1,125 @@
+"""A plan of faults by time and by trigger: each waits for its moment on its own, finds its victims by role, harms them,
+and heals them after its time. The schedule that ran is written out, so that running it again is the same plan."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from harness.controller.context import PlanResult, RunContext
+from harness.controller.in_force import FaultsInForce
+from harness.interfaces import Cluster, Fault, NodeId
+from harness.scenario import FaultSpec, Scenario
+
+
+class Trigger(Protocol):
+    """What a trigger's text means; faults/triggers.py parses it."""
+
+    kind: Any
+    topic: Any
+    partition: Any
+    count: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultBook:
+    """What the fault catalogue offers a plan; compose fills it in, since the controller knows no fault by name."""
+
+    make: Callable[[FaultSpec, Sequence[str]], Fault]
+    resolve: Callable[..., list[NodeId]]
+    trigger: Callable[[str], Trigger]
+    written_out: Callable[..., tuple[FaultSpec, ...]]
+
+
+class Disturbance:
+    """Runs for the workload's duration, or longer when a fault that has begun still has to end."""
+
+    def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
+        self._scenario = scenario
+        self._book = book
+
+    async def run(self, context: RunContext) -> PlanResult:
+        duration_s = self._scenario.workload.duration_s
+        schedule = self._book.written_out(
+            self._scenario.faults, duration_s=duration_s, chance=context.chance("schedule")
+        )
+        in_force = FaultsInForce(context)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        missed: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            for number, spec in enumerate(schedule):
+                group.create_task(self._one(context, in_force, number, spec, began, duration_s, missed))
+            group.create_task(asyncio.sleep(duration_s))
+        return PlanResult(inconclusive=tuple(missed), scenario=replace(self._scenario, faults=schedule))
+
+    async def _one(
+        self,
+        context: RunContext,
+        in_force: FaultsInForce,
+        number: int,
+        spec: FaultSpec,
+        began: float,
+        duration_s: float,
+        missed: list[str],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        remaining_s = began + duration_s - loop.time()
+        if spec.when is not None:
+            try:
+                async with asyncio.timeout(remaining_s):
+                    await self._triggered(context, self._book.trigger(spec.when))
+            except TimeoutError:
+                missed.append(f"fault {spec.kind!r} waited for {spec.when!r}, which did not come in {duration_s:g} s")
+                return
+            await asyncio.sleep(spec.delay_s)
+        else:
+            assert spec.at_s is not None, "a schedule that was written out has times only"
+            await asyncio.sleep(max(0.0, began + spec.at_s - loop.time()))
+        fault = self._book.make(spec, [topic.name for topic in self._scenario.topics])
+        victims = self._victims(context, spec, number)
+        begun = await in_force.begin(
+            kind=fault.kind,
+            label=_label(spec, victims),
+            nodes=victims,
+            begin=lambda: fault.begin(context.cluster, victims),
+            end=lambda: fault.end(context.cluster, victims),
+            links=lambda: " ".join(str(link) for link in getattr(fault, "links", ())),
+            trigger=spec.when or f"at {spec.at_s:g} s",
+        )
+        if spec.for_s is not None:
+            await asyncio.sleep(spec.for_s)
+            await in_force.end(begun)
+
+    def _victims(self, context: RunContext, spec: FaultSpec, number: int) -> list[NodeId]:
+        brokers = broker_ids(context.cluster)
+        if not spec.target:
+            return brokers
+        chance = context.chance(f"faults/{number}")
+        return self._book.resolve(spec.target, view=context.observer, brokers=brokers, chance=chance)
+
+    async def _triggered(self, context: RunContext, trigger: Trigger) -> None:
+        if trigger.kind == "acks":
+            await context.acks.wait_for(trigger.count)
+            return
+        observer = context.observer
+        first = observer.leader(trigger.topic, trigger.partition)
+        while True:
+            if trigger.kind == "new_leader":
+                leader = observer.leader(trigger.topic, trigger.partition)
+                if leader not in (-1, first) and first != -1:
+                    return
+                first = leader if first == -1 else first
+            elif 0 < len(observer.isr(trigger.topic, trigger.partition)) <= trigger.count:
+                return
+            await observer.next_round()
+
+
+def broker_ids(cluster: Cluster) -> list[NodeId]:
+    return [node.node for node in cluster.nodes if node.role == "broker"]
+
+
+def _label(spec: FaultSpec, victims: Sequence[NodeId]) -> str:
+    who = " and ".join(f"broker {node}" for node in victims)
+    options = ", ".join(f"{key} {value}" for key, value in spec.options.items())
+    return f"{spec.kind} of {who}" + (f" ({options})" if options else "")

@@ -1,0 +1,156 @@
+"""Watches leaders, in-sync replicas and the controller while a run goes on, as each broker tells them.
+
+What it sees is polled, so it is late by up to a round and may disagree between brokers: the exact history is read from
+the cluster's own books afterwards. Plans use the latest view to choose victims and to wait for conditions. Rounds
+that took too long are kept as gaps, because what happened inside them was not seen.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.clock import Clock
+from harness.controller.recorder import Recorder
+from harness.errors import HarnessError
+from harness.interfaces import Cluster, PartitionState
+
+GAP_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """Nothing was heard of a broker between two moments; broker -1: the observer itself had no round."""
+
+    t_from_ns: int
+    t_to_ns: int
+    broker: int
+
+
+class Observer:
+    """Polls every `interval_s`. `state` and `controller` are the latest view; `wait_until` wakes after each round."""
+
+    def __init__(
+        self, *, cluster: Cluster, topics: Sequence[str], clock: Clock, recorder: Recorder, interval_s: float = 0.12
+    ) -> None:
+        self._cluster = cluster
+        self._topics = tuple(topics)
+        self._clock = clock
+        self._recorder = recorder
+        self._interval_s = interval_s
+        self._views: dict[tuple[str, int], dict[int, PartitionState]] = {}
+        self._changed_ns: dict[tuple[str, int, int], int] = {}
+        self._heard_ns: dict[int, int] = {}
+        self._last_round_ns: int | None = None
+        self._round = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.controller = -1
+        self.rounds = 0
+        self.gaps: list[Gap] = []
+
+    def start(self) -> None:
+        assert self._task is None, "the observer is started once"
+        self._task = asyncio.create_task(self._poll_for_ever(), name="observer")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _poll_for_ever(self) -> None:
+        while True:
+            await self.poll_once()
+            await asyncio.sleep(self._interval_s)
+
+    async def poll_once(self) -> None:
+        """One round. A cluster that cannot be asked at all (all nodes down) gives an empty round, which is a gap."""
+        try:
+            states = await self._cluster.live_partition_states(self._topics)
+            controller = await self._cluster.controller()
+        except (HarnessError, OSError):
+            states, controller = (), -1
+        now = self._clock.monotonic_ns()
+        heard = set()
+        for state in states:
+            self._take(state)
+            heard.add(state.observer)
+        self._note_gaps(now, heard)
+        if controller != self.controller:
+            self.controller = controller
+            self._recorder.write("controller_seen", {"t": now, "node": controller})
+        self.rounds += 1
+        woken, self._round = self._round, asyncio.Event()
+        woken.set()
+
+    def _take(self, state: PartitionState) -> None:
+        views = self._views.setdefault((state.topic, state.partition), {})
+        before = views.get(state.observer)
+        if before is None or _told(before) != _told(state):
+            self._changed_ns[state.topic, state.partition, state.observer] = state.t_ns
+            self._recorder.partition_state(state)
+        views[state.observer] = state
+
+    def _note_gaps(self, now: int, heard: set[int]) -> None:
+        if self._last_round_ns is not None and now - self._last_round_ns > GAP_NS:
+            self.gaps.append(Gap(t_from_ns=self._last_round_ns, t_to_ns=now, broker=-1))
+        self._last_round_ns = now
+        for broker in heard:
+            before = self._heard_ns.get(broker)
+            if before is not None and now - before > GAP_NS:
+                self.gaps.append(Gap(t_from_ns=before, t_to_ns=now, broker=broker))
+            self._heard_ns[broker] = now
+
+    def state(self, topic: str, partition: int) -> PartitionState | None:
+        """The most credible view: highest leader epoch, then the controller's own, then the one that changed last.
+
+        A zombie's view has a lower epoch; at equal epochs a broker cut off from the controller holds an older ISR.
+        """
+        views = self._views.get((topic, partition))
+        if not views:
+            return None
+        return max(
+            views.values(),
+            key=lambda view: (
+                view.leader_epoch,
+                view.partition_epoch if view.partition_epoch is not None else -1,
+                view.observer == self.controller,
+                self._changed_ns[view.topic, view.partition, view.observer],
+            ),
+        )
+
+    def states(self) -> list[PartitionState]:
+        """The most credible view of every partition seen so far."""
+        found = (self.state(topic, partition) for topic, partition in sorted(self._views))
+        return [state for state in found if state is not None]
+
+    def view_of(self, broker: int, topic: str, partition: int) -> PartitionState | None:
+        """What one broker said last; a zombie leader still names itself here."""
+        return self._views.get((topic, partition), {}).get(broker)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The leader's node id; -1 when there is none or nothing is known."""
+        state = self.state(topic, partition)
+        return state.leader if state is not None else -1
+
+    def isr(self, topic: str, partition: int) -> tuple[int, ...]:
+        state = self.state(topic, partition)
+        return state.isr if state is not None else ()
+
+    async def next_round(self) -> None:
+        await self._round.wait()
+
+    async def wait_until(self, predicate: Callable[[], bool], *, timeout_s: float) -> bool:
+        """True as soon as `predicate` holds, looked at now and after every round; False when time ran out."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not predicate():
+                    await self.next_round()
+        except TimeoutError:
+            return predicate()
+        return True
+
+
+def _told(state: PartitionState) -> tuple[object, ...]:
+    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr)

@@ -1,0 +1,126 @@
+"""Probes: one small question to the cluster by a client of its own, journalled like any other operation.
+
+A probe's producer has no idempotence and no retries, so that the broker's own answer is seen (real_kafka.md 5.2).
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.clock import Clock
+from harness.controller.reading import read_to_end
+from harness.history.journal import JournalFile, ProcessNumbers
+from harness.interfaces import (
+    ClientId,
+    ClientMaker,
+    ReadRecord,
+    Send,
+    SendOutcome,
+    TopicPartition,
+)
+from harness.scenario import WorkloadSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRead:
+    """What a reading probe saw. end_offset None: no leader answered in time; then `error` says why."""
+
+    records: Sequence[ReadRecord]
+    end_offset: int | None
+    reached_end: bool
+    error: str | None
+
+    @property
+    def texts(self) -> list[str]:
+        return [record.value.decode("utf-8", errors="backslashreplace") for record in self.records]
+
+
+class Probes:
+    """Makes probes. `numbers` is the controller's own stream of process numbers."""
+
+    def __init__(
+        self,
+        *,
+        make_client: ClientMaker,
+        bootstrap: Callable[[ClientId | None], str],
+        settings: WorkloadSpec,
+        folder: Path,
+        clock: Clock,
+        numbers: ProcessNumbers,
+    ) -> None:
+        self._make_client = make_client
+        self._bootstrap = bootstrap
+        self._settings = settings
+        self._folder = folder
+        self._clock = clock
+        self._numbers = numbers
+        self._count = 0
+
+    def _journal(self, *, acks: str) -> JournalFile:
+        """A file for each probe: probes may run side by side, and a journal has one present process."""
+        self._count += 1
+        name = f"probe-{self._count}"
+        journal = JournalFile(self._folder / f"{name}.jsonl", worker=name, clock=self._clock)
+        journal.begin_process(self._numbers.next(), client=name, acks=acks)
+        return journal
+
+    async def produce(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[str],
+        *,
+        acks: Literal["0", "1", "all"],
+        timeout_s: float,
+        link: ClientId | None = None,
+    ) -> Sequence[SendOutcome]:
+        """All `values` in flight at once, in order, to one partition."""
+        timeout_ms = max(100, int(timeout_s * 1000))
+        settings = dataclasses.replace(
+            self._settings,
+            acks=acks,
+            idempotence=False,
+            retries=0,
+            linger_ms=0,
+            request_timeout_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+        )
+        records = [Send(topic=topic, partition=partition, value=value.encode()) for value in values]
+        journal = self._journal(acks=acks)
+        client = self._make_client(bootstrap=self._bootstrap(link), settings=settings)
+        try:
+            operation = journal.invoke("probe_send", records)
+            outcomes = await client.send(records)
+            journal.complete_send(operation, outcomes)
+        finally:
+            await client.close()
+            journal.close()
+        return outcomes
+
+    async def read(self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None) -> ProbeRead:
+        journal = self._journal(acks="all")
+        client = self._make_client(bootstrap=self._bootstrap(link), settings=self._settings)
+        wanted = TopicPartition(topic=topic, partition=partition)
+        try:
+            reading = await read_to_end(
+                client,
+                journal,
+                [wanted],
+                f="probe_poll",
+                deadline_ns=self._clock.monotonic_ns() + int(timeout_s * 1e9),
+                clock=self._clock,
+                keep=True,
+            )
+        except Exception as error:  # noqa: BLE001  # whatever a client library raises is the probe's answer
+            return ProbeRead(records=(), end_offset=None, reached_end=False, error=f"{type(error).__name__}: {error}")
+        finally:
+            await client.close()
+            journal.close()
+        return ProbeRead(
+            records=tuple(reading.records),
+            end_offset=reading.ends.get(wanted),
+            reached_end=reading.done(wanted),
+            error=None,
+        )

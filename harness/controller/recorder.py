@@ -1,0 +1,283 @@
+"""Collects what the controller saw and did, as rows of the history's tables, and loses none of it.
+
+Each row goes at once, unbuffered, to RUN/history/controller.jsonl; replica logs, which are long, go to Parquet files of
+their own beside it. A row with an identity (a fault, a step) may be written again when more is known: the last one
+counts. So a harness killed at any moment leaves a folder that can be sealed (history/sealing.py).
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.clock import Clock
+from harness.history.controller_rows import ROWS, Identity, write_snapshot
+from harness.history.values import ValueNames
+from harness.interfaces import BrokerEvent, ClusterHistory, Evidence, LogRecord, PartitionState, ReplicaLog
+
+
+class Recorder:
+    """The controller's pen. `run` is the number of the run in tables that hold several; a fresh run is 0.
+
+    A second pen writes the cluster's books into a folder of its own: `after` is the first one, whose value names and
+    snapshot numbers it goes on with.
+    """
+
+    def __init__(self, *, folder: Path, clock: Clock, run: int = 0, after: "Recorder | None" = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._clock = clock
+        self._run = run
+        self._file = os.open(folder / ROWS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._encoder = msgspec.json.Encoder()
+        self._faults: dict[int, dict[str, Any]] = {}
+        self._steps: dict[int, dict[str, Any]] = {}
+        self._last_states: dict[tuple[str, int, int], PartitionState] = {}
+        self._snapshots: int = after._snapshots if after is not None else 0
+        self._lock = threading.Lock()  # replica logs are read and recorded in threads
+        self._pen = threading.Lock()
+        self.names: ValueNames = after.names if after is not None else ValueNames()
+
+    def resume(self, *, names: ValueNames, snapshots: int) -> None:
+        """Goes on after another process's pen: its value names, and how many snapshots it took."""
+        self.names = names
+        self._snapshots = snapshots
+
+    def close(self) -> None:
+        with self._pen:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+    def write(self, table: str, row: Mapping[str, Any], identity: Identity | None = None) -> None:
+        """Appends a row of any table of schemas.py. A later row of the same table and identity replaces it."""
+        line: dict[str, Any] = {"table": table, "row": {"run": self._run, **row}}
+        if identity is not None:
+            line["identity"] = identity
+        encoded = self._encoder.encode(line) + b"\n"
+        with self._pen:
+            if self._file >= 0:
+                os.write(self._file, encoded)
+
+    # -- faults ----------------------------------------
+
+    def fault_asked(
+        self,
+        *,
+        kind: str,
+        label: str,
+        nodes: Sequence[int] = (),
+        links: str = "",
+        trigger: str = "",
+        step: int | None = None,
+    ) -> int:
+        """A fault is about to be begun; returns its number, with which the moments that follow are told."""
+        fault = len(self._faults)
+        self._faults[fault] = {
+            "fault": fault,
+            "kind": kind,
+            "label": label,
+            "nodes": [int(node) for node in nodes],
+            "links": links,
+            "trigger": trigger,
+            "t_asked": self._clock.monotonic_ns(),
+            "t_begin": None,
+            "t_end_asked": None,
+            "t_end": None,
+            "proof": None,
+            "healed_proof": None,
+            "step": step,
+        }
+        return self._fault_changed(fault)
+
+    def fault_begun(
+        self, fault: int, evidence: Evidence, *, nodes: Sequence[int] | None = None, links: str | None = None
+    ) -> None:
+        """The harm was seen on the victims."""
+        self._faults[fault] |= {"t_begin": evidence.t_ns, "proof": evidence.sentence}
+        if links is not None:
+            self._faults[fault]["links"] = links
+        if nodes is not None:
+            self._faults[fault]["nodes"] = [int(node) for node in nodes]
+        self._fault_changed(fault)
+
+    def fault_end_asked(self, fault: int) -> None:
+        self._faults[fault]["t_end_asked"] = self._clock.monotonic_ns()
+        self._fault_changed(fault)
+
+    def fault_ended(self, fault: int, evidence: Evidence) -> None:
+        self._faults[fault] |= {"t_end": evidence.t_ns, "healed_proof": evidence.sentence}
+        self._fault_changed(fault)
+
+    def _fault_changed(self, fault: int) -> int:
+        self.write("faults", self._faults[fault], ["fault", fault])
+        return fault
+
+    def faults_in_force(self) -> list[str]:
+        """The labels of the faults that have begun and not ended, for the live display."""
+        return [row["label"] for row in self._faults.values() if row["t_begin"] is not None and row["t_end"] is None]
+
+    # -- steps ----------------------------------------
+
+    def step_began(self, step: int, *, kind: str, text: str) -> None:
+        """Until it ends, a step counts as skipped: that is what it is when the run is interrupted before."""
+        now = self._clock.monotonic_ns()
+        row = {"step": step, "kind": kind, "text": text, "t0": now, "t1": now, "outcome": "skipped", "seen": ""}
+        self._steps[step] = row
+        self.write("steps", row, ["step", step])
+
+    def step_ended(self, step: int, *, outcome: str, seen: str) -> None:
+        assert outcome in ("ok", "failed", "timeout", "skipped"), outcome
+        self._steps[step] |= {"t1": self._clock.monotonic_ns(), "outcome": outcome, "seen": seen}
+        self.write("steps", self._steps[step], ["step", step])
+
+    # -- what the cluster is and says ----------------------------------------
+
+    def partition_state(self, state: PartitionState) -> None:
+        """Writes a state if it differs from what this observer said last of this partition."""
+        key = (state.topic, state.partition, state.observer)
+        before = self._last_states.get(key)
+        if before is not None and _content(before) == _content(state):
+            return
+        self._last_states[key] = state
+        changed_leader = before is not None and before.leader_epoch != state.leader_epoch and state.leader >= 0
+        self.write(
+            "partition_states",
+            {
+                "topic": state.topic,
+                "part": state.partition,
+                "t": state.t_ns,
+                "uncertainty_ns": state.uncertainty_ns,
+                "exact": state.exact,
+                "observer": state.observer,
+                "leader": state.leader,
+                "leader_epoch": state.leader_epoch,
+                "partition_epoch": state.partition_epoch,
+                "controller_epoch": state.controller_epoch,
+                "isr": list(state.isr),
+                "isr_before": list(before.isr) if before else None,
+                "leader_before": before.leader if before else None,
+                "unclean": before is not None and changed_leader and state.leader not in before.isr,
+                "replicas": list(state.replicas),
+            },
+        )
+
+    def replica_logs(self, reason: str, node: int, logs: Sequence[ReplicaLog]) -> None:
+        """What one node's disk held. Safe to call from a thread."""
+        with self._lock:
+            for log in logs:
+                self._snapshot(reason, node, log)
+
+    def _snapshot(self, reason: str, node: int, log: ReplicaLog) -> None:
+        snapshot = self._snapshots
+        self._snapshots += 1
+        known = len(self.names.items())
+        values = [self.names.number(record.value) for record in log.records]
+        for value, name in self.names.items()[known:]:
+            self.write("value_names", {"value": value, "text": name})
+        write_snapshot(
+            self._folder / f"snapshot-{snapshot:05d}.parquet",
+            run=self._run,
+            snapshot=snapshot,
+            node=node,
+            topic=log.topic,
+            partition=log.partition,
+            offsets=[record.offset for record in log.records],
+            epochs=[record.epoch for record in log.records],
+            values=values,
+        )
+        self.write(
+            "replica_snapshots",
+            {
+                "snapshot": snapshot,
+                "node": node,
+                "t": log.t_ns,
+                "reason": reason,
+                "topic": log.topic,
+                "part": log.partition,
+                "log_start": log.log_start,
+                "high_watermark": log.high_watermark,
+                "log_end": log.log_end,
+                "epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
+            },
+        )
+
+    def cluster_history(self, history: ClusterHistory) -> None:
+        """What the cluster's own books say, written once, after the nodes were read for the last time."""
+        for state in history.partition_states:
+            self.partition_state(state)
+        for controller in history.controllers:
+            row = {"t": controller.t_ns, "uncertainty_ns": controller.uncertainty_ns, "node": controller.node}
+            self.write("controllers", row | {"controller_epoch": controller.controller_epoch})
+        for change in history.configuration:
+            place = {"scope": change.scope, "name": change.name, "node": change.node}
+            self.write("configuration", {"t": change.t_ns, **place, "key": change.key, "value": change.value})
+        for event in history.broker_events:
+            self.broker_event(event)
+
+    def broker_event(self, event: BrokerEvent) -> None:
+        self.write(
+            "broker_events",
+            {
+                "node": int(event.node),
+                "t": event.t_ns,
+                "event": event.event,
+                "topic": event.topic,
+                "part": event.partition,
+                "epoch": event.epoch,
+                "from_offset": event.from_offset,
+                "to_offset": event.to_offset,
+                "reason": event.reason,
+                "detail": event.detail,
+            },
+        )
+        if event.cut and event.topic is not None and event.partition is not None:
+            self.replica_logs("truncation", int(event.node), [_cut_part(event, event.topic, event.partition)])
+
+    def partition(
+        self,
+        *,
+        topic: str,
+        partition: int,
+        replicas: Sequence[int],
+        read_to_end: bool,
+        end_offset: int | None,
+        note: str,
+    ) -> None:
+        """How a partition is laid out and how its final read went; written when known, the last counts."""
+        self.write(
+            "partitions",
+            {
+                "topic": topic,
+                "part": partition,
+                "replicas": list(replicas),
+                "read_to_end": read_to_end,
+                "end_offset": end_offset,
+                "note": note,
+            },
+            ["partition", topic, partition],
+        )
+
+
+def _content(state: PartitionState) -> tuple[object, ...]:
+    """What makes two states of a partition differ; a later controller epoch alone is told by the exact books only."""
+    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.replicas)
+
+
+def _cut_part(event: BrokerEvent, topic: str, partition: int) -> ReplicaLog:
+    records: tuple[LogRecord, ...] = event.cut
+    start = event.to_offset if event.to_offset is not None else records[0].offset
+    return ReplicaLog(
+        node=event.node,
+        topic=topic,
+        partition=partition,
+        t_ns=event.t_ns,
+        log_start=start,
+        high_watermark=None,
+        log_end=event.from_offset if event.from_offset is not None else records[-1].offset + 1,
+        epochs=(),
+        records=records,
+    )

@@ -1,0 +1,350 @@
+"""A run, phase by phase: start, prepare, act under the plan, heal, recover, read back, collect, stop, seal.
+
+Whatever happens, faults are healed and processes stopped, and what was recorded is sealed. The first interrupt ends the
+acting early: no final read is made then, and what there is gets analysed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.clock import Clock
+from harness.controller.collection import collect_books
+from harness.controller.context import Acknowledgements, Plan, PlanResult, RunContext
+from harness.controller.final_read import FinalRead
+from harness.controller.observer import Observer
+from harness.controller.probes import Probes
+from harness.controller.recorder import Recorder
+from harness.controller.workers import Workers
+from harness.errors import HarnessError
+from harness.history.journal import ProcessNumbers
+from harness.history.run_folder import RunFolder
+from harness.history.sealing import seal
+from harness.interfaces import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
+from harness.scenario import Scenario
+
+PROGRESS_S = 0.25
+STEADY_S = 1.0
+LEADERS_S = 30.0  # for new topics to have all their replicas in sync
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """For the live display. Counters are of the whole run so far."""
+
+    phase: str
+    elapsed_s: float
+    acknowledged: int
+    unknown: int
+    failed: int
+    polled: int
+    faults: Sequence[str]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """status: complete | interrupted | error. The reasons are in run.json too, where the verdict is made from."""
+
+    status: str
+    inconclusive: Sequence[str]
+    error: str | None
+
+
+@dataclass(kw_only=True)
+class Run:
+    """compose fills this in; `go` does it. `workers` is asked once the cluster runs; None: no workload."""
+
+    folder: RunFolder
+    scenario: Scenario
+    cluster: Cluster
+    plan: Plan
+    make_client: ClientMaker
+    workers: Callable[[Acknowledgements], Workers] | None
+    numbers: ProcessNumbers  # the controller's own, for probes and final reads
+    clock: Clock
+    seed: int
+    interrupt: asyncio.Event
+    write_out: Callable[[Scenario], str]
+    progress: Callable[[Progress], None] = lambda progress: None
+    _phase: str = "start"
+    _began_ns: int = 0
+    _clients: Workers | None = None
+    _interrupted_in: str | None = None
+    _was_read: bool = False
+    _inconclusive: list[str] = field(default_factory=list)
+
+    async def go(self) -> RunOutcome:
+        folder, cluster = self.folder, self.cluster
+        self._began_ns = self.clock.monotonic_ns()
+        recorder = Recorder(folder=folder.history, clock=self.clock)
+        context = self._context(recorder)
+        display = asyncio.create_task(self._display(context), name="progress")
+        error: str | None = None
+        try:
+            await self._phases(context)
+        except* HarnessError as group:
+            error = "; ".join(str(each) for each in _leaves(group))
+        finally:
+            self._enter("stop")
+            try:
+                self._inconclusive.extend(await context.heal_everything())
+                if self._clients is not None:
+                    await self._clients.kill()
+                await context.observer.stop()
+            finally:
+                await cluster.stop()
+                display.cancel()
+                recorder.close()
+        if self._interrupted_in is not None and not self._was_read:
+            self._inconclusive.append(f"interrupted in phase {self._interrupted_in!r}, before the final read was over")
+        status = "error" if error else "interrupted" if self.interrupt.is_set() else "complete"
+        self._seal(context, status, error)
+        return RunOutcome(status=status, inconclusive=tuple(self._inconclusive), error=error)
+
+    # -- the phases ---------------------------------------
+
+    async def _phases(self, context: RunContext) -> None:
+        self._enter("start")
+        if not await self._unless_interrupted(self.cluster.start()):
+            return
+        workers = self._clients = self.workers(context.acks) if self.workers is not None else None
+        self.folder.update(environment=dict(self.cluster.environment()))
+        context.observer.start()
+        self._enter("prepare")
+        if not await self._unless_interrupted(self._prepare(context, workers)):
+            return
+        self._enter("act")
+        await self._unless_interrupted(self._act(context, workers))
+        self._enter("heal")
+        self._inconclusive.extend(await context.heal_everything())
+        self._enter("recover")
+        await self._unless_interrupted(self._recover(context))
+        self._enter("drain")
+        if workers is not None:
+            self._inconclusive.extend(await workers.stop())
+        self.folder.update(load_ended_ns=self.clock.monotonic_ns())
+        await self._read_back(context)
+
+    async def _read_back(self, context: RunContext) -> None:
+        final = FinalRead(
+            context=context,
+            make_client=self.make_client,
+            numbers=self.numbers,
+            folder=self.folder.history,
+            layout=self._layout(context),
+            timeout_s=self.scenario.recovery_timeout_s,
+        )
+        self._enter("read back")
+        unread: list[str] = []
+        if await self._unless_interrupted(_into(unread, final.read_all)):
+            # A partition nobody can read may be what the scenario is about.
+            self._inconclusive.extend([] if self.scenario.expect.unreadable else unread)
+            self._was_read = True
+        self._enter("collect")
+        await collect_books(self.folder, cluster=self.cluster, clock=self.clock, after=context.recorder)
+        if self.scenario.read_every_replica:
+            self._enter("read every replica")
+            notes: list[str] = []
+            await self._unless_interrupted(_into(notes, final.read_every_replica))
+            self.folder.update(replicas_not_read=notes)
+
+    async def _prepare(self, context: RunContext, workers: Workers | None) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._create_topics(context))
+            if workers is not None:
+                group.create_task(workers.prepare())
+
+    async def _create_topics(self, context: RunContext) -> None:
+        definitions = topic_definitions(self.scenario)
+        await self.cluster.create_topics(definitions)
+        wanted = partitions_of(self.scenario)
+
+        def complete() -> bool:
+            states = [context.observer.state(each.topic, each.partition) for each in wanted]
+            return all(
+                state is not None and state.leader >= 0 and set(state.isr) == set(state.replicas) for state in states
+            )
+
+        if not await context.observer.wait_until(complete, timeout_s=LEADERS_S):
+            raise HarnessError(
+                f"the topics had no leaders with all replicas in sync after {LEADERS_S:.0f} s; "
+                f"see the nodes' logs in {self.folder.nodes}"
+            )
+        for partition, replicas in self._layout(context).items():
+            context.recorder.partition(
+                topic=partition.topic,
+                partition=partition.partition,
+                replicas=replicas,
+                read_to_end=False,
+                end_offset=None,
+                note="not read",
+            )
+
+    async def _act(self, context: RunContext, workers: Workers | None) -> None:
+        context.load_began_ns = self.clock.monotonic_ns()
+        self.folder.update(load_began_ns=context.load_began_ns)
+        if workers is not None:
+            workers.start()
+            context.workload_running.set()
+            await asyncio.sleep(self.scenario.workload.warm_up_s)
+        result: PlanResult = await self.plan.run(context)
+        self._inconclusive.extend(result.inconclusive)
+        if result.scenario is not None:
+            self.folder.write_scenario(self.write_out(result.scenario))
+
+    async def _recover(self, context: RunContext) -> None:
+        """Every partition has a leader, and all its replicas on running brokers are in sync; seen, not assumed."""
+        layout = self._layout(context)
+        cluster = self.cluster
+
+        def lacking() -> list[str]:
+            found = []
+            for partition, replicas in layout.items():
+                state = context.observer.state(partition.topic, partition.partition)
+                running = {
+                    each for each in replicas if not isinstance(cluster, CanCrash) or cluster.is_running(NodeId(each))
+                }
+                if state is None or state.leader < 0:
+                    found.append(f"{partition.topic}/{partition.partition} has no leader")
+                elif not running <= set(state.isr):
+                    found.append(f"{partition.topic}/{partition.partition} has only {list(state.isr)} in sync")
+            return found
+
+        timeout_s = self.scenario.recovery_timeout_s
+        await context.observer.next_round()
+        if not await self._steadily(context, lambda: not lacking(), timeout_s) and not self.scenario.expect.unreadable:
+            self._inconclusive.append(f"no recovery within {timeout_s:g} s after healing: {', '.join(lacking())}")
+
+    async def _steadily(self, context: RunContext, holds: Callable[[], bool], timeout_s: float) -> bool:
+        """True once `holds` was seen for STEADY_S: right after a quick restart the old state still shows."""
+        observer = context.observer
+        deadline_ns = self.clock.monotonic_ns() + int(timeout_s * 1e9)
+        while (left_s := (deadline_ns - self.clock.monotonic_ns()) / 1e9) > 0:
+            if not await observer.wait_until(holds, timeout_s=left_s):
+                return False
+            if not await observer.wait_until(lambda: not holds(), timeout_s=STEADY_S):
+                return True
+        return holds()
+
+    # -- around them --------------------------------------
+
+    def _context(self, recorder: Recorder) -> RunContext:
+        topics = [topic.name for topic in self.scenario.topics]
+        return RunContext(
+            scenario=self.scenario,
+            cluster=self.cluster,
+            observer=Observer(cluster=self.cluster, topics=topics, clock=self.clock, recorder=recorder),
+            recorder=recorder,
+            clock=self.clock,
+            seed=self.seed,
+            stopping=self.interrupt,
+            probes=Probes(
+                make_client=self.make_client,
+                bootstrap=self.cluster.bootstrap,
+                settings=self.scenario.workload,
+                folder=self.folder.history,
+                clock=self.clock,
+                numbers=self.numbers,
+            ),
+        )
+
+    def _layout(self, context: RunContext) -> dict[TopicPartition, tuple[int, ...]]:
+        layout = {}
+        for partition in partitions_of(self.scenario):
+            state = context.observer.state(partition.topic, partition.partition)
+            layout[partition] = state.replicas if state is not None else ()
+        return layout
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        phases = [*self.folder.run.get("phases", []), {"name": phase, "t": self.clock.monotonic_ns()}]
+        self.folder.update(phases=phases)
+
+    async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Does `work`; False if an interrupt came first, or had come already: then the work was cancelled."""
+        if self.interrupt.is_set():
+            self._interrupted_in = self._interrupted_in or self._phase
+            work.close()
+            return False
+        task = asyncio.create_task(work)
+        watch = asyncio.create_task(self.interrupt.wait())
+        try:
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        if task.cancelled():
+            self._interrupted_in = self._interrupted_in or self._phase
+            return False
+        task.result()
+        return True
+
+    async def _display(self, context: RunContext) -> None:
+        while True:
+            acks = context.acks
+            self.progress(
+                Progress(
+                    phase=self._phase,
+                    elapsed_s=(self.clock.monotonic_ns() - self._began_ns) / 1e9,
+                    acknowledged=acks.ok,
+                    unknown=acks.info,
+                    failed=acks.fail,
+                    polled=acks.polled,
+                    faults=context.recorder.faults_in_force(),
+                )
+            )
+            await asyncio.sleep(PROGRESS_S)
+
+    def _seal(self, context: RunContext, status: str, error: str | None) -> None:
+        self._enter("seal")
+        gaps = [[gap.t_from_ns, gap.t_to_ns, gap.broker] for gap in context.observer.gaps]
+        self.folder.add_anchor(self.clock)
+        self.folder.update(
+            status=status,
+            interrupted=self.interrupt.is_set(),
+            inconclusive=self._inconclusive,
+            error=error,
+            read_every_replica=self.scenario.read_every_replica,
+            observer_gaps=gaps,
+        )
+        seal(self.folder)
+
+
+async def _into(found: list[str], work: Callable[[], Coroutine[Any, Any, list[str]]]) -> None:
+    found.extend(await work())
+
+
+def _leaves(group: BaseExceptionGroup[HarnessError]) -> list[HarnessError]:
+    leaves: list[HarnessError] = []
+    for error in group.exceptions:
+        leaves.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    return leaves
+
+
+def topic_definitions(scenario: Scenario) -> list[TopicDefinition]:
+    return [
+        TopicDefinition(
+            name=topic.name,
+            partitions=None if topic.assignment else topic.partitions,
+            replication_factor=None if topic.assignment else topic.replication_factor,
+            assignment=topic.assignment,
+            settings=topic.settings,
+        )
+        for topic in scenario.topics
+    ]
+
+
+def partitions_of(scenario: Scenario, topics: Sequence[str] = ()) -> list[TopicPartition]:
+    """All partitions of the scenario's topics, or of those named."""
+    return [
+        TopicPartition(topic=topic.name, partition=partition)
+        for topic in scenario.topics
+        if not topics or topic.name in topics
+        for partition in range(len(topic.assignment) if topic.assignment else topic.partitions)
+    ]

@@ -1,0 +1,283 @@
+"""The acts of an ordered plan: kill, start, pause, cut, heal, produce, configure, elect. Each returns what was seen."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol, cast
+
+from harness.controller.context import RunContext
+from harness.controller.disturbance import broker_ids
+from harness.controller.in_force import Deed, FaultsInForce
+from harness.durations import seconds
+from harness.errors import HarnessError
+from harness.interfaces import (
+    CanCrash,
+    CanCutLinks,
+    CanPause,
+    CanReconfigure,
+    CanSlowLinks,
+    Evidence,
+    HasDisks,
+    Link,
+    NodeId,
+    SendOutcome,
+)
+from harness.scenario import StepSpec
+from harness.scenario_steps import values_of
+
+
+class LinkNames(Protocol):
+    """How a scenario's link names become links; faults/links.py has them, compose hands them in."""
+
+    def named(self, links: Sequence[Link], names: Sequence[str]) -> list[Link]: ...
+
+    def isolating(self, links: Sequence[Link], victims: Sequence[int], origin: str) -> list[Link]: ...
+
+
+class Acts:
+    """Performs acts and keeps what they leave in force."""
+
+    def __init__(self, context: RunContext, *, resolve: Callable[..., list[NodeId]], links: LinkNames) -> None:
+        self._context = context
+        self._resolve = resolve
+        self._links = links
+        self._in_force = FaultsInForce(context)
+        self._later: list[asyncio.Task[None]] = []
+
+    async def perform(self, step: StepSpec, number: int) -> str:
+        """Does the act and returns what was seen. Raises HarnessError when it could not be done."""
+        name = next(iter(step.body))
+        return cast(str, await getattr(self, f"_{name}")(step.body, step.text, number))
+
+    async def finish(self) -> None:
+        """Waits for what was to be healed after a while, so that its end is recorded."""
+        for task in self._later:
+            await task
+
+    def cancel(self) -> None:
+        for task in self._later:
+            task.cancel()
+
+    def _victims(self, target: Any) -> list[NodeId]:
+        chance = self._context.chance("steps")
+        brokers = broker_ids(self._context.cluster)
+        return self._resolve(target, view=self._context.observer, brokers=brokers, chance=chance)
+
+    def _capable(self, capability: type, what: str) -> Any:
+        if not isinstance(self._context.cluster, capability):
+            raise HarnessError(f"this cluster cannot {what}")
+        return self._context.cluster
+
+    async def _begin(
+        self, kind: str, text: str, number: int, nodes: Sequence[NodeId], begin: Deed, end: Deed, links: str = ""
+    ) -> str:
+        fault = await self._in_force.begin(
+            kind=kind, label=text, nodes=nodes, begin=begin, end=end, links=lambda: links, step=number
+        )
+        return f"{kind} in force on {', '.join(f'broker {node}' for node in fault.nodes)}"
+
+    # -- processes --------------------------------------------------------------------------------------------------
+
+    async def _kill(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanCrash = self._capable(CanCrash, "kill a node")
+        victims = self._victims(body["kill"])
+        # Together, not one after the other: "both at once" is a different story from "first one, then the other".
+        seen = await asyncio.gather(
+            *(
+                self._begin(
+                    "kill", f"kill broker {node}", number, [node], partial(cluster.kill, node), self._starting(node)
+                )
+                for node in victims
+            )
+        )
+        return "; ".join(seen)
+
+    async def _stop(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanCrash = self._capable(CanCrash, "stop a node")
+        for node in self._victims(body["stop"]):
+            await self._begin(
+                "stop", f"stop broker {node}", number, [node], partial(cluster.shut_down, node), self._starting(node)
+            )
+        return text
+
+    def _starting(self, node: NodeId) -> Deed:
+        cluster: CanCrash = self._capable(CanCrash, "start a node")
+        return lambda: cluster.start_node(node)
+
+    async def _start(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        seen = []
+        for node in self._victims(body["start"]):
+            down = self._in_force.of_node(node, ("kill", "stop", "wipe"))
+            for fault in down:
+                self._context.recorder.fault_end_asked(fault.number)
+            evidence = await self._starting(node)()
+            for fault in down:
+                self._in_force.ended(fault, evidence)
+            seen.append(evidence.sentence)
+        return "; ".join(seen)
+
+    async def _restart(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        seen = await self._kill({"kill": body["restart"]}, text, number)
+        await asyncio.sleep(seconds(body.get("down", 0)))
+        return f"{seen}; {await self._start({'start': body['restart']}, text, number)}"
+
+    async def _pause(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanPause = self._capable(CanPause, "pause a node")
+        for node in self._victims(body["pause"]):
+            fault = await self._in_force.begin(
+                kind="pause",
+                label=f"pause broker {node}",
+                nodes=[node],
+                begin=partial(cluster.pause, node),
+                end=partial(cluster.resume, node),
+                step=number,
+            )
+            self._after(body, partial(self._in_force.end, fault))
+        return text
+
+    async def _resume(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        for node in self._victims(body["resume"]):
+            await self._in_force.end(self._in_force.one(node, "pause"))
+        return text
+
+    async def _wipe(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        disks: HasDisks = self._capable(HasDisks, "wipe a disk")
+        for node in self._victims(body["wipe"]):
+            # What is wiped was read when the node was killed; its end is the node's next start.
+            await self._begin(
+                "wipe",
+                f"disk of broker {node} lost",
+                number,
+                [node],
+                partial(disks.wipe, node),
+                self._refilled(node),
+            )
+        return text
+
+    def _refilled(self, node: NodeId) -> Deed:
+        async def refilled() -> Evidence:
+            sentence = f"broker {node} starts with an empty disk"
+            return Evidence(t_ns=self._context.clock.monotonic_ns(), sentence=sentence)
+
+        return refilled
+
+    # -- links ------------------------------------------------------------------------------------------------------
+
+    async def _cut(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanCutLinks = self._capable(CanCutLinks, "cut links")
+        names = body["cut"]
+        if isinstance(names, list) and len(names) == 2 and all(isinstance(end, int) for end in names):
+            names = [f"{names[0]}>{names[1]}"]
+        return await self._cut_links(self._links.named(cluster.links(), names), body, text, number)
+
+    async def _isolate(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanCutLinks = self._capable(CanCutLinks, "cut links")
+        victims = self._victims(body["isolate"])
+        links = self._links.isolating(cluster.links(), victims, str(body.get("from", "peers")))
+        return await self._cut_links(links, body, text, number)
+
+    async def _cut_links(self, links: Sequence[Link], body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanCutLinks = self._capable(CanCutLinks, "cut links")
+        mode: Literal["hang", "reset"] = body.get("mode", "hang")
+        fault = await self._in_force.begin(
+            kind="cut",
+            label=text,
+            nodes=nodes_of(links, broker_ids(self._context.cluster)),
+            begin=lambda: cluster.cut(links, mode=mode),
+            end=lambda: cluster.heal(links, mode="resume" if mode == "hang" else "reset"),
+            links=lambda: " ".join(str(link) for link in links),
+            step=number,
+        )
+        self._after(body, lambda: self._in_force.end(fault))
+        return f"cut {fault.links}"
+
+    async def _slow(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cuts: CanCutLinks = self._capable(CanCutLinks, "name links")
+        cluster: CanSlowLinks = self._capable(CanSlowLinks, "slow links")
+        links = self._links.named(cuts.links(), body["slow"])
+        delay_ms = 1000 * seconds(body.get("delay", "500 ms"))
+        fault = await self._in_force.begin(
+            kind="slow",
+            label=text,
+            nodes=nodes_of(links, broker_ids(self._context.cluster)),
+            begin=lambda: cluster.slow(links, delay_ms=delay_ms),
+            end=lambda: cluster.slow(links, delay_ms=0),
+            links=lambda: " ".join(str(link) for link in links),
+            step=number,
+        )
+        self._after(body, lambda: self._in_force.end(fault))
+        return f"{fault.links} slowed by {delay_ms:g} ms"
+
+    async def _heal(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        wanted = body["heal"]
+        healed = []
+        for fault in self._in_force.all():
+            matches = wanted == "all" or set(fault.links.replace("n", "").split()) == set(wanted)
+            if fault.kind in ("cut", "slow") and matches:
+                await self._in_force.end(fault)
+                healed.append(fault.links)
+        if not healed:
+            raise HarnessError(f"{text}: no cut or slow link of that name is in force")
+        return f"healed {' '.join(healed)}"
+
+    def _after(self, body: Mapping[str, Any], deed: Callable[[], Any]) -> None:
+        """`for = "1 s"`: the harm is undone by itself while the plan goes on."""
+        if "for" not in body:
+            return
+
+        async def later() -> None:
+            await asyncio.sleep(seconds(body["for"]))
+            await deed()
+
+        self._later.append(asyncio.create_task(later()))
+
+    # -- probes and administration ----------------------------------------------------------------------------------
+
+    async def _produce(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        outcomes = await produce(self._context, body)
+        refused = [outcome for outcome in outcomes if outcome.status != "ok"]
+        if refused and str(body.get("acks", "all")) != "0":
+            raise HarnessError(
+                f"{text}: {len(refused)} of {len(outcomes)} were not acknowledged ({refused[0].error}); "
+                "the story cannot go on without them"
+            )
+        return f"{len(outcomes)} acknowledged, offsets {outcomes[0].offset} to {outcomes[-1].offset}"
+
+    async def _configure(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanReconfigure = self._capable(CanReconfigure, "change a topic's configuration")
+        settings = {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in body["configure"].items()
+        }
+        await cluster.set_topic_config(str(body.get("topic", self._context.scenario.topics[0].name)), settings)
+        return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+    async def _elect(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        error = await elect(self._context, body)
+        if error:
+            raise HarnessError(f"{text}: answered with error {error}")
+        return "elected"
+
+
+def nodes_of(links: Sequence[Link], brokers: Sequence[NodeId]) -> list[NodeId]:
+    """The brokers at either end, each once: the disks worth reading before the links are healed."""
+    ends = {end for link in links for end in (link.source, link.target)}
+    return [node for node in brokers if f"n{node}" in ends]
+
+
+async def produce(context: RunContext, body: Mapping[str, Any]) -> Sequence[SendOutcome]:
+    return await context.probe_produce(
+        str(body.get("topic", context.scenario.topics[0].name)),
+        int(body.get("partition", 0)),
+        values_of(body["produce"]),
+        acks=cast(Literal["0", "1", "all"], str(body.get("acks", "all"))),
+        timeout_s=seconds(body.get("timeout", "5 s")),
+    )
+
+
+async def elect(context: RunContext, body: Mapping[str, Any]) -> int:
+    cluster = context.cluster
+    if not isinstance(cluster, CanReconfigure):
+        raise HarnessError("this cluster cannot be asked for an election")
+    topic = str(body.get("topic", context.scenario.topics[0].name))
+    return await cluster.elect(topic, int(body.get("partition", 0)), kind=body["elect"])

@@ -1,0 +1,163 @@
+"""What a wait waits for and an expectation demands, as one question with two answers: does it hold, and what was seen.
+
+Leaders and ISRs come from the observer; log ends and high watermarks from the replicas' own files, since no request
+could ask a broker that is cut off or dead.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from harness.controller.context import RunContext
+from harness.durations import seconds
+from harness.errors import HarnessError
+from harness.interfaces import CanCrash, HasDisks, NodeId
+
+Answer = tuple[bool, str]
+
+
+class Condition:
+    """One condition of a step, asked again and again; "+50" acks counts from when the step began."""
+
+    def __init__(self, body: Mapping[str, Any], context: RunContext) -> None:
+        self.name, self.wanted = next(iter(body.items()))
+        self._context = context
+        self._topic = str(body.get("topic", context.scenario.topics[0].name))
+        self._partition = int(body.get("partition", 0))
+        self._base_acks = context.acks.ok
+        self._began = asyncio.get_running_loop().time()
+
+    async def ask(self) -> Answer:
+        result = getattr(self, f"_{self.name}")()
+        return cast(Answer, await result if asyncio.iscoroutine(result) else result)
+
+    # -- roles, from the observer -----------------------------------------------------------------------------------
+
+    def _isr(self) -> Answer:
+        seen = self._context.observer.isr(self._topic, self._partition)
+        return sorted(seen) == sorted(self.wanted), f"ISR {list(seen)}"
+
+    def _isr_order(self) -> Answer:
+        seen = self._context.observer.isr(self._topic, self._partition)
+        return list(seen) == list(self.wanted), f"ISR {list(seen)}"
+
+    def _leader(self) -> Answer:
+        state = self._context.observer.state(self._topic, self._partition)
+        seen = state.leader if state is not None else None
+        return seen == self.wanted, f"leader {seen}"
+
+    def _leader_epoch(self) -> Answer:
+        state = self._context.observer.state(self._topic, self._partition)
+        seen = state.leader_epoch if state is not None else None
+        return seen == self.wanted, f"leader epoch {seen}"
+
+    def _leaders(self) -> Answer:
+        seen = [self._context.observer.leader(self._topic, number) for number in range(len(self.wanted))]
+        return seen == list(self.wanted), f"leaders {seen}"
+
+    def _controller(self) -> Answer:
+        seen = self._context.observer.controller
+        return seen == self.wanted, f"controller {seen}"
+
+    async def _controller_epoch(self) -> Answer:
+        history = await asyncio.to_thread(self._context.cluster.collect)
+        epochs = [state.controller_epoch for state in history.controllers if state.controller_epoch is not None]
+        seen = max(epochs, default=0)
+        return seen == self.wanted, f"controller epoch {seen}"
+
+    # -- the load ---------------------------------------------------------------------------------------------------
+
+    def _acks(self) -> Answer:
+        text = str(self.wanted)
+        target = self._base_acks + int(text[1:]) if text.startswith("+") else int(text)
+        seen = self._context.acks.ok
+        return seen >= target, f"{seen} records acknowledged of {target} awaited"
+
+    def _elapsed(self) -> Answer:
+        passed_s = asyncio.get_running_loop().time() - self._began
+        return passed_s >= seconds(self.wanted), f"{passed_s:.1f} s passed"
+
+    def _recovered(self) -> Answer:
+        missing = unrecovered(self._context)
+        return not missing, "; ".join(missing[:5]) or "every partition has a leader and its full ISR"
+
+    # -- the replicas' files ----------------------------------------------------------------------------------------
+
+    async def _log_end(self) -> Answer:
+        return await self._by_node("log_end", "log end")
+
+    async def _high_watermark(self) -> Answer:
+        return await self._by_node("high_watermark", "checkpointed high watermark")
+
+    async def _by_node(self, method: str, name: str) -> Answer:
+        read = getattr(disks(self._context), method)
+        seen = {
+            int(node): await asyncio.to_thread(read, NodeId(int(node)), self._topic, self._partition)
+            for node in self.wanted
+        }
+        wanted = {int(node): offset for node, offset in self.wanted.items()}
+        return seen == wanted, ", ".join(f"{name} {offset} on broker {node}" for node, offset in seen.items())
+
+    async def _epoch_file(self) -> Answer:
+        seen: dict[int, list[list[int]]] = {}
+        for node in self.wanted:
+            logs = await asyncio.to_thread(disks(self._context).read_replicas, NodeId(int(node)))
+            seen[int(node)] = [
+                list(entry)
+                for log in logs
+                if (log.topic, log.partition) == (self._topic, self._partition)
+                for entry in log.epochs
+            ]
+        wanted = {int(node): [list(entry) for entry in entries] for node, entries in self.wanted.items()}
+        return seen == wanted, ", ".join(f"epochs {entries} on broker {node}" for node, entries in seen.items())
+
+
+def disks(context: RunContext) -> HasDisks:
+    if not isinstance(context.cluster, HasDisks):
+        raise HarnessError("this cluster shows no disks: log ends and epoch files cannot be awaited on it")
+    return context.cluster
+
+
+def unrecovered(context: RunContext) -> list[str]:
+    """Partitions without a leader, or whose ISR lacks a replica on a running broker; one sentence each."""
+    cluster = context.cluster
+    missing = []
+    for state in context.observer.states():
+        name = f"{state.topic}-{state.partition}"
+        running = [
+            node for node in state.replicas if not isinstance(cluster, CanCrash) or cluster.is_running(NodeId(node))
+        ]
+        absent = [node for node in running if node not in state.isr]
+        if state.leader < 0:
+            missing.append(f"{name} has no leader")
+        elif absent:
+            missing.append(f"{name}: {absent} not in the ISR {list(state.isr)}")
+    return missing
+
+
+async def holds(condition: Condition, *, within_s: float, throughout_s: float) -> Answer:
+    """Whether the condition came to hold in time, and then held for as long as `throughout_s` asks."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    ok, seen = await condition.ask()
+    while not ok and loop.time() < deadline:
+        await _soon(condition)
+        ok, seen = await condition.ask()
+    until = loop.time() + throughout_s
+    while ok and loop.time() < until:
+        await _soon(condition)
+        ok, seen = await condition.ask()
+        if not ok:
+            seen += f", {until - loop.time():.1f} s before the end of the {throughout_s:g} s it had to hold"
+    return ok, seen
+
+
+async def _soon(condition: Condition) -> None:
+    # A tenth of a second, or sooner for acknowledgements: plans act within a fetch round trip of an ack.
+    await asyncio.sleep(0.01 if condition.name == "acks" else 0.1)
+
+
+def sentence_of(values: Sequence[str]) -> str:
+    """Values as people read them: at most eight of them, and how many there are."""
+    shown = ", ".join(values[:8])
+    return f"{len(values)} values ({shown}{', …' if len(values) > 8 else ''})" if values else "no value"

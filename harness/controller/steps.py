@@ -1,0 +1,117 @@
+"""Ordered steps: act, wait, expect, one after the other. A wait that runs out makes the run inconclusive and ends the
+plan; an expectation that fails is recorded as failed, becomes a finding, and the story goes on."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.controller.context import PlanResult, RunContext
+from harness.controller.step_acts import Acts, LinkNames, elect, produce
+from harness.controller.step_conditions import Answer, Condition, disks, holds, sentence_of
+from harness.durations import seconds
+from harness.errors import HarnessError
+from harness.interfaces import NodeId
+from harness.scenario import Scenario, StepSpec
+from harness.scenario_steps import values_of
+
+
+class OrderedSteps:
+    """The plan of a scenario with [[steps]]."""
+
+    def __init__(self, *, scenario: Scenario, resolve: Callable[..., list[NodeId]], links: LinkNames) -> None:
+        self._scenario = scenario
+        self._resolve = resolve
+        self._links = links
+
+    async def run(self, context: RunContext) -> PlanResult:
+        acts = Acts(context, resolve=self._resolve, links=self._links)
+        try:
+            for number, step in enumerate(self._scenario.steps):
+                reason = await self._one(context, acts, number, step)
+                if reason is not None:
+                    return PlanResult(inconclusive=(f"step {number + 1} (line {step.line}): {reason}",))
+            await acts.finish()
+        finally:
+            acts.cancel()
+        return PlanResult()
+
+    async def _one(self, context: RunContext, acts: Acts, number: int, step: StepSpec) -> str | None:
+        """Why the plan cannot go on, or None."""
+        recorder = context.recorder
+        recorder.step_began(number, kind=step.kind, text=step.text)
+        try:
+            if step.kind == "act":
+                async with asyncio.timeout(step.within_s):
+                    seen = await acts.perform(step, number)
+                recorder.step_ended(number, outcome="ok", seen=seen)
+                return None
+            if step.kind == "wait":
+                ok, seen = await holds(Condition(step.body, context), within_s=step.within_s, throughout_s=_span(step))
+                recorder.step_ended(number, outcome="ok" if ok else "timeout", seen=seen)
+                return None if ok else f"{step.text}: not within {step.within_s:g} s; last seen: {seen}"
+            ok, seen = await _expect(step, context)
+            recorder.step_ended(number, outcome="ok" if ok else "failed", seen=seen)
+            return None
+        except TimeoutError:
+            recorder.step_ended(number, outcome="timeout", seen=f"not done within {step.within_s:g} s")
+            return f"{step.text}: not done within {step.within_s:g} s"
+        except HarnessError as error:
+            recorder.step_ended(number, outcome="timeout", seen=str(error))
+            return str(error)
+
+
+def _span(step: StepSpec) -> float:
+    return seconds(step.body.get("throughout", 0))
+
+
+async def _expect(step: StepSpec, context: RunContext) -> Answer:
+    name = next(iter(step.body))
+    if name == "produce":
+        return await _expect_produce(step.body, context)
+    if name == "read":
+        return await _expect_read(step, context)
+    if name == "elect":
+        error = await elect(context, step.body)
+        return error == step.body.get("error", 0), f"error {error}"
+    return await holds(Condition(step.body, context), within_s=step.within_s, throughout_s=_span(step))
+
+
+async def _expect_produce(body: Mapping[str, Any], context: RunContext) -> Answer:
+    """Every record is answered with the stated error (0: acknowledged), and named logs have not grown."""
+    topic = str(body.get("topic", context.scenario.topics[0].name))
+    partition = int(body.get("partition", 0))
+    still = body.get("log_end_unchanged_on")
+
+    async def log_end() -> int | None:
+        if still is None:
+            return None
+        return await asyncio.to_thread(disks(context).log_end, NodeId(int(still)), topic, partition)
+
+    before = await log_end()
+    outcomes = await produce(context, body)
+    after = await log_end()
+    wanted = int(body.get("error", 0))
+    codes = [0 if outcome.status == "ok" else outcome.code for outcome in outcomes]
+    seen = ", ".join(
+        f"offset {outcome.offset}" if outcome.status == "ok" else f"{outcome.status}: {outcome.error}"
+        for outcome in outcomes[:3]
+    )
+    if still is not None:
+        seen += f"; log end of broker {still} {before} before, {after} after"
+    return all(code == wanted for code in codes) and before == after, seen
+
+
+async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
+    """Exactly these values, in this order, are readable from the beginning; asked again until time is up."""
+    body = step.body
+    topic = str(body.get("topic", context.scenario.topics[0].name))
+    wanted = values_of(body["read"])
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + step.within_s
+    while True:
+        read = await context.probe_read(topic, int(body.get("partition", 0)), timeout_s=3.0)
+        if read.texts == wanted:
+            return True, f"read {sentence_of(wanted)}"
+        if loop.time() >= deadline:
+            return False, f"read {sentence_of(read.texts)} instead of {sentence_of(wanted)}"
+        await asyncio.sleep(0.2)

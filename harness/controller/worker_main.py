@@ -1,0 +1,212 @@
+"""A worker process: one loop, one client at a time, one journal.
+
+Commands come down stdin, one word a line: start, stop. Counters go up stdout, one JSON object a line, after every
+answer, so that a trigger such as "after the 500th ack" fires at once. A closed stdin means the harness is gone: the
+worker ends. It always ends by `os._exit`, because a client library's thread may hang for as long as it likes.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.clock import Clock, SystemClock
+from harness.history.journal import JournalFile, ProcessNumbers
+from harness.interfaces import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition, Workload
+from harness.randomness import stream
+from harness.scenario import WorkloadSpec
+
+STOP_GRACE_S = 1.0  # beyond the client's own time-outs
+_PR_SET_PDEATHSIG = 1
+
+
+class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a worker is told; written to a JSON file by the harness."""
+
+    name: str  # e.g. producer-1; also the journal's name
+    role: str  # producer | consumer
+    place: int  # of this worker among those of its role, from 0
+    places: int
+    process_first: int  # process numbers are process_first + k * process_step
+    process_step: int
+    bootstrap: str
+    partitions: list[tuple[str, int]]
+    workload: dict[str, Any]  # WorkloadSpec's fields
+    seed: int
+    journal: str
+    parent: int  # pid of the harness
+
+
+class WorkloadMaker(Protocol):
+    """A workload of the catalogue: told which of its clients it is, and what to talk to."""
+
+    def __call__(
+        self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
+    ) -> Workload: ...
+
+
+class CountingJournal:
+    """A journal that tells `count` what was answered; otherwise the journal it wraps."""
+
+    def __init__(self, journal: JournalFile, count: Callable[[Mapping[str, int]], None]) -> None:
+        self._journal = journal
+        self._count = count
+
+    @property
+    def process(self) -> int:
+        return self._journal.process
+
+    def invoke(self, f: str, records: Sequence[Send] = ()) -> int:
+        return self._journal.invoke(f, records)
+
+    def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
+        self._journal.complete_send(operation, outcomes)
+        counts: dict[str, int] = {}
+        for outcome in outcomes:
+            counts[outcome.status] = counts.get(outcome.status, 0) + 1
+        self._count(counts)
+
+    def complete_poll(self, operation: int, records: Sequence[ReadRecord], *, error: str | None = None) -> None:
+        self._journal.complete_poll(operation, records, error=error)
+        if records:
+            self._count({"polled": len(records)})
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._journal.assigned(partitions)
+
+
+class FreshClients:
+    """The worker's ClientFactory: each client is a new process number, said in the journal before it acts."""
+
+    def __init__(
+        self,
+        *,
+        make_client: ClientMaker,
+        bootstrap: str,
+        settings: WorkloadSpec,
+        journal: JournalFile,
+        numbers: ProcessNumbers,
+        name: str,
+    ) -> None:
+        self._make_client = make_client
+        self._bootstrap = bootstrap
+        self._settings = settings
+        self._journal = journal
+        self._numbers = numbers
+        self._name = name
+
+    def __call__(self) -> Client:
+        self._journal.begin_process(self._numbers.next(), client=self._name, acks=self._settings.acks)
+        return self._make_client(bootstrap=self._bootstrap, settings=self._settings)
+
+
+async def act(
+    spec: WorkerSpec,
+    *,
+    make_workload: WorkloadMaker,
+    make_client: ClientMaker,
+    until: asyncio.Event,
+    count: Callable[[Mapping[str, int]], None],
+    clock: Clock,
+) -> None:
+    """The worker's work, on any loop: also what a simulated world runs as a task."""
+    settings = WorkloadSpec(**spec.workload)
+    journal = JournalFile(Path(spec.journal), worker=spec.name, clock=clock)
+    clients = FreshClients(
+        make_client=make_client,
+        bootstrap=spec.bootstrap,
+        settings=settings,
+        journal=journal,
+        numbers=ProcessNumbers(first=spec.process_first, step=spec.process_step),
+        name=spec.name,
+    )
+    workload = make_workload(
+        role=spec.role,
+        place=spec.place,
+        places=spec.places,
+        partitions=[TopicPartition(topic=topic, partition=partition) for topic, partition in spec.partitions],
+        settings=settings,
+    )
+    counting: Journal = CountingJournal(journal, count)
+    try:
+        await workload.act(clients, counting, stream(spec.seed, f"worker/{spec.name}"), until)
+    finally:
+        journal.close()
+
+
+def run_worker(
+    spec_path: str, *, workloads: Mapping[str, WorkloadMaker], clients: Mapping[str, ClientMaker]
+) -> None:  # pragma: no cover  # runs in a process of its own
+    """The hidden command `worker`. Does not return."""
+    spec = msgspec.json.decode(Path(spec_path).read_bytes(), type=WorkerSpec)
+    _die_with(spec.parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's business; it says stop
+    exit_code = 1
+    try:
+        settings = WorkloadSpec(**spec.workload)
+        asyncio.run(_serve(spec, make_workload=workloads[settings.name], make_client=clients[settings.client]))
+        exit_code = 0
+    except BaseException as error:  # noqa: BLE001  # the last words of the process, whatever ended it
+        sys.stderr.write(f"{spec.name}: {type(error).__name__}: {error}\n")
+    finally:
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def _die_with(parent: int) -> None:
+    """Ends this process with the harness, also when that is killed. The check closes the race with a death before."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+async def _serve(spec: WorkerSpec, *, make_workload: WorkloadMaker, make_client: ClientMaker) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    started, until = asyncio.Event(), asyncio.Event()
+    commands = asyncio.create_task(_obey(reader, started, until))
+    _say({"ready": 1})
+    await started.wait()
+    if not until.is_set():
+        work = asyncio.create_task(
+            act(
+                spec,
+                make_workload=make_workload,
+                make_client=make_client,
+                until=until,
+                count=_say,
+                clock=SystemClock(),
+            )
+        )
+        await asyncio.wait([work, asyncio.create_task(until.wait())], return_when=asyncio.FIRST_COMPLETED)
+        settings = WorkloadSpec(**spec.workload)
+        # What is in flight may still be answered: its outcome is worth a delivery time-out.
+        grace_s = settings.delivery_timeout_ms / 1000 + STOP_GRACE_S
+        done, _ = await asyncio.wait([work], timeout=grace_s)
+        for task in done:
+            task.result()
+    commands.cancel()
+    _say({"ended": 1})
+
+
+async def _obey(reader: asyncio.StreamReader, started: asyncio.Event, until: asyncio.Event) -> None:
+    while line := await reader.readline():
+        if line == b"start\n":
+            started.set()
+        elif line == b"stop\n":
+            break
+    until.set()
+    started.set()
+    if not line:
+        os._exit(0)  # the harness is gone; the journal is complete up to here
+
+
+def _say(counts: Mapping[str, int]) -> None:
+    os.write(1, msgspec.json.encode(counts) + b"\n")

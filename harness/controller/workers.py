@@ -1,0 +1,209 @@
+"""The worker processes, seen from the harness: started, told when to begin and to stop, listened to.
+
+A worker that dies by itself is no finding about the system: it makes the run inconclusive, with the place of its log.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.controller.context import Acknowledgements
+from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec
+from harness.errors import HarnessError
+from harness.history.journal import ProcessNumbers
+
+READY_S = 30.0
+END_S = 3.0  # after a worker should have ended by itself
+
+
+class Spawn(Protocol):
+    """Starts a process of this run (registered for the sweep) with pipes for stdin and stdout, stderr to `log`."""
+
+    def __call__(self, arguments: Sequence[str], *, log: Path) -> Awaitable[asyncio.subprocess.Process]: ...
+
+
+async def spawn_plainly(arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
+    """A process that no sweep knows; it still dies with the harness (worker_main)."""
+    with log.open("ab") as errors:
+        return await asyncio.create_subprocess_exec(
+            *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors
+        )
+
+
+class Workers(Protocol):
+    """All clients of the workload. Implemented by processes here; by tasks in tests and in a simulated world."""
+
+    async def prepare(self) -> None: ...  # returns when all are ready to start
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; sentences on what went wrong
+
+    async def kill(self) -> None: ...  # at once; idempotent
+
+
+class WorkerProcesses:
+    """Implements Workers. `command` is what starts the hidden command, e.g. [python, -m, harness, worker]."""
+
+    def __init__(
+        self,
+        *,
+        specs: Sequence[WorkerSpec],
+        command: Sequence[str],
+        folder: Path,
+        acks: Acknowledgements,
+        spawn: Spawn = spawn_plainly,
+    ) -> None:
+        self._specs = tuple(specs)
+        self._command = tuple(command)
+        self._folder = folder
+        self._acks = acks
+        self._spawn = spawn
+        timeouts_ms = [int(spec.workload["delivery_timeout_ms"]) for spec in specs]
+        self._stop_s = max(timeouts_ms, default=0) / 1000 + STOP_GRACE_S
+        self._workers: list[_Worker] = []
+
+    async def prepare(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for spec in self._specs:
+            path = self._folder / f"{spec.name}.json"
+            path.write_bytes(msgspec.json.encode(spec))
+            log = self._folder / f"{spec.name}.log"
+            process = await self._spawn([*self._command, str(path)], log=log)
+            self._workers.append(_Worker(name=spec.name, process=process, log=log, heard=self._heard))
+        for worker in self._workers:
+            await worker.wait_ready()
+
+    def _heard(self, counts: Mapping[str, int]) -> None:
+        known: dict[str, Any] = {name: counts[name] for name in ("ok", "info", "fail", "polled") if name in counts}
+        if known:
+            self._acks.add(**known)
+
+    def start(self) -> None:
+        for worker in self._workers:
+            worker.tell("start")
+
+    async def stop(self) -> list[str]:
+        for worker in self._workers:
+            worker.tell("stop")
+        complaints = await asyncio.gather(*(worker.wait_end(self._stop_s + END_S) for worker in self._workers))
+        self._workers.clear()
+        return [complaint for complaint in complaints if complaint]
+
+    async def kill(self) -> None:
+        for worker in self._workers:
+            await worker.kill()
+        self._workers.clear()
+
+
+class _Worker:
+    """One worker process: what it says is passed on as it comes."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        process: asyncio.subprocess.Process,
+        log: Path,
+        heard: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        self._name = name
+        self._process = process
+        self._log = log
+        self._heard = heard
+        self._ready = asyncio.Event()
+        self._ended_well = False
+        self._listening = asyncio.create_task(self._listen(), name=f"worker {name}")
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            counts: dict[str, int] = msgspec.json.decode(line)
+            if "ready" in counts:
+                self._ready.set()
+            elif "ended" in counts:
+                self._ended_well = True
+            else:
+                self._heard(counts)
+        self._ready.set()  # it will say no more; wait_ready looks at the exit code
+
+    async def wait_ready(self) -> None:
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._ready.wait()
+        except TimeoutError:
+            raise HarnessError(f"worker {self._name} did not come up in {READY_S:.0f} s; see {self._log}") from None
+        if self._listening.done():
+            raise HarnessError(f"worker {self._name} ended at its start; see {self._log}")
+
+    def tell(self, command: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._process.stdin.write(f"{command}\n".encode())
+
+    async def wait_end(self, timeout_s: float) -> str | None:
+        """None if it ended as told; else a sentence."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._listening
+                code = await self._process.wait()
+        except TimeoutError:
+            await self.kill()
+            return f"worker {self._name} did not stop in {timeout_s:.0f} s and was killed; its log is {self._log}"
+        if code != 0 or not self._ended_well:
+            return f"worker {self._name} ended with exit code {code}; its log is {self._log}"
+        return None
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        await self._process.wait()
+        self._listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._listening
+
+
+def worker_specs(
+    *,
+    producers: int,
+    consumers: int,
+    bootstrap: Callable[[int], str],
+    partitions: Sequence[tuple[str, int]],
+    workload: Mapping[str, Any],
+    seed: int,
+    folder: Path,
+) -> list[WorkerSpec]:
+    """One spec per client, each on a client link of its own (numbered from 1). The last process series is left free:
+
+    it is the controller's, for probes and final reads (`controller_numbers`).
+    """
+    roles = [("producer", place) for place in range(producers)] + [("consumer", place) for place in range(consumers)]
+    return [
+        WorkerSpec(
+            name=f"{role}-{place + 1}",
+            role=role,
+            place=place,
+            places=producers if role == "producer" else consumers,
+            process_first=index,
+            process_step=len(roles) + 1,
+            bootstrap=bootstrap(index + 1),
+            partitions=list(partitions),
+            workload=dict(workload),
+            seed=seed,
+            journal=str(folder / f"{role}-{place + 1}.jsonl"),
+            parent=os.getpid(),
+        )
+        for index, (role, place) in enumerate(roles)
+    ]
+
+
+def controller_numbers(*, producers: int, consumers: int) -> ProcessNumbers:
+    """The series of process numbers that `worker_specs` leaves free."""
+    workers = producers + consumers
+    return ProcessNumbers(first=workers, step=workers + 1)

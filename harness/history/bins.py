@@ -1,0 +1,61 @@
+"""The table `bins`: throughput and latency over the run, small enough to draw, with no peak lost to the binning."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK, TABLES
+
+WIDTH_MIN_NS = 100_000_000
+BINS_MAX = 1200
+
+
+def bins_of(records: pa.Table, *, run: int = 0) -> pa.Table:
+    """Sends fall into the bin of their answer, unanswered ones into the bin of their call. Final reads are left out."""
+    kind, status, t0, t1 = (records.column(name).to_numpy() for name in ("kind", "status", "t0", "t1"))
+    unanswered = np.asarray(pa.compute.fill_null(pa.compute.equal(records.column("error"), "no answer"), False))
+    t = np.where(unanswered, t0, t1)
+    chosen = (kind == KIND_SEND) | (kind == KIND_POLL)
+    if not chosen.any():
+        return TABLES["bins"].empty_table()
+    start, end = int(t[chosen].min()), int(t[chosen].max())
+    width = max(WIDTH_MIN_NS, -(-(end - start) // BINS_MAX // WIDTH_MIN_NS) * WIDTH_MIN_NS)
+    count = (end - start) // width + 1
+    place = (t - start) // width
+    acknowledged = (kind == KIND_SEND) & (status == STATUS_OK)
+
+    def number(rows: Any) -> Any:
+        return np.bincount(place[rows], minlength=count)
+
+    p50, p99, highest = _latencies(place[acknowledged], (t1 - t0)[acknowledged], count)
+    return pa.table(
+        {
+            "run": np.full(count, run, np.int32),
+            "t": start + width * np.arange(count, dtype=np.int64),
+            "width_ns": np.full(count, width, np.int64),
+            "ok": number(acknowledged),
+            "info": number((kind == KIND_SEND) & (status == STATUS_INFO)),
+            "fail": number((kind == KIND_SEND) & (status == STATUS_FAIL)),
+            "polled": number(kind == KIND_POLL),
+            "p50_ns": p50,
+            "p99_ns": p99,
+            "max_ns": highest,
+        },
+        schema=TABLES["bins"],
+    )
+
+
+def _latencies(place: Any, latency: Any, count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Nearest-rank percentiles per bin; null where nothing was acknowledged."""
+    order = np.lexsort((latency, place))
+    sizes = np.bincount(place, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    empty = sizes == 0
+    ordered = np.append(latency[order], 0)
+
+    def rank(share: float) -> pa.Array:
+        at = starts + np.maximum(np.ceil(sizes * share).astype(np.int64) - 1, 0)
+        return pa.array(np.where(empty, 0, ordered[np.minimum(at, len(ordered) - 1)]), pa.int64(), mask=empty)
+
+    return rank(0.5), rank(0.99), rank(1.0)

@@ -1,0 +1,78 @@
+"""The controller's half of a history as it lies on disk during a run: controller.jsonl and the snapshots beside it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.schemas import TABLES
+
+ROWS = "controller.jsonl"  # in RUN/history, and once more in RUN/history/books for what was read afterwards
+BOOKS = "books"
+
+Identity = list[str | int]
+
+
+class _Line(msgspec.Struct):
+    table: str
+    row: dict[str, Any]
+    identity: Identity | None = None
+
+
+def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table in order of first writing; of rows with one identity only the last."""
+    tables: dict[str, dict[Any, dict[str, Any]]] = {}
+    if not path.exists():
+        return {}
+    decoder = msgspec.json.Decoder(_Line)
+    for number, text in enumerate(path.read_bytes().split(b"\n")):
+        if not text:
+            continue
+        try:
+            line = decoder.decode(text)
+        except msgspec.DecodeError:
+            break  # written by a process that was killed in the middle of it: nothing can follow
+        key: Any = tuple(line.identity) if line.identity is not None else number
+        tables.setdefault(line.table, {})[key] = line.row
+    return {table: list(rows.values()) for table, rows in tables.items()}
+
+
+def write_snapshot(
+    path: Path,
+    *,
+    run: int,
+    snapshot: int,
+    node: int,
+    topic: str,
+    partition: int,
+    offsets: Sequence[int],
+    epochs: Sequence[int],
+    values: Sequence[int],
+) -> None:
+    """One replica's records as rows of the table replica_log, without tp. Seen under its name only when complete."""
+    count = len(offsets)
+    schema = TABLES["replica_log"]
+    columns = {
+        "run": np.full(count, run, np.int32),
+        "snapshot": np.full(count, snapshot, np.int32),
+        "node": np.full(count, node, np.int32),
+        "topic": pa.array([topic] * count, pa.string()),
+        "part": np.full(count, partition, np.int32),
+        "tp": pa.nulls(count, pa.int32()),
+        "off": np.array(offsets, np.int64),
+        "epoch": np.array(epochs, np.int32),
+        "value": np.array(values, np.int64),
+    }
+    unfinished = path.with_suffix(".unfinished")
+    pq.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd")
+    unfinished.rename(path)
+
+
+def read_snapshots(folder: Path) -> pa.Table:
+    paths = sorted(folder.glob("snapshot-*.parquet"))
+    schema = TABLES["replica_log"]
+    return pa.concat_tables([schema.empty_table(), *(pq.read_table(path, schema=schema) for path in paths)])

@@ -1,0 +1,157 @@
+"""The run folder: the joint between what was done to a system and what is learnt from it.
+
+Everything after a run works from here alone, later and on another machine. run.json is replaced whole, never edited;
+tables carry their schema version, and a folder from a newer program is refused rather than misread.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.clock import Anchor, Clock
+from harness.errors import HarnessError, UsageError
+from harness.history.schemas import FINDINGS, SCHEMA_VERSION, TABLES
+from harness.scenario import Scenario
+
+ROW_GROUP = 262_144
+_DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
+
+
+class RunFolder:
+    """An existing run folder. `RunFolder(path)` raises UsageError when there is none."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / "run.json").is_file():
+            raise UsageError(f"{path}: no run folder (it has no run.json); `kafka-chaos list` shows the runs")
+        version = self.run.get("schema_version", 0)
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: written by a newer kafka-chaos (schema {version}, this one knows {SCHEMA_VERSION}); "
+                "use that version to read it"
+            )
+
+    @classmethod
+    def create(cls, runs: Path, *, scenario: str, clock: Clock, seed: int, stamp: str) -> "RunFolder":
+        """A new folder RUNS/<stamp>-<scenario>, numbered if that is taken; `stamp` is a time, e.g. 20250131-120000."""
+        runs.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            name = f"{stamp}-{scenario}" + (f"-{attempt}" if attempt > 1 else "")
+            path = runs / name
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            break
+        else:
+            raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
+        for part in ("history", "tables", "nodes"):
+            (path / part).mkdir()
+        _write(path / "run.json", {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION})
+        folder = cls(path)
+        folder.update(status="started", phases=[], anchors=[folder._anchor(clock)], interrupted=False)
+        return folder
+
+    # -- run.json -----------------------------------------
+
+    @property
+    def run(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        return loaded
+
+    def update(self, **fields: Any) -> None:
+        _write(self.path / "run.json", self.run | fields)
+
+    def add_anchor(self, clock: Clock) -> None:
+        """Ties the run's axis to wall time once more; the first anchor is made with the folder."""
+        self.update(anchors=[*self.run.get("anchors", []), self._anchor(clock)])
+
+    @staticmethod
+    def _anchor(clock: Clock) -> dict[str, int]:
+        return {"monotonic_ns": clock.monotonic_ns(), "wall_ns": clock.wall_ns()}
+
+    def anchor(self) -> Anchor:
+        return Anchor(**self.run["anchors"][0])
+
+    # -- files --------------------------------------------
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history"
+
+    @property
+    def nodes(self) -> Path:
+        return self.path / "nodes"
+
+    def write_scenario(self, text: str, *, source: str | None = None) -> None:
+        """The scenario as it was run, every draw written out; `source`: the file as the user wrote it."""
+        _replace(self.path / "scenario.toml", text)
+        if source is not None:
+            _replace(self.path / "scenario.source.toml", source)
+
+    def scenario(self) -> Scenario:
+        from harness.scenario_file import load
+
+        return load(str(self.path))
+
+    def link_latest(self) -> None:
+        """RUNS/latest points here, replaced in one step so that it never dangles."""
+        link = self.path.parent / f".latest-{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.path.name)
+        link.replace(self.path.parent / "latest")
+
+    # -- tables -------------------------------------------
+
+    def _table_path(self, name: str) -> Path:
+        return self.path / "tables" / f"{name}.parquet"
+
+    def has_table(self, name: str) -> bool:
+        return self._table_path(name).is_file()
+
+    @property
+    def sealed(self) -> bool:
+        return all(self.has_table(name) for name in TABLES)
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Replaces a table; readers see the old one or the new one."""
+        schema = FINDINGS if name == "findings" else TABLES[name]
+        table = table.select(schema.names).cast(schema)
+        path = self._table_path(name)
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        encodings = {column: "DELTA_BINARY_PACKED" for column in _DELTA if name == "records"}
+        pq.write_table(
+            table,
+            unfinished,
+            compression="zstd",
+            row_group_size=ROW_GROUP,
+            use_dictionary=[column for column in schema.names if column not in encodings],
+            column_encoding=encodings or None,
+        )
+        unfinished.replace(path)
+
+    def table(self, name: str) -> pa.Table:
+        path = self._table_path(name)
+        if not path.is_file():
+            raise HarnessError(f"{self.path}: table {name} is missing; `kafka-chaos check {self.path}` builds it")
+        table = pq.read_table(path)
+        version = int((table.schema.metadata or {}).get(b"kafka_chaos_schema", b"0"))
+        if version > SCHEMA_VERSION:
+            raise UsageError(f"{path}: schema {version} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
+        return table
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    _replace(path, json.dumps(content, indent=2) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)

@@ -1,0 +1,86 @@
+"""Seals a run folder: turns the journals, the controller's rows and the snapshots into tables.
+
+Needs nothing but the folder, so that a run whose harness was killed can be sealed by any later command.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.bins import bins_of
+from harness.history.controller_rows import BOOKS, ROWS, read_rows, read_snapshots
+from harness.history.run_folder import RunFolder
+from harness.history.schemas import TABLES
+from harness.history.tables import Conversion, TopicPart
+from harness.history.values import ValueNames
+
+_FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration", "replica_snapshots")
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def seal(folder: RunFolder) -> None:
+    """Writes every table, the empty ones too. Can be repeated: the sources stay."""
+    rows = read_rows(folder.history / ROWS)
+    for table, more in read_rows(folder.history / BOOKS / ROWS).items():
+        rows.setdefault(table, []).extend(more)
+    names = ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ()))
+    conversion = Conversion(names=names)
+    for path in sorted(folder.history.glob("*.jsonl")):
+        if path.name != ROWS:
+            conversion.add(path)
+    converted = conversion.finish(_mentioned(rows))
+    folder.write_table("ops", converted.ops)
+    folder.write_table("records", converted.records)
+    folder.write_table("bins", bins_of(converted.records))
+    folder.write_table("value_names", _table("value_names", _named(names)))
+    folder.write_table("partitions", _table("partitions", _partitions(rows, converted.tps)))
+    folder.write_table("controllers", _table("controllers", _controllers(rows)))
+    snapshots = [read_snapshots(folder.history), read_snapshots(folder.history / BOOKS)]
+    folder.write_table("replica_log", _with_tp(pa.concat_tables(snapshots), converted.tps))
+    for table in _FROM_ROWS:
+        folder.write_table(table, _table(table, rows.get(table, [])))
+
+
+def _table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=TABLES[name])
+
+
+def _mentioned(rows: Rows) -> set[TopicPart]:
+    tables = ("partitions", "partition_states", "replica_snapshots")
+    return {(row["topic"], row["part"]) for table in tables for row in rows.get(table, ())}
+
+
+def _named(names: ValueNames) -> list[dict[str, Any]]:
+    return [{"run": 0, "value": value, "text": text} for value, text in names.items()]
+
+
+def _partitions(rows: Rows, tps: dict[TopicPart, int]) -> list[dict[str, Any]]:
+    told = {(row["topic"], row["part"]): row for row in rows.get("partitions", ())}
+    table = []
+    for (topic, part), tp in tps.items():
+        blank = {"run": 0, "topic": topic, "part": part, "read_to_end": False, "note": "not read"}
+        table.append(blank | told.get((topic, part), {}) | {"tp": tp})
+    return table
+
+
+def _controllers(rows: Rows) -> list[dict[str, Any]]:
+    """The exact ones where the system keeps books; else what the observer polled, late by up to a round."""
+    exact = rows.get("controllers", [])
+    if exact:
+        return exact
+    return [row | {"uncertainty_ns": 200_000_000, "controller_epoch": None} for row in rows.get("controller_seen", ())]
+
+
+def _with_tp(table: pa.Table, tps: dict[TopicPart, int]) -> pa.Table:
+    tp = np.zeros(len(table), np.int32)
+    topics = table.column("topic").combine_chunks().dictionary_encode()
+    codes = np.asarray(topics.indices)
+    parts = table.column("part").to_numpy()
+    for (topic, part), number in tps.items():
+        code = topics.dictionary.index(topic).as_py()
+        if code >= 0:
+            tp[(codes == code) & (parts == part)] = number
+    return table.set_column(table.schema.get_field_index("tp"), TABLES["replica_log"].field("tp"), pa.array(tp))

@@ -1,0 +1,72 @@
+"""`python -m reference_impl broker --config FILE --hosts FILE` and `... coordination --config FILE`: one process each.
+
+A configuration that cannot be used is one line on stderr and exit code 2."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import time
+from pathlib import Path
+from random import SystemRandom
+
+from reference_impl.coordination.service import run_from_config
+from reference_impl.runtime.broker import Broker
+from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
+from reference_impl.runtime.hosts import Hosts
+
+logger = logging.getLogger("reference_impl")
+
+CONFIGURATION_ERROR = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m reference_impl", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    broker = commands.add_parser("broker", help="run one broker")
+    broker.add_argument("--config", type=Path, required=True, metavar="FILE", help="server.properties")
+    broker.add_argument("--hosts", type=Path, metavar="FILE", help='lines "address name", asked before the system')
+    coordination = commands.add_parser("coordination", help="run the coordination service")
+    coordination.add_argument("--config", type=Path, required=True, metavar="FILE", help="zoo.cfg")
+    options = parser.parse_args(arguments)
+    if options.command == "coordination":
+        return run_from_config(str(options.config))
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )  # fmt: skip
+    try:
+        config = load(options.config)
+        hosts = Hosts.load(options.hosts) if options.hosts is not None else Hosts()
+        return asyncio.run(_run_broker(config, hosts))
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        return CONFIGURATION_ERROR
+    except OSError as error:
+        sys.stderr.write(f"broker cannot start: {error}\n")
+        return 1
+
+
+async def _run_broker(config: BrokerConfig, hosts: Hosts) -> int:
+    loop = asyncio.get_running_loop()
+    end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end.set)
+    broker = Broker(
+        config,
+        hosts=hosts,
+        wall_clock_ms=lambda: time.time_ns() // 1_000_000,
+        monotonic_ns=time.monotonic_ns,
+        randomness=SystemRandom(),
+    )
+    await broker.start()
+    logger.info("broker %d listens on %s", config.broker_id, ", ".join(listener.name for listener in broker.listeners))
+    await end.wait()
+    logger.info("stopping")
+    await broker.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""Every configuration key the reference cluster knows: name, type, default and scope, in one table.
+
+The runtime reads server.properties through it, the admin handlers describe and validate by it, and the controller
+takes a topic's effective value from it. A topic key falls back on its broker key (`broker_synonym`), then on the
+default. Defaults are Kafka's (replication.md section 6), but for auto.create.topics.enable, which stays off.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ConfigType(IntEnum):
+    """The numbers of DescribeConfigs (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where an effective value comes from, as DescribeConfigs numbers it (KIP-226)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class ConfigScope(IntEnum):
+    """The resource types of the configuration APIs."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class InvalidConfigurationError(ValueError):
+    """A key nobody knows, or a value its type refuses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigKey:
+    name: str
+    type: ConfigType
+    default: str | None  # None: no default; where the key is required the reader of the properties says so
+    scope: ConfigScope
+    dynamic: bool  # may be altered while the broker runs
+    broker_synonym: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def validate(self, value: str) -> None:
+        """Raises InvalidConfigurationError when the text is no value of this key's type and range."""
+        parsed = parse_value(self, value)
+        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+            if self.minimum is not None and parsed < self.minimum:
+                raise InvalidConfigurationError(f"{self.name}={value}: must be at least {self.minimum:g}")
+            if self.maximum is not None and parsed > self.maximum:
+                raise InvalidConfigurationError(f"{self.name}={value}: must be at most {self.maximum:g}")
+
+
+ConfigValue = bool | int | float | str | tuple[str, ...]
+
+
+def parse_value(key: ConfigKey, text: str) -> ConfigValue:
+    """The value a key's text stands for."""
+    stripped = text.strip()
+    if key.type is ConfigType.BOOLEAN:
+        if stripped.lower() not in ("true", "false"):
+            raise InvalidConfigurationError(f"{key.name}={text}: must be true or false")
+        return stripped.lower() == "true"
+    if key.type in (ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE):
+        try:
+            return float(stripped) if key.type is ConfigType.DOUBLE else int(stripped)
+        except ValueError as error:
+            raise InvalidConfigurationError(f"{key.name}={text}: not a number") from error
+    if key.type is ConfigType.LIST:
+        return tuple(part.strip() for part in stripped.split(",") if part.strip())
+    return stripped
+
+
+_BOOLEAN, _STRING, _INT, _LONG, _LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.LIST,
+)
+_LONG_MAX = str(2**63 - 1)
+
+
+def _broker(
+    name: str, kind: ConfigType, default: str | None, *, minimum: float | None = None, maximum: float | None = None
+) -> ConfigKey:
+    # No broker key is dynamic here: what a running cluster may change, it changes per topic.
+    return ConfigKey(
+        name=name,
+        type=kind,
+        default=default,
+        scope=ConfigScope.BROKER,
+        dynamic=False,
+        minimum=minimum,
+        maximum=maximum,
+    )
+
+
+BROKER_KEYS: Mapping[str, ConfigKey] = {
+    key.name: key
+    for key in (
+        _broker("broker.id", _INT, None, minimum=0),
+        _broker("listeners", _LIST, None),
+        _broker("advertised.listeners", _LIST, None),
+        _broker("inter.broker.listener.name", _STRING, "INTERNAL"),
+        _broker("log.dirs", _LIST, None),
+        _broker("zookeeper.connect", _STRING, None),
+        _broker("zookeeper.session.timeout.ms", _INT, "18000", minimum=1),
+        _broker("replica.lag.time.max.ms", _LONG, "30000", minimum=1),
+        _broker("replica.fetch.wait.max.ms", _INT, "500", minimum=0),
+        _broker("replica.fetch.backoff.ms", _INT, "1000", minimum=0),
+        _broker("replica.fetch.min.bytes", _INT, "1", minimum=0),
+        _broker("replica.fetch.max.bytes", _INT, "1048576", minimum=0),
+        _broker("replica.socket.timeout.ms", _INT, "30000", minimum=1),
+        _broker("min.insync.replicas", _INT, "1", minimum=1),
+        _broker("unclean.leader.election.enable", _BOOLEAN, "false"),
+        _broker("auto.create.topics.enable", _BOOLEAN, "false"),
+        _broker("default.replication.factor", _INT, "1", minimum=1),
+        _broker("num.partitions", _INT, "1", minimum=1),
+        _broker("log.segment.bytes", _INT, "1073741824", minimum=14),
+        _broker("log.index.interval.bytes", _INT, "4096", minimum=0),
+        _broker("log.flush.interval.messages", _LONG, _LONG_MAX, minimum=1),
+        _broker("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", minimum=1),
+        _broker("log.flush.offset.checkpoint.interval.ms", _INT, "60000", minimum=0),
+        _broker("auto.leader.rebalance.enable", _BOOLEAN, "true"),
+        _broker("leader.imbalance.check.interval.seconds", _LONG, "300", minimum=1),
+        _broker("leader.imbalance.per.broker.percentage", _INT, "10", minimum=0),
+        _broker("controlled.shutdown.enable", _BOOLEAN, "true"),
+        _broker("message.max.bytes", _INT, "1048588", minimum=0),
+        _broker("socket.request.max.bytes", _INT, "104857600", minimum=1),
+        _broker("request.timeout.ms", _INT, "30000", minimum=1),
+        _broker("controller.socket.timeout.ms", _INT, "30000", minimum=1),
+        _broker("chaos.flaws", _LIST, ""),
+        _broker("chaos.evidence.dir", _STRING, None),
+    )
+}
+
+
+def _topic(name: str, *, synonym: str) -> ConfigKey:
+    broker = BROKER_KEYS[synonym]
+    return ConfigKey(
+        name=name,
+        type=broker.type,
+        default=broker.default,
+        scope=ConfigScope.TOPIC,
+        dynamic=True,
+        broker_synonym=synonym,
+        minimum=broker.minimum,
+        maximum=broker.maximum,
+    )
+
+
+TOPIC_KEYS: Mapping[str, ConfigKey] = {
+    key.name: key
+    for key in (
+        _topic("min.insync.replicas", synonym="min.insync.replicas"),
+        _topic("unclean.leader.election.enable", synonym="unclean.leader.election.enable"),
+        _topic("max.message.bytes", synonym="message.max.bytes"),
+        _topic("segment.bytes", synonym="log.segment.bytes"),
+        _topic("index.interval.bytes", synonym="log.index.interval.bytes"),
+        _topic("flush.messages", synonym="log.flush.interval.messages"),
+    )
+}
+
+
+def key_table(scope: ConfigScope) -> Mapping[str, ConfigKey]:
+    return TOPIC_KEYS if scope is ConfigScope.TOPIC else BROKER_KEYS
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The keys and values of a .properties file: comments and blank lines left out, values as written."""
+    properties = {}
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            properties[name.strip()] = value.strip()
+    return properties
+
+
+def broker_value(properties: Mapping[str, str], name: str) -> ConfigValue | None:
+    """A broker key's parsed and checked value: from server.properties, else its default, else None."""
+    key = BROKER_KEYS[name]
+    text = properties.get(name, key.default)
+    if text is None:
+        return None
+    key.validate(text)
+    return parse_value(key, text)
+
+
+def topic_value(overrides: Mapping[str, str], properties: Mapping[str, str], name: str) -> ConfigValue:
+    """A topic key's effective value: the topic's override, else the broker's own setting, else the default."""
+    key = TOPIC_KEYS[name]
+    return parse_value(key, effective_text(key, overrides, properties)[0] or "")
+
+
+def effective_text(
+    key: ConfigKey, overrides: Mapping[str, str], properties: Mapping[str, str]
+) -> tuple[str | None, ConfigSource]:
+    """The text in force for a key, and where it comes from. `overrides` is empty for a broker."""
+    if key.scope is ConfigScope.TOPIC and key.name in overrides:
+        return overrides[key.name], ConfigSource.DYNAMIC_TOPIC_CONFIG
+    broker_name = key.broker_synonym or key.name
+    if broker_name in properties:
+        return properties[broker_name], ConfigSource.STATIC_BROKER_CONFIG
+    return key.default, ConfigSource.DEFAULT_CONFIG
+
+
+def validate_overrides(scope: ConfigScope, overrides: Iterable[tuple[str, str | None]]) -> None:
+    """Raises InvalidConfigurationError at the first override that names no key or has no fitting value."""
+    table = key_table(scope)
+    for name, value in overrides:
+        if name not in table:
+            raise InvalidConfigurationError(f"unknown configuration key {name!r}")
+        if value is None:
+            raise InvalidConfigurationError(f"{name}: a value is needed")
+        table[name].validate(value)

@@ -1,0 +1,27 @@
+"""What the high watermark is decided from: each remote replica as the rule sees it (1.4)."""
+
+from collections.abc import Callable, Iterable
+
+from reference_impl.core.isr import IsrState
+from reference_impl.core.replica import RemoteReplica
+from reference_impl.core.rules import FollowerView
+
+
+def follower_views(
+    remotes: Iterable[RemoteReplica],
+    *,
+    isr: IsrState,
+    is_eligible: Callable[[RemoteReplica], bool],
+    now_ms: float,
+    lag_time_max_ms: int,
+) -> list[FollowerView]:
+    return [
+        FollowerView(
+            log_end_offset=remote.log_end_offset,
+            in_maximal_isr=remote.broker_id in isr.maximal_isr,
+            in_committed_isr=remote.broker_id in isr.isr,
+            caught_up=now_ms - remote.last_caught_up_ms <= lag_time_max_ms,
+            eligible=is_eligible(remote),
+        )
+        for remote in remotes
+    ]

@@ -1,0 +1,266 @@
+"""The leader's part of a partition, from one become_leader to the end of the role: append, progress, ISR, reads."""
+
+from collections.abc import Mapping
+
+from reference_impl.core import reading
+from reference_impl.core.high_watermark import follower_views
+from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
+from reference_impl.core.isr import Committed, IsrDesk, IsrState, PendingExpand, PendingShrink
+from reference_impl.core.partition_data import AppendResult, ReadResult
+from reference_impl.core.producer_state import CachedBatch
+from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
+from reference_impl.core.rules import Candidate
+from reference_impl.core.state import IsrProposal, PartitionState
+from reference_impl.core.validation import refusal
+from reference_impl.wire.record_batches import parse_headers, stamp
+
+_ACKS_ALL = -1
+
+
+class Leadership:
+    def __init__(
+        self, replica: LocalReplica, state: PartitionState, live_brokers: Mapping[int, int], *, now_ms: float
+    ) -> None:
+        """What the others have is unknown until they fetch; ISR members get a full lag time to do so (1.2)."""
+        self.state = state
+        self.live_brokers = live_brokers
+        self.isr_desk = IsrDesk(state.isr)
+        self._replica = replica
+        self._now_ms = now_ms
+        self._remotes = {broker_id: RemoteReplica(broker_id=broker_id) for broker_id in self._others(state)}
+        for remote in self._remotes.values():
+            remote.last_caught_up_ms = now_ms if remote.broker_id in state.isr else NEVER_MS
+        self._begin_epoch()
+        self._raise_high_watermark()
+
+    def continue_with(self, state: PartitionState, *, now_ms: float) -> None:
+        """Newer word while already leading: another ISR or assignment, or a new epoch with the same leader."""
+        self._now_ms = max(self._now_ms, now_ms)
+        known, self.state = self.state, state
+        if (state.leader_epoch, state.partition_epoch) == (known.leader_epoch, known.partition_epoch):
+            self.isr_desk.heard_again()
+            return
+        self.isr_desk.committed(state.isr)
+        self._remotes = {
+            broker_id: self._remotes.get(broker_id) or RemoteReplica(broker_id=broker_id)
+            for broker_id in self._others(state)
+        }
+        if state.leader_epoch > known.leader_epoch:
+            self._end_epoch(known.leader_epoch)
+            for remote in self._remotes.values():
+                remote.leader_end_at_last_fetch = self._replica.log_end_offset
+                since_ms = self._now_ms if remote.broker_id in state.isr else NEVER_MS
+                remote.last_fetch_ms = remote.last_caught_up_ms = since_ms
+            self._begin_epoch()
+        self._raise_high_watermark()
+
+    def end(self) -> None:
+        self._end_epoch(self.state.leader_epoch)
+
+    def _begin_epoch(self) -> None:
+        """The entry goes in before any append, so that no follower finds the epoch undefined (KAFKA-7415)."""
+        self.leader_epoch_start_offset = self._replica.log_end_offset
+        self._replica.log.leader_epochs.assign(self.state.leader_epoch, self.leader_epoch_start_offset)
+        self._replica.evidence.leadership_started(
+            self.state.topic_partition, epoch=self.state.leader_epoch, log_end_offset=self.leader_epoch_start_offset
+        )
+
+    def _end_epoch(self, epoch: int) -> None:
+        self._replica.evidence.leadership_ended(
+            self.state.topic_partition, epoch=epoch, log_end_offset=self._replica.log_end_offset
+        )
+
+    def _others(self, state: PartitionState) -> list[int]:
+        return [broker_id for broker_id in state.replicas if broker_id != self._replica.broker_id]
+
+    @property
+    def isr_state(self) -> IsrState:
+        return self.isr_desk.state
+
+    @property
+    def _min_isr(self) -> int:
+        return self._replica.rules.effective_min_isr(
+            self._replica.settings.min_insync_replicas, len(self.state.replicas)
+        )
+
+    # Produce
+
+    def append(self, batches: bytearray, *, acks: int, now_ms: float) -> AppendResult:
+        """1.3. Every refusal comes before the first byte is written: it means "not appended by this attempt"."""
+        self._now_ms = max(self._now_ms, now_ms)
+        replica = self._replica
+        if acks not in (_ACKS_ALL, 0, 1):
+            return AppendResult(error=ErrorCode.INVALID_REQUIRED_ACKS)
+        if acks == _ACKS_ALL and not replica.rules.admits_append(len(self.isr_state.isr), self._min_isr):
+            return AppendResult(error=ErrorCode.NOT_ENOUGH_REPLICAS)
+        error = refusal(batches, replica.settings.max_message_bytes)
+        if error is not ErrorCode.NONE:
+            return AppendResult(error=error)
+        header = parse_headers(batches)[0]
+        checked = replica.producers.check(header)
+        if isinstance(checked, CachedBatch):
+            return self._appended(checked.base_offset, checked.last_offset + 1, duplicate=True)
+        if checked is not ErrorCode.NONE:
+            return AppendResult(error=checked)
+        base_offset = replica.log_end_offset
+        stamp(batches, header.position, base_offset, self.state.leader_epoch)
+        replica.append(batches, parse_headers(batches))
+        self._raise_high_watermark()
+        return self._appended(base_offset, replica.log_end_offset, duplicate=False)
+
+    def _appended(self, base_offset: int, required_offset: int, *, duplicate: bool) -> AppendResult:
+        return AppendResult(
+            error=ErrorCode.NONE,
+            base_offset=base_offset,
+            required_offset=required_offset,
+            leader_epoch=self.state.leader_epoch,
+            log_start_offset=self._replica.log_start_offset,
+            duplicate=duplicate,
+        )
+
+    def produce_outcome(self, required_offset: int) -> ErrorCode | None:
+        """With strict min ISR error 20 is left for one race: the ISR shrinks after the high watermark has risen."""
+        rules = self._replica.rules
+        if not rules.acknowledges(required_offset, self._replica.high_watermark):
+            return None
+        if rules.raises_high_watermark(len(self.isr_state.maximal_isr), self._min_isr):
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # Reads
+
+    def read_for_consumer(self, fetch_offset: int, *, max_bytes: int, last_fetched_epoch: int) -> ReadResult:
+        replica = self._replica
+        end_offset = replica.rules.readable_end(replica.high_watermark, replica.log_end_offset)
+        return reading.read(replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
+
+    def check_follower(self, replica_id: int, broker_epoch: int, *, has_epoch: bool) -> ErrorCode:
+        """1.6 step 2. A stranger may know of a newer assignment than this leader; an older incarnation of a broker
+        must not speak for the newer one (KIP-903)."""
+        if replica_id not in self._remotes:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if 0 <= broker_epoch < self.live_brokers.get(replica_id, -1):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def read_for_follower(self, fetch_offset: int, *, last_fetched_epoch: int, max_bytes: int) -> ReadResult:
+        end_offset = self._replica.log_end_offset
+        return reading.read(self._replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
+
+    def latest_offset(self, *, for_replica: bool) -> tuple[ErrorCode, int, int]:
+        replica = self._replica
+        epoch = replica.log.leader_epochs.latest_epoch
+        if for_replica:
+            return ErrorCode.NONE, replica.log_end_offset, epoch
+        if not replica.rules.latest_is_known(replica.high_watermark, self.leader_epoch_start_offset):
+            return ErrorCode.OFFSET_NOT_AVAILABLE, -1, UNDEFINED_EPOCH
+        return ErrorCode.NONE, replica.rules.readable_end(replica.high_watermark, replica.log_end_offset), epoch
+
+    def earliest_offset(self) -> tuple[ErrorCode, int, int]:
+        start_offset = self._replica.log_start_offset
+        return ErrorCode.NONE, start_offset, reading.epoch_at(self._replica, start_offset)
+
+    # Progress and ISR
+
+    def follower_fetched(self, replica_id: int, broker_epoch: int, fetch_offset: int, *, now_ms: float) -> bool:
+        """1.6 steps 5 and 6; True when high watermark or ISR state changed."""
+        self._now_ms = max(self._now_ms, now_ms)
+        remote = self._remotes[replica_id]
+        remote.fetched(
+            fetch_offset=fetch_offset,
+            leader_end_offset=self._replica.log_end_offset,
+            broker_epoch=broker_epoch,
+            now_ms=self._now_ms,
+        )
+        expanding = self._maybe_expand(remote)
+        return self._raise_high_watermark() or expanding
+
+    def check_shrink(self, *, now_ms: float) -> bool:
+        self._now_ms = max(self._now_ms, now_ms)
+        if not isinstance(self.isr_state, Committed):
+            return False
+        isr = self.isr_state.isr
+        leaving = frozenset(broker_id for broker_id in isr if self._is_out_of_sync(broker_id))
+        if not leaving:
+            return False
+        staying = tuple(broker_id for broker_id in isr if broker_id not in leaving)
+        self.isr_desk.propose(PendingShrink(isr=isr, leaving=leaving, proposal=self._proposal(staying)))
+        return True
+
+    def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> bool:
+        """True when the ISR state changed. A success that is older than what metadata brought meanwhile, or of an
+        epoch not told yet, changes nothing: LeaderAndIsr brings the rest."""
+        if error is not ErrorCode.NONE or state is None:
+            assert error is not ErrorCode.NONE, "a success says what was committed"
+            return self.isr_desk.refused(proposal, error)
+        if not self.isr_desk.is_pending(proposal) or state.leader_epoch != self.state.leader_epoch:
+            return False
+        self.state = state
+        self.isr_desk.committed(state.isr)
+        self._raise_high_watermark()  # the shrunk ISR may need no more than it has (KAFKA-13091)
+        return True
+
+    def _maybe_expand(self, remote: RemoteReplica) -> bool:
+        if not isinstance(self.isr_state, Committed) or remote.broker_id in self.isr_state.isr:
+            return False
+        candidate = Candidate(
+            log_end_offset=remote.log_end_offset,
+            high_watermark=self._replica.high_watermark,
+            leader_epoch_start_offset=self.leader_epoch_start_offset,
+            eligible=self._is_eligible(remote),
+        )
+        if not self._replica.rules.may_expand(candidate):
+            return False
+        isr = self.isr_state.isr
+        proposal = self._proposal((*isr, remote.broker_id))
+        self.isr_desk.propose(PendingExpand(isr=isr, joining=remote.broker_id, proposal=proposal))
+        return True
+
+    def _proposal(self, members: tuple[int, ...]) -> IsrProposal:
+        return IsrProposal(
+            topic_partition=self.state.topic_partition,
+            leader_epoch=self.state.leader_epoch,
+            partition_epoch=self.state.partition_epoch,
+            isr=tuple((broker_id, self._fetched_broker_epoch(broker_id)) for broker_id in members),
+        )
+
+    def _fetched_broker_epoch(self, broker_id: int) -> int:
+        """The incarnation that fetched (KIP-903). A member that has not fetched yet is named by its registration:
+        the partition epoch fences that claim. -1: not known."""
+        remote = self._remotes.get(broker_id)
+        if remote is not None and remote.broker_epoch >= 0:
+            return remote.broker_epoch
+        return self.live_brokers.get(broker_id, -1)
+
+    def _is_eligible(self, remote: RemoteReplica) -> bool:
+        """Registered, not shutting down (KIP-841), and still the incarnation that fetched (-1: it did not say)."""
+        registered = self.live_brokers.get(remote.broker_id)
+        return registered is not None and remote.broker_epoch in (-1, registered)
+
+    def _is_out_of_sync(self, broker_id: int) -> bool:
+        remote = self._remotes.get(broker_id)
+        return remote is not None and self._replica.rules.must_shrink(
+            remote.log_end_offset,
+            self._replica.log_end_offset,
+            self._now_ms - remote.last_caught_up_ms,
+            self._replica.settings.replica_lag_time_max_ms,
+        )
+
+    def _raise_high_watermark(self) -> bool:
+        """1.4: frozen below min ISR; never lowered on a leader."""
+        replica = self._replica
+        maximal_isr = self.isr_state.maximal_isr
+        if not replica.rules.raises_high_watermark(len(maximal_isr), self._min_isr):
+            return False
+        views = follower_views(
+            self._remotes.values(),
+            isr=self.isr_state,
+            is_eligible=self._is_eligible,
+            now_ms=self._now_ms,
+            lag_time_max_ms=replica.settings.replica_lag_time_max_ms,
+        )
+        offset = replica.rules.high_watermark(replica.log_end_offset, views)
+        if offset <= replica.high_watermark:
+            return False
+        replica.set_high_watermark(offset)
+        return True

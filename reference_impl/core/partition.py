@@ -1,0 +1,299 @@
+"""One replica of one partition: leader or follower by the controller's word, older word ignored.
+
+This is the whole face of the replication core to the runtime. It is synchronous and takes the time as `now_ms`, so a
+schedule of calls always ends in the same state. The leader's part is in leadership.py, the follower's in following.py.
+"""
+
+from collections.abc import Callable, Mapping
+
+from reference_impl.core.evidence import EvidenceSink
+from reference_impl.core.following import Following
+from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
+from reference_impl.core.isr import Committed, IsrState
+from reference_impl.core.leadership import Leadership
+from reference_impl.core.log_port import PartitionLog
+from reference_impl.core.partition_data import (
+    AppendResult,
+    Applied,
+    FetchedPartition,
+    FetchPosition,
+    PartitionSettings,
+    ReadResult,
+)
+from reference_impl.core.replica import LocalReplica
+from reference_impl.core.rules import Rules
+from reference_impl.core.state import IsrProposal, PartitionState
+
+__all__ = [
+    "AppendResult",
+    "Applied",
+    "FetchPosition",
+    "FetchedPartition",
+    "Partition",
+    "PartitionSettings",
+    "ReadResult",
+]
+
+Offset = tuple[ErrorCode, int, int]  # error, offset, epoch
+
+
+def _nobody_waits() -> None:
+    """Until the runtime sets its own callback."""
+
+
+class Partition:
+    """`progressed` is called after every change of high watermark, log end, role or ISR: parked requests look again."""
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        broker_id: int,
+        log: PartitionLog,
+        settings: PartitionSettings,
+        rules: Rules,
+        evidence: EvidenceSink,
+        checkpointed_high_watermark: int,
+    ) -> None:
+        """Opens a replica after log recovery; a start-up truncation, if the rules know one, happens here."""
+        self._replica = LocalReplica(
+            topic_partition=topic_partition,
+            broker_id=broker_id,
+            log=log,
+            settings=settings,
+            rules=rules,
+            evidence=evidence,
+            checkpointed_high_watermark=checkpointed_high_watermark,
+        )
+        self.state: PartitionState | None = None
+        self.progressed: Callable[[], None] = _nobody_waits
+        self._leading: Leadership | None = None
+        self._following: Following | None = None
+        self._live_brokers: dict[int, int] = {}
+
+    # What it is now
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self._replica.topic_partition
+
+    @property
+    def is_leader(self) -> bool:
+        return self._leading is not None
+
+    @property
+    def leader_epoch(self) -> int:
+        return UNDEFINED_EPOCH if self.state is None else self.state.leader_epoch
+
+    @property
+    def high_watermark(self) -> int:
+        return self._replica.high_watermark
+
+    @property
+    def log(self) -> PartitionLog:
+        return self._replica.log
+
+    @property
+    def settings(self) -> PartitionSettings:
+        return self._replica.settings
+
+    @property
+    def isr_state(self) -> IsrState:
+        """A leader's view; a follower has none (empty)."""
+        return Committed(isr=()) if self._leading is None else self._leading.isr_state
+
+    def update_settings(self, settings: PartitionSettings) -> None:
+        """Takes effect with the next append or fetch; a lowered min ISR alone does not move the high watermark
+        (seed_claims 9, seen on 4.3.1)."""
+        self._replica.settings = settings
+
+    def update_live_brokers(self, epochs: Mapping[int, int]) -> None:
+        """Who may join an ISR: broker id -> broker epoch of the registered brokers that are not shutting down."""
+        self._live_brokers = dict(epochs)
+        if self._leading is not None:
+            self._leading.live_brokers = self._live_brokers
+
+    # The controller's word
+
+    def become_leader(self, state: PartitionState, *, now_ms: float) -> None:
+        """1.2 makeLeader. A new leader epoch gets its entry in the epoch cache before any append (KAFKA-7415)."""
+        assert state.leader == self._replica.broker_id, f"{state} names another leader than {self._replica.broker_id}"
+        if self._is_stale(state):
+            return
+        if self._leading is None:
+            self._following = None
+            self._leading = Leadership(self._replica, state, self._live_brokers, now_ms=now_ms)
+        else:
+            self._leading.continue_with(state, now_ms=now_ms)
+        self.state = state
+        self.progressed()
+
+    def become_follower(self, state: PartitionState, *, now_ms: float) -> bool:
+        """1.2 makeFollower. True when the leader epoch rose: the fetcher must start over."""
+        assert state.leader != self._replica.broker_id, f"{state} names this broker the leader"
+        if self._is_stale(state):
+            return False
+        epoch_rose = state.leader_epoch > self.leader_epoch
+        if self._leading is not None:
+            self._leading.end()
+            self._leading = None
+        if self._following is None or epoch_rose:
+            self._following = Following(self._replica, state)
+        self.state = state
+        self.progressed()
+        return epoch_rose
+
+    def _is_stale(self, state: PartitionState) -> bool:
+        known = self.state
+        if known is None:
+            return False
+        return (state.leader_epoch, state.partition_epoch) < (known.leader_epoch, known.partition_epoch)
+
+    # Produce, on the leader
+
+    def append(self, batches: bytearray, *, acks: int, now_ms: float) -> AppendResult:
+        """1.3. Patches `batches` in place. error NONE with acks=-1: wait for produce_outcome(required_offset)."""
+        if self._leading is None:
+            return AppendResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        result = self._leading.append(batches, acks=acks, now_ms=now_ms)
+        if result.error is ErrorCode.NONE and not result.duplicate:
+            self.progressed()
+        return result
+
+    def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
+        """1.5: how an acks=all produce of `leader_epoch` ends; None: still waiting."""
+        if self._leading is None or leader_epoch != self.leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._leading.produce_outcome(required_offset)
+
+    # Reads, on the leader
+
+    def read_for_consumer(
+        self, fetch_offset: int, *, max_bytes: int, current_leader_epoch: int, last_fetched_epoch: int = UNDEFINED_EPOCH
+    ) -> ReadResult:
+        """1.13: up to the high watermark, from the leader only."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return ReadResult(error=error)
+        return self._leading.read_for_consumer(fetch_offset, max_bytes=max_bytes, last_fetched_epoch=last_fetched_epoch)
+
+    def read_for_follower(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        *,
+        last_fetched_epoch: int,
+        current_leader_epoch: int,
+        max_bytes: int,
+        now_ms: float,
+    ) -> ReadResult:
+        """1.6: reads, then counts the fetch as progress; the answer carries the high watermark of before (1.4)."""
+        answer = self.reread_for_follower(
+            replica_id,
+            broker_epoch,
+            fetch_offset,
+            last_fetched_epoch=last_fetched_epoch,
+            current_leader_epoch=current_leader_epoch,
+            max_bytes=max_bytes,
+        )
+        if answer.error is not ErrorCode.NONE or answer.diverging is not None or self._leading is None:
+            return answer  # a diverging fetch offset says nothing of what the follower has (KAFKA-13141)
+        if self._leading.follower_fetched(replica_id, broker_epoch, fetch_offset, now_ms=now_ms):
+            self.progressed()
+        return answer
+
+    def reread_for_follower(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        *,
+        last_fetched_epoch: int,
+        current_leader_epoch: int,
+        max_bytes: int,
+    ) -> ReadResult:
+        """Completes a parked fetch: the same checks and the same read, but its progress was counted on arrival."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return ReadResult(error=error)
+        error = self._leading.check_follower(replica_id, broker_epoch, has_epoch=current_leader_epoch >= 0)
+        if error is not ErrorCode.NONE:
+            return ReadResult(error=error)
+        return self._leading.read_for_follower(fetch_offset, last_fetched_epoch=last_fetched_epoch, max_bytes=max_bytes)
+
+    def latest_offset(self, *, current_leader_epoch: int, for_replica: bool = False) -> Offset:
+        """ListOffsets LATEST: the high watermark, or 78 while a new leader does not know it (KIP-207); a replica
+        asks for the log end."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
+        return self._leading.latest_offset(for_replica=for_replica)
+
+    def earliest_offset(self, *, current_leader_epoch: int) -> Offset:
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
+        return self._leading.earliest_offset()
+
+    def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int) -> Offset:
+        """OffsetForLeaderEpoch: (error, end offset, found epoch). The found epoch matters (KIP-279)."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE:
+            return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
+        found_epoch, end_offset = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
+        return ErrorCode.NONE, end_offset, found_epoch
+
+    def _check_leader(self, current_leader_epoch: int) -> ErrorCode:
+        """1.6 step 1; -1: the asker did not say which epoch it believes in."""
+        if current_leader_epoch >= 0:
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            if current_leader_epoch > self.leader_epoch:
+                return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # In-sync replicas, on the leader
+
+    def check_shrink(self, *, now_ms: float) -> None:
+        """Run every replica.lag.time.max.ms / 2 (1.8)."""
+        if self._leading is not None and self._leading.check_shrink(now_ms=now_ms):
+            self.progressed()
+
+    def isr_proposal(self, *, now_ms: float) -> IsrProposal | None:
+        """A proposal to send now by AlterPartition; each one returned must get its isr_answered."""
+        return None if self._leading is None else self._leading.isr_desk.take_proposal()
+
+    def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
+        """1.8. `state` comes with NONE; no answer at all is any other error, such as REQUEST_TIMED_OUT: retried."""
+        if self._leading is None:
+            return
+        if self._leading.isr_answered(proposal, error, state):
+            self.state = self._leading.state
+            self.progressed()
+
+    # Follower
+
+    def fetch_position(self) -> FetchPosition:
+        """What to ask the leader for next. Only while following."""
+        assert self._following is not None, f"{self.topic_partition} does not follow"
+        return self._following.fetch_position()
+
+    def apply_fetched(self, position: FetchPosition, response: FetchedPartition, *, now_ms: float) -> Applied:
+        """1.7: `position` is what the request said; an answer to anything but the present position is STALE."""
+        if self._following is None:
+            return Applied.STALE
+        applied = self._following.apply(position, response)
+        if applied in (Applied.APPENDED, Applied.TRUNCATED, Applied.NOTHING):
+            self.progressed()
+        return applied
+
+    def truncate_out_of_range(
+        self, leader_log_start: int, leader_log_end: int, *, leader_epoch: int | None = None
+    ) -> None:
+        """After OUT_OF_RANGE, with the leader's ListOffsets answers. Ignored when the role or, if given, the leader
+        epoch has changed since the question (KAFKA-13207)."""
+        if self._following is None or (leader_epoch is not None and leader_epoch != self.leader_epoch):
+            return
+        self._following.out_of_range(leader_log_start, leader_log_end)
+        self.progressed()

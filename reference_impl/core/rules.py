@@ -1,0 +1,112 @@
+"""The safety decisions of replication, each a small pure function, held in one frozen value.
+
+The core asks the rules and never a switch: a planted flaw (flaws.py) is a replacement of one of these functions, and
+the sound broker is `sound()`. Section numbers are those of reference/replication.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowerView:
+    """What a leader knows of one remote replica when it decides on the high watermark."""
+
+    log_end_offset: int  # -1: has not fetched from this leader yet
+    in_maximal_isr: bool  # committed members and those of a pending expansion (KIP-497)
+    in_committed_isr: bool
+    caught_up: bool  # within replica.lag.time.max.ms
+    eligible: bool  # registered, not shutting down, and the same incarnation as the one that fetched (KIP-903)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A follower outside the ISR at one of its fetches."""
+
+    log_end_offset: int
+    high_watermark: int  # the leader's
+    leader_epoch_start_offset: int
+    eligible: bool
+
+
+def keep_log_at_start(log_end_offset: int, checkpointed_high_watermark: int) -> int:
+    """1.14, KIP-101: what survived recovery stays; only the leader's epochs can tell what does not belong."""
+    return log_end_offset
+
+
+def keep_log_on_follow(log_end_offset: int, high_watermark: int, has_leader_epochs: bool) -> int:
+    """1.2: fetch on from the log end; only a log without any epoch falls back on its high watermark."""
+    return log_end_offset if has_leader_epochs else high_watermark
+
+
+def ask_by_last_epoch(latest_epoch: int) -> int:
+    """1.6, KIP-595: naming the last epoch in every fetch lets the leader see a divergence."""
+    return latest_epoch
+
+
+def acknowledge_when_committed(required_offset: int, high_watermark: int) -> bool:
+    """1.5: an acks=all write is acknowledged when every in-sync replica has it."""
+    return high_watermark >= required_offset
+
+
+def enough_in_sync(isr_size: int, min_isr: int) -> bool:
+    return isr_size >= min_isr
+
+
+def smaller_of_setting_and_assignment(min_insync_replicas: int, replication_factor: int) -> int:
+    """1.3: min.insync.replicas cannot ask for more replicas than there are."""
+    return min(min_insync_replicas, replication_factor)
+
+
+def lowest_end_of_required(leader_end_offset: int, followers: Sequence[FollowerView]) -> int:
+    """1.4: every member of the maximal ISR, and whoever is about to join (KAFKA-15021: but must be able to)."""
+    required = (f.log_end_offset for f in followers if f.in_maximal_isr or (f.caught_up and f.eligible))
+    return min(leader_end_offset, min(required, default=leader_end_offset))
+
+
+def join_when_whole_epoch_reached(candidate: Candidate) -> bool:
+    """1.8: the high watermark is not enough: a new leader's may lag behind what is committed (KAFKA-7128)."""
+    return (
+        candidate.eligible
+        and candidate.log_end_offset >= candidate.high_watermark
+        and candidate.log_end_offset >= candidate.leader_epoch_start_offset
+    )
+
+
+def leave_when_behind_for_long(
+    log_end_offset: int, leader_end_offset: int, behind_for_ms: float, lag_time_max_ms: int
+) -> bool:
+    """1.8: an equal log is in sync, however long ago it fetched."""
+    return log_end_offset != leader_end_offset and behind_for_ms > lag_time_max_ms
+
+
+def committed_only(high_watermark: int, log_end_offset: int) -> int:
+    """1.13: consumers read to the high watermark."""
+    return high_watermark
+
+
+def once_own_epoch_committed(high_watermark: int, leader_epoch_start_offset: int) -> bool:
+    """KIP-207: a new leader does not know the committed end before it has committed up to its epoch's start."""
+    return high_watermark >= leader_epoch_start_offset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """startup_truncation and follow_truncation answer the offset to cut the log to (the log end: cut nothing)."""
+
+    startup_truncation: Callable[[int, int], int] = keep_log_at_start
+    follow_truncation: Callable[[int, int, bool], int] = keep_log_on_follow
+    fetch_epoch: Callable[[int], int] = ask_by_last_epoch
+    acknowledges: Callable[[int, int], bool] = acknowledge_when_committed
+    effective_min_isr: Callable[[int, int], int] = smaller_of_setting_and_assignment
+    admits_append: Callable[[int, int], bool] = enough_in_sync  # acks=all, before anything is appended
+    raises_high_watermark: Callable[[int, int], bool] = enough_in_sync  # strict min ISR (KIP-966)
+    high_watermark: Callable[[int, Sequence[FollowerView]], int] = lowest_end_of_required
+    may_expand: Callable[[Candidate], bool] = join_when_whole_epoch_reached
+    must_shrink: Callable[[int, int, float, int], bool] = leave_when_behind_for_long
+    readable_end: Callable[[int, int], int] = committed_only
+    latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
+
+
+def sound() -> Rules:
+    return Rules()

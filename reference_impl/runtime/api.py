@@ -1,0 +1,77 @@
+"""Which handler answers which API key, and at which door: inter-broker keys are refused on the clients' listeners."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from reference_impl.core.identifiers import ErrorCode
+from reference_impl.runtime.connections import PeerUnreachable
+from reference_impl.runtime.server import Answer, Caller, CloseConnection
+from reference_impl.wire.messages import INTERNAL_ONLY, SUPPORTED, Request, response_class
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 4, 5, 6, 7
+FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 10, 18, 22, 23
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS = 19, 20, 32, 43, 44
+ALTER_PARTITION, DESCRIBE_CLUSTER = 56, 60
+
+ApiVersionsResponse = response_class(API_VERSIONS)
+FindCoordinatorResponse = response_class(FIND_COORDINATOR)
+
+Handler = Callable[[Request, Caller], Answer | Awaitable[Answer]]
+
+
+class Api:
+    def __init__(self, handlers: Mapping[int, Handler], *, inter_broker_listener: str) -> None:
+        self._handlers = {API_VERSIONS: api_versions, FIND_COORDINATOR: find_coordinator, **handlers}
+        self._inter_broker_listener = inter_broker_listener
+
+    def dispatch(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        internal = caller.listener == self._inter_broker_listener
+        handler = self._handlers.get(request.api_key)
+        if handler is None or (request.api_key in INTERNAL_ONLY and not internal):
+            raise CloseConnection(f"API key {request.api_key} is not served on listener {caller.listener}")
+        return handler(request, caller)
+
+    async def ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
+        """A request of this broker to itself, without a socket."""
+        request = Request(api_key=api_key, api_version=api_version, correlation_id=0, client_id=None, body=body)
+        try:
+            answer = self.dispatch(request, Caller(listener=self._inter_broker_listener, client_id=None, peer="self"))
+            return await answer if inspect.isawaitable(answer) else answer
+        except CloseConnection as error:
+            raise PeerUnreachable(str(error)) from error
+
+
+def api_versions(request: Request, caller: Caller) -> Any:
+    """KIP-511: a version we do not know is answered in v0 with 35 and our ranges; the encoder sees to the v0."""
+    low, high = SUPPORTED[API_VERSIONS]
+    known = low <= request.api_version <= high
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=minimum, max_version=maximum)
+            for key, (minimum, maximum) in sorted(SUPPORTED.items())
+        ],
+        throttle_time_ms=0,
+    )
+
+
+def find_coordinator(request: Request, caller: Caller) -> Any:
+    """Groups and transactions have no coordinator here yet; clients are told to come back later."""
+    error, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker coordinates neither groups nor transactions"
+    keys = list(request.body.coordinator_keys or ()) if request.api_version >= 4 else []
+    return FindCoordinatorResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        error_message=message,
+        node_id=-1,
+        host="",
+        port=-1,
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(
+                key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
+            )
+            for key in keys
+        ],
+    )

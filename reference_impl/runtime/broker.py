@@ -1,0 +1,255 @@
+"""A broker, put together: what is started, in which order, and how it ends.
+
+Start: log directory with recovery, listeners, session and registration, controller role. The end is either clean (SIGTERM:
+leaderships handed over by a controlled shutdown, log flushed, clean-shutdown file) or abrupt (`abandon`, as SIGKILL: every
+connection drops, nothing is said, the session is left to expire)."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from reference_impl.coordination.client import CoordinationClient
+from reference_impl.core.flaws import with_flaws
+from reference_impl.runtime import api
+from reference_impl.runtime.config import BrokerConfig, ConfigurationError
+from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
+from reference_impl.runtime.controller_link import BrokersLink, ControllerLink
+from reference_impl.runtime.controlling import Controlling
+from reference_impl.runtime.evidence import EvidenceJournal
+from reference_impl.runtime.fetch import FetchHandler
+from reference_impl.runtime.fetchers import FetcherManager
+from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.isr_proposals import IsrProposalSender
+from reference_impl.runtime.metadata import MetadataCache, MetadataHandler
+from reference_impl.runtime.offsets import OffsetsHandler
+from reference_impl.runtime.produce import ProduceHandler
+from reference_impl.runtime.producer_ids import InitProducerIdHandler, ProducerIds
+from reference_impl.runtime.purgatory import Purgatory
+from reference_impl.runtime.replica_identity import client_id_of
+from reference_impl.runtime.replica_manager import ReplicaManager
+from reference_impl.runtime.server import Listener
+from reference_impl.runtime.session import BrokerSession
+from reference_impl.storage.log_directory import LogDirectory
+from reference_impl.wire.messages import request_class
+
+logger = logging.getLogger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION = 0
+CONTROLLED_SHUTDOWN_RETRY_S = 0.1
+
+ControlledShutdownRequest = request_class(api.CONTROLLED_SHUTDOWN)
+
+
+class Broker:
+    """Made on a running loop. `monotonic_ns` stamps the evidence; all other time is the loop's."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        hosts: Hosts,
+        wall_clock_ms: Callable[[], int],
+        monotonic_ns: Callable[[], int],
+        randomness: Random,
+    ) -> None:
+        try:
+            rules = with_flaws(config.chaos_flaws)
+        except ValueError as error:
+            raise ConfigurationError(f"chaos.flaws: {error}") from None
+        self.config = config
+        self.hosts = hosts
+        self.metadata = MetadataCache()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running = False
+        self._evidence = EvidenceJournal(config.chaos_evidence_dir, monotonic_ns)
+        self._log_directory = LogDirectory(
+            config.log_directory,
+            broker_id=config.broker_id,
+            segment_bytes=config.log_segment_bytes,
+            index_interval_bytes=config.log_index_interval_bytes,
+            new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
+        )
+        self._purgatory = Purgatory()
+        self._fetchers = FetcherManager(config, self._connect_as_replica)
+        self.replicas = ReplicaManager(
+            config=config,
+            log_directory=self._log_directory,
+            rules=rules,
+            evidence=self._evidence,
+            metadata=self.metadata,
+            purgatory=self._purgatory,
+            fetchers=self._fetchers,
+        )
+        self._session = BrokerSession(
+            config=config,
+            resolve=hosts.address_of,
+            directory_ids=[self._log_directory.directory_id],
+            wall_clock_ms=wall_clock_ms,
+            randomness=randomness,
+            registered=self._registered,
+            on_watch=lambda event: self._controlling.on_watch(event),
+            on_session=lambda change: self._controlling.on_session(change),
+            lost=self._session_lost,
+        )
+        self._producer_ids = ProducerIds(config.broker_id)
+        self._brokers_link = BrokersLink(
+            broker_id=config.broker_id,
+            inter_broker_listener=config.inter_broker_listener_name,
+            resolve=hosts.address_of,
+            ask_self=lambda key, version, body: self._api.ask_self(key, version, body),
+            timeout_ms=config.controller_socket_timeout_ms,
+        )
+        self._controlling = Controlling(
+            config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
+        )
+        self._api = api.Api(self._handlers(), inter_broker_listener=config.inter_broker_listener_name)
+        self._controller_link = ControllerLink(
+            broker_id=config.broker_id,
+            metadata=self.metadata,
+            connect=self._connect_as_broker,
+            ask_self=self._api.ask_self,
+            timeout_ms=config.controller_socket_timeout_ms,
+        )
+        self._isr_proposals = IsrProposalSender(self.replicas, self._controller_link, broker_id=config.broker_id)
+        self.listeners = [
+            Listener(
+                name=endpoint.listener,
+                host=hosts.address_of(endpoint.host),
+                port=endpoint.port,
+                dispatch=self._api.dispatch,
+                max_request_bytes=config.socket_request_max_bytes,
+            )
+            for endpoint in config.listeners
+        ]
+
+    def _handlers(self) -> dict[int, api.Handler]:
+        config, replicas = self.config, self.replicas
+        produce = ProduceHandler(replicas, self._purgatory)
+        fetch = FetchHandler(replicas, self._purgatory, inter_broker_listener=config.inter_broker_listener_name)
+        offsets = OffsetsHandler(replicas)
+        metadata = MetadataHandler(self.metadata)
+        return {
+            api.PRODUCE: produce.answer,
+            api.FETCH: fetch.answer,
+            api.LIST_OFFSETS: offsets.list_offsets,
+            api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+            api.METADATA: metadata.answer,
+            api.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            api.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
+            api.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
+            api.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
+            api.UPDATE_METADATA: lambda request, _: replicas.update_metadata(request.body),
+            **self._controlling.handlers(),
+        }
+
+    # Life
+
+    async def start(self) -> None:
+        """Returns when the listeners are open; registration goes on by itself, however long it takes."""
+        config, replicas = self.config, self.replicas
+        replicas.load()
+        self._evidence.note("broker_start", detail={"broker": config.broker_id, "clean": self._log_directory.was_clean})
+        for listener in self.listeners:
+            await listener.start()
+        self._running = True
+        self._spawn(self._session.run())
+        self._spawn(self._isr_proposals.run())
+        watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
+        recovery_interval_ms = config.log_flush_offset_checkpoint_interval_ms
+        self._tasks += [
+            replicas.every(watermark_interval_ms, replicas.checkpoint_high_watermarks),
+            replicas.every(recovery_interval_ms, self._log_directory.checkpoint_recovery_points),
+            replicas.every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
+        ]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    @staticmethod
+    def _ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            logger.critical("a part of the broker died", exc_info=task.exception())
+
+    async def stop(self) -> None:
+        """The clean end: hand over leaderships, leave the cluster, flush."""
+        if self.config.controlled_shutdown_enable:
+            await self._controlled_shutdown()
+        await self._session.close()
+        await self._end_activity()
+        self.replicas.checkpoint_high_watermarks()
+        self._log_directory.close_cleanly(broker_epoch=self.replicas.broker_epoch)
+        self._evidence.close()
+        logger.info("broker %d stopped", self.config.broker_id)
+
+    async def abandon(self) -> None:
+        """The abrupt end, for brokers that share a process with others: as SIGKILL would leave it."""
+        self._evidence.close()
+        self._session.abandon()
+        await self._end_activity()
+        self._log_directory.abandon()
+
+    async def _end_activity(self) -> None:
+        self._running = False
+        for task in self._tasks:
+            task.cancel()
+        self._fetchers.stop()
+        await self._controlling.end()
+        self._controller_link.close()
+        self._brokers_link.close()
+        for listener in self.listeners:
+            listener.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(listener.wait_closed() for listener in self.listeners))
+
+    async def _controlled_shutdown(self) -> None:
+        """Asks the controller to move this broker's leaderships; goes anyway when time is up (1.10)."""
+        body = ControlledShutdownRequest(broker_id=self.config.broker_id, broker_epoch=self.replicas.broker_epoch)
+        try:
+            async with asyncio.timeout(self.config.controller_socket_timeout_ms / 1000):
+                while True:
+                    try:
+                        response = await self._controller_link.ask(
+                            api.CONTROLLED_SHUTDOWN, CONTROLLED_SHUTDOWN_VERSION, body
+                        )
+                    except PeerUnreachable as error:
+                        logger.info("controlled shutdown: %s", error)
+                    else:
+                        if not response.error_code and not response.remaining_partitions:
+                            return
+                    await asyncio.sleep(CONTROLLED_SHUTDOWN_RETRY_S)
+        except TimeoutError:
+            logger.warning("controlled shutdown did not end in time; stopping without it")
+
+    # Session
+
+    async def _registered(self, client: CoordinationClient, broker_epoch: int) -> None:
+        logger.info("broker %d registered, epoch %d", self.config.broker_id, broker_epoch)
+        self._evidence.note("broker_registered", epoch=broker_epoch)
+        self.replicas.broker_epoch = broker_epoch
+        self.metadata.cluster_id = self._session.cluster_id
+        self._producer_ids.coordination = client
+        self._fetchers.reconnect_all()
+        await self._controlling.begin(client)
+
+    async def _session_lost(self) -> None:
+        self._producer_ids.coordination = None
+        await self._controlling.end()
+
+    # Connections to other brokers
+
+    def _connect_as_replica(self, broker_id: int) -> PeerConnection:
+        identity = client_id_of(self.config.broker_id, self.replicas.broker_epoch)
+        return PeerConnection(client_id=identity, address=lambda: self.internal_address(broker_id))
+
+    def _connect_as_broker(self, broker_id: int) -> PeerConnection:
+        identity = f"broker-{self.config.broker_id}"
+        return PeerConnection(client_id=identity, address=lambda: self.internal_address(broker_id))
+
+    def internal_address(self, broker_id: int) -> tuple[str, int] | None:
+        found = self.metadata.address(broker_id, self.config.inter_broker_listener_name)
+        return None if found is None else (self.hosts.address_of(found[0]), found[1])

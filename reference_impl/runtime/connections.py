@@ -1,0 +1,73 @@
+"""One broker asks another: a connection through the INTERNAL listener with one request in flight at a time.
+
+A failure of any kind (refused, reset, silence beyond the timeout, nonsense) is one exception, PeerUnreachable; the next
+request opens a new connection. Who asks decides when to try again."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from reference_impl.wire.messages import decode_response, encode_request
+
+logger = logging.getLogger(__name__)
+
+
+class PeerUnreachable(OSError):
+    """The peer gave no answer; whether it acted on the request nobody knows."""
+
+
+class PeerConnection:
+    """`address` is asked at each (re)connect, so that a peer which moved is found; None means unknown so far."""
+
+    def __init__(self, *, client_id: str, address: Callable[[], tuple[str, int] | None]) -> None:
+        self.client_id = client_id
+        self._address = address
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._connected_to: tuple[str, int] | None = None
+        self._correlation_id = 0
+        self._turn = asyncio.Lock()
+
+    async def ask(self, api_key: int, api_version: int, body: Any, *, timeout_ms: float) -> Any:
+        """Raises PeerUnreachable. A cancelled request closes the connection: its answer must not meet the next one."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    return await self._exchange(api_key, api_version, body)
+            except TimeoutError as error:
+                self.close()
+                raise PeerUnreachable(f"no answer from {self._connected_to} within {timeout_ms:.0f} ms") from error
+            except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+                self.close()
+                raise PeerUnreachable(f"{self._connected_to}: {error or type(error).__name__}") from error
+            except BaseException:
+                self.close()
+                raise
+
+    async def _exchange(self, api_key: int, api_version: int, body: Any) -> Any:
+        address = self._address()
+        if address is None:
+            raise PeerUnreachable("address unknown so far")
+        if self._writer is None or address != self._connected_to:
+            self.close()
+            self._connected_to = address
+            self._reader, self._writer = await asyncio.open_connection(*address, limit=1 << 20)
+            connected_socket = self._writer.get_extra_info("socket")
+            if connected_socket is not None and connected_socket.family in (socket.AF_INET, socket.AF_INET6):
+                connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        assert self._reader is not None
+        assert self._writer is not None
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        self._writer.write(encode_request(api_key, api_version, self._correlation_id, self.client_id, body))
+        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        correlation_id, answer = decode_response(api_key, api_version, await self._reader.readexactly(size))
+        if correlation_id != self._correlation_id:
+            raise ValueError(f"answer {correlation_id} to request {self._correlation_id}")
+        return answer
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._reader = self._writer = None

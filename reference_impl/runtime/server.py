@@ -1,0 +1,178 @@
+"""One listener: frames in, requests dispatched in order of arrival, answers out in that same order.
+
+A request is begun as soon as it is read, even while an earlier one of its connection still waits (for replication, say);
+only its answer waits its turn. What cannot be understood closes that one connection with a log line; the broker lives on."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reference_impl.wire.messages import MalformedRequest, Request, decode_request, encode_response
+
+logger = logging.getLogger(__name__)
+
+MAX_REQUESTS_IN_FLIGHT = 64  # per connection; beyond it the broker stops reading, and TCP pushes back
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who asks, and through which door."""
+
+    listener: str
+    client_id: str | None
+    peer: str
+
+
+class NoAnswer:
+    """acks=0: the request is done and nothing is sent."""
+
+
+NO_ANSWER: Final = NoAnswer()
+
+
+class CloseConnection(Exception):
+    """The only way to tell a client that wants no answers (acks=0) of an error, or one that may not ask at all."""
+
+
+Answer = Any  # a response container of the wire, or NO_ANSWER
+Dispatch = Callable[[Request, Caller], Answer | Awaitable[Answer]]
+
+
+class Listener:
+    def __init__(self, *, name: str, host: str, port: int, dispatch: Dispatch, max_request_bytes: int) -> None:
+        self.name = name
+        self.port = port
+        self._host = host
+        self._dispatch = dispatch
+        self._max_request_bytes = max_request_bytes
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, self._host, self.port, limit=1 << 20, backlog=128)
+        if self.port == 0:
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*(connection.finished() for connection in list(self._connections)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(self.name, reader, writer, self._dispatch, self._max_request_bytes)
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+
+
+class _Connection:
+    def __init__(
+        self,
+        listener: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        dispatch: Dispatch,
+        max_request_bytes: int,
+    ) -> None:
+        self._listener = listener
+        self._reader = reader
+        self._writer = writer
+        self._dispatch = dispatch
+        self._max_request_bytes = max_request_bytes
+        self._answers: asyncio.Queue[tuple[Request, Answer] | None] = asyncio.Queue(MAX_REQUESTS_IN_FLIGHT)
+        self._task: asyncio.Task[None] | None = None
+        peer = writer.get_extra_info("peername")
+        self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        connected_socket = writer.get_extra_info("socket")
+        if connected_socket is not None and connected_socket.family in (socket.AF_INET, socket.AF_INET6):
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._writer.transport.abort()
+
+    async def finished(self) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def run(self) -> None:
+        self._task = asyncio.current_task()
+        answering = asyncio.ensure_future(self._answer_in_order())
+        reading = asyncio.ensure_future(self._read_requests())
+        try:
+            await asyncio.wait([answering, reading], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            logger.debug("connection %s of %s is closed with its listener", self._peer, self._listener)
+        finally:
+            reading.cancel()
+            answering.cancel()
+            await asyncio.gather(reading, answering, return_exceptions=True)
+            self._abandon_answers()
+            self._writer.close()
+
+    def _abandon_answers(self) -> None:
+        while not self._answers.empty():
+            entry = self._answers.get_nowait()
+            if entry is not None and isinstance(entry[1], asyncio.Future):
+                entry[1].cancel()
+
+    async def _read_requests(self) -> None:
+        try:
+            while True:
+                size = int.from_bytes(await self._reader.readexactly(4), "big", signed=True)
+                if not 0 < size <= self._max_request_bytes:
+                    self._log_closing(f"request of {size} bytes is not within 1..{self._max_request_bytes}")
+                    return
+                await self._begin(await self._reader.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError, OSError):
+            return  # the client went away: nothing to say, nobody to say it to
+        except MalformedRequest as error:
+            self._log_closing(str(error))
+        except CloseConnection as error:
+            self._log_closing(str(error))
+        except Exception:
+            logger.exception("connection %s of %s: closed, the handler failed", self._peer, self._listener)
+
+    async def _begin(self, frame: bytes) -> None:
+        request = decode_request(frame)
+        caller = Caller(listener=self._listener, client_id=request.client_id, peer=self._peer)
+        answer = self._dispatch(request, caller)
+        if asyncio.iscoroutine(answer):
+            answer = asyncio.ensure_future(answer)
+        if answer is not NO_ANSWER:
+            await self._answers.put((request, answer))
+
+    async def _answer_in_order(self) -> None:
+        try:
+            while True:
+                entry = await self._answers.get()
+                if entry is None:
+                    return
+                request, answer = entry
+                if isinstance(answer, asyncio.Future):
+                    answer = await answer
+                if answer is NO_ANSWER:
+                    continue
+                version = request.api_version if request.body is not None else 0  # KIP-511
+                self._writer.write(encode_response(request.api_key, version, request.correlation_id, answer))
+                if self._writer.transport.get_write_buffer_size() > 1 << 16:
+                    await self._writer.drain()
+        except (ConnectionError, OSError):
+            return
+        except CloseConnection as error:
+            self._log_closing(str(error))
+        except Exception:
+            logger.exception("connection %s of %s: closed, the handler failed", self._peer, self._listener)
+
+    def _log_closing(self, reason: str) -> None:
+        logger.warning("connection %s of %s closed: %s", self._peer, self._listener, reason)

@@ -1,0 +1,278 @@
+"""One replica's log on disk: segments in Kafka's format, and the leader epoch cache beside them.
+
+It implements core.log_port.PartitionLog. The log has no gaps: a batch begins where the one before it ends. Only the
+last segment is appended to; the first one's name is where the log starts. What `flush` has made safe ends at the
+recovery point, and after an unclean stop the log is verified from there on (replication.md 1.14).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reference_impl.core.identifiers import TopicPartition
+from reference_impl.core.leader_epochs import EpochEntry, LeaderEpochCache
+from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs, sync_folder, write_epochs
+from reference_impl.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from reference_impl.wire.record_batches import BatchHeader, scan
+
+logger = logging.getLogger(__name__)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    segment_bytes: int
+    index_interval_bytes: int = 4096
+
+
+class Log:
+    def __init__(
+        self,
+        folder: Path,
+        topic_partition: TopicPartition,
+        segments: list[Segment],
+        settings: LogSettings,
+        *,
+        leader_epochs: list[tuple[int, int]],
+        recovery_point: int,
+        cut_at_start: bytes = b"",
+        recovery_point_lowered: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`Log.open` makes one from what is on disk."""
+        self.folder = folder
+        self.topic_partition = topic_partition
+        self.recovery_point = min(recovery_point, segments[-1].next_offset)
+        self.cut_at_start = cut_at_start  # what recovery had to drop: a torn or damaged tail
+        self._segments = segments
+        self._settings = settings
+        self._recovery_point_lowered = recovery_point_lowered
+        self._folder_changed = True
+        self._leader_epochs = LeaderEpochCache(leader_epochs, self._write_epochs)
+        self._leader_epochs.truncate_from_end(self.log_end_offset)
+        self._leader_epochs.truncate_from_start(self.log_start_offset)
+        segments[-1].open_for_append()
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        topic_partition: TopicPartition,
+        settings: LogSettings,
+        *,
+        recovery_point: int = 0,
+        clean: bool = False,
+        recovery_point_lowered: Callable[[], None] = lambda: None,
+    ) -> "Log":
+        """Opens what is there, or begins a log at offset 0. After an unclean stop the segments from the one with the
+        recovery point on are verified; from the first bad batch on everything goes."""
+        segments, cut = _load_segments(folder, settings, recovery_point=recovery_point, clean=clean)
+        if cut:
+            logger.warning("%s: dropped %d bytes behind offset %d", folder, len(cut), segments[-1].next_offset)
+        return cls(
+            folder,
+            topic_partition,
+            segments,
+            settings,
+            leader_epochs=_load_epochs(folder, segments),
+            recovery_point=recovery_point,
+            cut_at_start=cut,
+            recovery_point_lowered=recovery_point_lowered,
+        )
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._segments[0].base_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._segments[-1].next_offset
+
+    @property
+    def leader_epochs(self) -> LeaderEpochCache:
+        return self._leader_epochs
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segment_base_offsets(self) -> tuple[int, ...]:
+        return tuple(segment.base_offset for segment in self._segments)
+
+    def update_settings(self, settings: LogSettings) -> None:
+        """From the next append on."""
+        self._settings = settings
+
+    def append(self, batches: bytes | bytearray | memoryview, next_offset: int) -> None:
+        """Whole stamped batches that continue the log. An OSError means that what is not in the log was not written."""
+        data = memoryview(batches)
+        headers, valid_bytes = scan(data)
+        assert headers, "an append has batches"
+        assert valid_bytes == len(data), "an append has whole batches only"
+        assert headers[0].base_offset >= self.log_end_offset, "offsets of a log rise"
+        assert headers[-1].next_offset == next_offset, "the caller knows where the log ends afterwards"
+        begun = 0
+        while begun < len(headers):
+            segment, end = self._run_for_one_segment(headers, begun)
+            run = headers[begun:end]
+            first_byte = run[0].position
+            segment.append(
+                data[first_byte : run[-1].end_position],
+                run,
+                first_byte,
+                index_interval_bytes=self._settings.index_interval_bytes,
+            )
+            begun = end
+
+    def _run_for_one_segment(self, headers: list[BatchHeader], begun: int) -> tuple[Segment, int]:
+        """The segment for the batch `begun`, a new one if need be, and how many batches it takes: up to the index."""
+        segment = self._segments[-1]
+        segment_bytes = self._settings.segment_bytes
+        if not segment.has_room_for(headers[begun].length, headers[begun].last_offset, segment_bytes=segment_bytes):
+            segment = self._roll()
+        end = begun + 1
+        first_byte = headers[begun].position
+        while end < len(headers) and segment.has_room_for(
+            headers[end].end_position - first_byte, headers[end].last_offset, segment_bytes=segment_bytes
+        ):
+            end += 1
+        return segment, end
+
+    def _roll(self) -> Segment:
+        self._segments[-1].retire()
+        segment = Segment.create(self.folder, self.log_end_offset)
+        self._segments.append(segment)
+        self._folder_changed = True
+        return segment
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """Whole batches from the one that holds `offset`; more than `max_bytes` only if the first one is that long
+        (KIP-74), nothing if `max_bytes` is 0. One read ends with its segment, as in Kafka."""
+        if max_bytes <= 0 or offset >= min(end_offset, self.log_end_offset):
+            return b""
+        for index in range(self._segment_index(offset), len(self._segments)):
+            found = self._segments[index].batches(offset, max_bytes, end_offset)
+            if found:
+                return found
+        return b""
+
+    def _segment_index(self, offset: int) -> int:
+        """Of the last segment that begins at or before `offset`, or the first one."""
+        index = len(self._segments) - 1
+        while index > 0 and self._segments[index].base_offset > offset:
+            index -= 1
+        return index
+
+    def all_batches(self, from_offset: int = 0) -> bytes:
+        parts = []
+        for segment in self._segments[self._segment_index(from_offset) :]:
+            position = segment.position_of(from_offset)
+            if position is not None:
+                parts.append(segment.read_all(position))
+        return b"".join(parts)
+
+    def offset_to_search_from(self, timestamp: int) -> int:
+        """No record before it is as young as `timestamp`; the log end if none is."""
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp:
+                return segment.offset_for_timestamp(timestamp)
+        return self.log_end_offset
+
+    def truncate_to(self, offset: int) -> bytes:
+        """Cuts every batch that reaches `offset` or beyond, and the epochs that began there; returns the batches."""
+        offset = max(offset, self.log_start_offset)
+        cut: list[bytes] = []
+        while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
+            cut.append(self._segments.pop().delete())
+            self._folder_changed = True
+        cut.append(self._segments[-1].truncate_to(offset))
+        self._segments[-1].open_for_append()
+        self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
+        self._lower_recovery_point()
+        return b"".join(reversed(cut))
+
+    def truncate_fully_and_start_at(self, offset: int) -> bytes:
+        """Empties the log; it starts and ends at `offset`. Returns the cut batches."""
+        cut = [segment.delete() for segment in reversed(self._segments)]
+        self._segments = [Segment.create(self.folder, offset)]
+        self._folder_changed = True
+        self._leader_epochs.clear()
+        self.recovery_point = max(self.recovery_point, offset)
+        self._lower_recovery_point()
+        return b"".join(reversed(cut))
+
+    def _lower_recovery_point(self) -> None:
+        """What is appended behind a cut was never flushed, whatever stood there before."""
+        if self.recovery_point > self.log_end_offset:
+            self.recovery_point = self.log_end_offset
+            self._recovery_point_lowered()
+
+    def _write_epochs(self, entries: tuple[EpochEntry, ...], sync: bool) -> None:
+        write_epochs(self.folder / LEADER_EPOCH_CHECKPOINT, entries, sync=sync)
+
+    def flush(self) -> None:
+        """fsync: what the log holds now survives a power loss. Moves the recovery point to the end."""
+        if self._folder_changed:
+            sync_folder(self.folder)
+            self._folder_changed = False
+        for segment in self._segments:
+            if segment.next_offset > self.recovery_point:
+                segment.flush()
+        self.recovery_point = self.log_end_offset
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.close()
+
+
+def _load_segments(
+    folder: Path, settings: LogSettings, *, recovery_point: int, clean: bool
+) -> tuple[list[Segment], bytes]:
+    base_offsets = sorted(int(path.stem) for path in folder.glob("*" + LOG_SUFFIX))
+    _remove_stray_indexes(folder, set(base_offsets))
+    segments: list[Segment] = []
+    cut: list[bytes] = []
+    for number, base_offset in enumerate(base_offsets):
+        following = base_offsets[number + 1] if number + 1 < len(base_offsets) else None
+        holds_unflushed = following is None or following > recovery_point
+        segment, torn = Segment.load(
+            folder,
+            base_offset,
+            index_interval_bytes=settings.index_interval_bytes,
+            verify=not clean and holds_unflushed,
+        )
+        # Behind a damaged batch, or a segment that ends early or late, nothing can be trusted to follow.
+        if cut or (segments and segments[-1].next_offset != base_offset):
+            cut.append(segment.delete() + torn)
+            continue
+        segments.append(segment)
+        if torn:
+            cut.append(torn)
+    return segments or [Segment.create(folder, 0)], b"".join(cut)
+
+
+def _remove_stray_indexes(folder: Path, base_offsets: set[int]) -> None:
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for path in folder.glob("*" + suffix):
+            if int(path.stem) not in base_offsets:
+                path.unlink()
+
+
+def _load_epochs(folder: Path, segments: list[Segment]) -> list[tuple[int, int]]:
+    """The checkpoint's entries; from the batches themselves if it is lost or damaged. Batches of epochs that it does
+    not have, which a crash may have left, are added."""
+    try:
+        entries = read_epochs(folder / LEADER_EPOCH_CHECKPOINT)
+    except CorruptCheckpoint as error:
+        logger.warning("%s: taking the leader epochs from the log", error)
+        entries = []
+    latest = max((epoch for epoch, _ in entries), default=-1)
+    first_unknown = 0 if not entries else len(segments) - 1
+    for segment in segments[first_unknown:]:
+        for epoch, offset in segment.epochs():
+            if epoch > latest:
+                entries.append((epoch, offset))
+                latest = epoch
+    return entries

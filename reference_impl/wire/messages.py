@@ -1,0 +1,284 @@
+"""Requests and responses as kafka-python's protocol classes encode and decode them, and nothing else of kafka-python.
+
+Its protocol package is internal to it, so this module alone knows it (and pyproject pins it): other modules get their
+message classes by API key. The broker's own messages, and Apache Kafka's AlterPartition, are JSON schemas beside this
+file. Headers are parsed here, byte by byte: kafka-python would copy the whole frame for one.
+
+One class serves all versions of a message. Fields a version lacks have their defaults. The zero UUID is None.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+from reference_impl.wire import inter_broker
+from reference_impl.wire.nullability import refuse_missing_values
+
+API_VERSIONS = 18
+
+SUPPORTED: Mapping[int, tuple[int, int]] = {
+    0: (3, 9),  # Produce
+    1: (4, 12),  # Fetch; 13 has topic ids
+    2: (1, 8),  # ListOffsets
+    3: (0, 12),  # Metadata
+    10: (0, 4),  # FindCoordinator
+    API_VERSIONS: (0, 4),
+    19: (2, 7),  # CreateTopics
+    20: (1, 6),  # DeleteTopics
+    22: (0, 4),  # InitProducerId
+    23: (2, 4),  # OffsetForLeaderEpoch
+    32: (1, 4),  # DescribeConfigs
+    43: (0, 2),  # ElectLeaders
+    44: (0, 1),  # IncrementalAlterConfigs
+    60: (0, 1),  # DescribeCluster
+}
+"""What clients are offered (protocol.md 3.4): API key -> (lowest, highest version)."""
+
+INTERNAL_ONLY: Mapping[int, tuple[int, int]] = {
+    4: (0, 0),  # LeaderAndIsr
+    5: (0, 0),  # StopReplica
+    6: (0, 0),  # UpdateMetadata
+    7: (0, 0),  # ControlledShutdown
+    56: (2, 3),  # AlterPartition
+}
+"""What brokers say to each other, on the inter-broker listener alone."""
+
+_CLASSES: Mapping[int, tuple[Any, Any]] = {
+    0: (ProduceRequest, ProduceResponse),
+    1: (FetchRequest, FetchResponse),
+    2: (ListOffsetsRequest, ListOffsetsResponse),
+    3: (MetadataRequest, MetadataResponse),
+    4: (inter_broker.LeaderAndIsrRequest, inter_broker.LeaderAndIsrResponse),
+    5: (inter_broker.StopReplicaRequest, inter_broker.StopReplicaResponse),
+    6: (inter_broker.UpdateMetadataRequest, inter_broker.UpdateMetadataResponse),
+    7: (inter_broker.ControlledShutdownRequest, inter_broker.ControlledShutdownResponse),
+    10: (FindCoordinatorRequest, FindCoordinatorResponse),
+    API_VERSIONS: (ApiVersionsRequest, ApiVersionsResponse),
+    19: (CreateTopicsRequest, CreateTopicsResponse),
+    20: (DeleteTopicsRequest, DeleteTopicsResponse),
+    22: (InitProducerIdRequest, InitProducerIdResponse),
+    23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    32: (DescribeConfigsRequest, DescribeConfigsResponse),
+    43: (ElectLeadersRequest, ElectLeadersResponse),
+    44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+    56: (inter_broker.AlterPartitionRequest, inter_broker.AlterPartitionResponse),
+    60: (DescribeClusterRequest, DescribeClusterResponse),
+}
+
+_REQUEST_HEADER = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_EMPTY_TAGS = b"\x00"
+_MAX_TAGS = 1024
+
+# What the generated decoders raise on bytes that are no such message.
+_DECODING_ERRORS = (
+    struct.error,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    AssertionError,
+    MemoryError,
+)
+
+
+class MalformedMessage(ValueError):
+    """Bytes that are not the message they should be."""
+
+
+class MalformedRequest(MalformedMessage):
+    """Kafka closes the connection on such a request; there is no answer to it."""
+
+
+class MalformedResponse(MalformedMessage):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: Any
+    """An instance of request_class(api_key); for ApiVersions of a version we do not know, one with defaults."""
+
+
+def request_class(api_key: int) -> Any:
+    return _CLASSES[api_key][0]
+
+
+def response_class(api_key: int) -> Any:
+    return _CLASSES[api_key][1]
+
+
+def versions_of(api_key: int) -> tuple[int, int] | None:
+    """The versions this broker understands of an API, be it for clients or brokers; None for no version at all."""
+    return SUPPORTED.get(api_key) or INTERNAL_ONLY.get(api_key)
+
+
+def is_supported(api_key: int, api_version: int) -> bool:
+    versions = versions_of(api_key)
+    return versions is not None and versions[0] <= api_version <= versions[1]
+
+
+def decode_request(frame: bytes | bytearray | memoryview) -> Request:
+    """The request in a frame (without its size). Raises MalformedRequest, and nothing else, if there is none.
+
+    So does a version we do not serve, but for ApiVersions: by that request a client finds out what we do serve, and
+    the answer to it is in version 0 (KIP-511).
+    """
+    data = memoryview(frame).toreadonly()
+    try:
+        api_key, api_version, correlation_id, client_id_length = _REQUEST_HEADER.unpack_from(data)
+        client_id, position = _decode_client_id(data, client_id_length)
+    except (struct.error, ValueError) as error:
+        raise MalformedRequest(f"request header: {error}") from error
+    known = is_supported(api_key, api_version)
+    if not known and api_key != API_VERSIONS:
+        raise MalformedRequest(f"API key {api_key} version {api_version} is not served")
+    message_class = request_class(api_key)
+    if known:
+        try:
+            if message_class.flexible_version_q(api_version):
+                position = _skip_tags(data, position)
+            body = _decode_body(message_class, api_version, data, position)
+            refuse_missing_values(body, api_version)
+        except _DECODING_ERRORS as error:
+            raise MalformedRequest(f"{message_class.name} version {api_version}: {error!r}") from error
+    else:
+        body = message_class()
+    return Request(
+        api_key=api_key,
+        api_version=api_version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+        body=body,
+    )
+
+
+def encode_response(request_api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
+    """The framed answer. To an ApiVersions request of a version we do not know it is of version 0 (KIP-511)."""
+    if request_api_key == API_VERSIONS and not is_supported(request_api_key, api_version):
+        api_version = 0
+    tags = _EMPTY_TAGS if _has_flexible_response_header(request_api_key, api_version) else b""
+    content = body.encode(version=api_version)
+    size = _INT32.size + len(tags) + len(content)
+    return b"".join((_INT32.pack(size), _INT32.pack(correlation_id), tags, content))
+
+
+def encode_request(api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
+    """The framed request."""
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    # Also in the flexible header the client id is an ordinary string, so that every broker can read it (KIP-482).
+    tags = _EMPTY_TAGS if request_class(api_key).flexible_version_q(api_version) else b""
+    content = body.encode(version=api_version)
+    size = _REQUEST_HEADER.size + len(name) + len(tags) + len(content)
+    header = _REQUEST_HEADER.pack(api_key, api_version, correlation_id, length)
+    return b"".join((_INT32.pack(size), header, name, tags, content))
+
+
+def decode_response(api_key: int, api_version: int, frame: bytes | bytearray | memoryview) -> tuple[int, Any]:
+    """(correlation id, body) of an answer to a request of that key and version. Raises MalformedResponse."""
+    data = memoryview(frame).toreadonly()
+    message_class = response_class(api_key)
+    try:
+        correlation_id: int = _INT32.unpack_from(data)[0]
+        position = _INT32.size
+        if _has_flexible_response_header(api_key, api_version):
+            position = _skip_tags(data, position)
+        if api_key == API_VERSIONS and _INT16.unpack_from(data, position)[0] != 0:
+            api_version = 0  # an error comes in version 0, whatever was asked (KIP-511)
+        return correlation_id, _decode_body(message_class, api_version, data, position)
+    except _DECODING_ERRORS as error:
+        raise MalformedResponse(f"{message_class.name} version {api_version}: {error!r}") from error
+
+
+def _has_flexible_response_header(api_key: int, api_version: int) -> bool:
+    # A client that asks for our versions cannot know yet which header to expect: it is always the oldest (KIP-511).
+    return api_key != API_VERSIONS and bool(response_class(api_key).flexible_version_q(api_version))
+
+
+def _decode_client_id(data: memoryview, length: int) -> tuple[str | None, int]:
+    start = _REQUEST_HEADER.size
+    if length == -1:
+        return None, start
+    if length < 0 or start + length > len(data):
+        raise ValueError(f"client id of {length} bytes in a frame of {len(data)}")
+    return str(data[start : start + length], "utf-8"), start + length
+
+
+def _decode_body(message_class: Any, api_version: int, data: memoryview, position: int) -> Any:
+    flexible = message_class.flexible_version_q(api_version)
+    decode = message_class._struct.compiled_decode_from(
+        api_version, compact=flexible, tagged=flexible, data_class=message_class
+    )
+    body, end = decode(data, position)
+    # The generated code slices: a string or records field that claims more than there is comes out short, not wrong.
+    if end > len(data):
+        raise ValueError(f"the message needs {end} bytes, the frame has {len(data)}")
+    return body
+
+
+def _skip_tags(data: memoryview, position: int) -> int:
+    """Past a header's tagged fields: we know none of them."""
+    count, position = _unsigned_varint(data, position)
+    if count > _MAX_TAGS:
+        raise ValueError(f"{count} tagged fields in a header")
+    for _ in range(count):
+        _, position = _unsigned_varint(data, position)
+        size, position = _unsigned_varint(data, position)
+        position += size
+    return position
+
+
+def _unsigned_varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ValueError("varint of more than 5 bytes")

@@ -1,0 +1,1 @@
+"""JSON schemas of the messages between brokers, in Apache Kafka's schema language."""

@@ -1,0 +1,82 @@
+"""Where every record went: what the producer was told, against what the final log holds. It must add up both ways."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from reports.model import Accounting, OutcomeRow, PartitionRow
+from reports.run_data import RunData
+
+_NAMES = {"acknowledged": "Acknowledged", "unknown": "Indeterminate", "refused": "Refused", "not sent": "Never sent"}
+
+
+def accounting(data: RunData) -> Accounting | None:
+    """None when nothing was sent."""
+    rows = data.evidence("accounting")
+    if not rows:
+        return None
+    counts: Counter[tuple[str, bool]] = Counter()
+    for row in rows:
+        counts[_told(row), bool(row["in_final_log"])] += row["count"]
+    lost = [row for row in data.findings if row["check"] == "lost-write"]
+    permitted = sum(row["count"] for row in lost if row["classification"] == "permitted")
+    violation = sum(row["count"] for row in lost if row["classification"] == "violation")
+    missing = counts["acknowledged", False]
+    sums = data.verdict.get("accounting", {})
+    return Accounting(
+        outcomes=[
+            OutcomeRow(
+                name=name,
+                in_final_log=counts[told, True],
+                not_in_it=counts[told, False],
+                lost=counts[told, False] if told == "acknowledged" else 0,
+            )
+            for told, name in _NAMES.items()
+            if told != "not sent" or counts[told, True]
+        ],
+        partitions=_partitions(data, rows, lost),
+        read=counts["acknowledged", True],
+        lost_permitted=permitted,
+        lost_violation=violation,
+        unreadable=max(missing - permitted - violation, 0),
+        indeterminate=counts["unknown", True] + counts["unknown", False],
+        refused=counts["refused", True] + counts["refused", False],
+        sent=sum(count for (told, _), count in counts.items() if told != "not sent"),
+        problem=_problem(sums),
+    )
+
+
+def _told(row: dict[str, Any]) -> str:
+    """acks=0 is never an acknowledgement, whatever a library calls it."""
+    return "unknown" if row["outcome"] == "acknowledged" and row["acks"] == 0 else str(row["outcome"])
+
+
+def _problem(sums: dict[str, Any]) -> str:
+    if sums.get("adds_up", True):
+        return ""
+    return (
+        f"The sums differ: {sums.get('send_records')} records sent and {sums.get('sent')} accounted for; "
+        f"{sums.get('acknowledged_missing')} acknowledged ones missing, {sums.get('missing_in_findings')} in findings."
+    )
+
+
+def _partitions(data: RunData, rows: Sequence[dict[str, Any]], lost: Sequence[dict[str, Any]]) -> list[PartitionRow]:
+    made = []
+    for partition in sorted(data.rows("partitions"), key=lambda row: (row["topic"], row["part"])):
+        name = (partition["topic"], partition["part"])
+        told: Counter[str] = Counter()
+        for row in rows:
+            if (row["topic"], row["part"]) == name:
+                told[_told(row)] += row["count"]
+        made.append(
+            PartitionRow(
+                name=f"{name[0]}-{name[1]}",
+                sent=sum(count for outcome, count in told.items() if outcome != "not sent"),
+                acknowledged=told["acknowledged"],
+                indeterminate=told["unknown"],
+                refused=told["refused"],
+                lost=sum(row["count"] for row in lost if (row["topic"], row["part"]) == name),
+                log_end=partition["end_offset"],
+            )
+        )
+    return made

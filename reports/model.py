@@ -1,0 +1,300 @@
+"""The page as frozen data: what a report says, decided before a line of HTML is written.
+
+Times are seconds since the load began. Texts are plain; the template escapes them. The same run folder gives the same
+page, byte for byte: nothing here knows the hour or a random number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["pass", "perm", "viol", "neutral"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Badge:
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    question: str
+    short: str
+    more: str
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """role: "why" made a loss possible (dashed), "held" was a promise that was broken, "" is plain."""
+
+    text: str
+    role: Literal["why", "held", ""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseStep:
+    number: int
+    time: str
+    at: float | None
+    event: str
+    sentence: str
+    decisive: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleLine:
+    rule: str
+    holds: bool
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEnd:
+    """One replica in the picture of the deciding moment; shares are percent of the drawn width."""
+
+    node: int
+    colour: int
+    log_end: int
+    state: str
+    kept_share: float
+    lost_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    title: str
+    caption: str
+    boundary: int
+    boundary_share: float
+    replicas: Sequence[LogEnd]
+    lost_end: int
+    lost_text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    finding: str
+    steps: Sequence[CauseStep]
+    picture: Picture | None
+    judgement: str
+    tone: Tone
+    rules: Sequence[RuleLine]
+    prevention: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeRow:
+    name: str
+    in_final_log: int
+    not_in_it: int
+    lost: int  # of those not in it: acknowledged
+
+    @property
+    def sent(self) -> int:
+        return self.in_final_log + self.not_in_it
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionRow:
+    name: str
+    sent: int
+    acknowledged: int
+    indeterminate: int
+    refused: int
+    lost: int
+    log_end: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounting:
+    outcomes: Sequence[OutcomeRow]
+    partitions: Sequence[PartitionRow]
+    read: int
+    lost_permitted: int
+    lost_violation: int
+    unreadable: int
+    indeterminate: int
+    refused: int
+    sent: int
+    problem: str  # empty when the sums agree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """An interval on a lane."""
+
+    at: float
+    length: float
+    style: str
+    text: str
+    short: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    at: float
+    text: str
+    title: str
+    href: str
+    tone: Tone
+    row: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    label: str
+    kind: Literal["fault", "role", "isr", "gap", "step"]
+    spans: Sequence[Span]
+    first: bool = False  # begins a group
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    x: float
+    width: float
+    ok: float
+    info: float
+    fail: float
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Throughput bars and latency lines over the whole run; heights are percent of the largest."""
+
+    bars: Sequence[Bar]
+    p50: str
+    p99: str
+    records_max: str
+    latency_max: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    duration: float
+    marks: Sequence[Mark]
+    finding_marks: Sequence[Mark]
+    lanes: Sequence[Lane]
+    folded: Sequence[Lane]
+    chart: Chart
+    ticks: Sequence[float]
+    zooms: Sequence[tuple[str, float, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogCell:
+    text: str
+    epoch: str
+    colour: int
+    cut: str  # when it was truncated, or ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRow:
+    offset: int
+    acknowledged: str
+    replicas: Sequence[LogCell]
+    final: LogCell
+    lost: bool
+    boundary: str  # a line drawn above this row
+    fold: int = 0  # so many rows like this are left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTable:
+    heads: Sequence[str]
+    rows: Sequence[LogRow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationRow:
+    begin: str
+    end: str
+    client: str
+    operation: str
+    value: str
+    offset: str
+    outcome: str
+    tone: Literal["yes", "no", "na", "event", "key"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    id: str
+    check: str
+    title: str
+    tone: Tone
+    classification: str
+    partition: str
+    offsets: str
+    count: int
+    first: str
+    cause: str
+    sentence: str
+    fingerprint: str
+    rules: Sequence[RuleLine]
+    log: LogTable | None
+    operations: Sequence[OperationRow]
+    lost_values: Sequence[str]
+    hidden: str  # what was left out, and where it is
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageRow:
+    condition: str
+    required: str
+    seen: str
+    met: bool | None  # None: not asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofRow:
+    label: str
+    trigger: str
+    begin: str
+    proof: str
+    end: str
+    healed: str
+    seen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRow:
+    number: int
+    kind: str
+    text: str
+    time: str
+    outcome: str
+    seen: str
+    ok: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    title: str
+    scenario: str
+    seed: str
+    badges: Sequence[Badge]
+    aside: str
+    headline: str
+    lead: str
+    answers: Sequence[Answer]
+    facts: Sequence[tuple[str, str]]
+    settings: Sequence[Setting]
+    story: Story | None
+    accounting: Accounting | None
+    overview: Overview | None
+    findings: Sequence[Finding]
+    coverage: Sequence[CoverageRow]
+    proofs: Sequence[ProofRow]
+    steps: Sequence[StepRow]
+    commands: Sequence[tuple[str, str]]
+    environment: Sequence[tuple[str, str]]
+    files: Sequence[tuple[str, str]]
+    terms: Sequence[tuple[str, str, str]]
+    problems: Sequence[tuple[str, str]]  # (section, what went wrong in it)
+    footer: str

@@ -1,0 +1,104 @@
+"""A judged run folder, read once with pandas: tables, verdict and names, and how moments and values are written."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from harness.errors import UsageError
+from harness.history import values
+from harness.history.run_folder import RunFolder
+from harness.scenario import Scenario
+
+VALUE_LENGTH_MAX = 120
+
+
+class RunData:
+    """Reads lazily; a table that was never written is an empty one with its columns."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = RunFolder(path)
+        self.path = path
+        verdict = path / "verdict.json"
+        if not verdict.is_file():
+            raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
+        self.verdict: Mapping[str, Any] = json.loads(verdict.read_text(encoding="utf-8"))
+        self.run: Mapping[str, Any] = self.folder.run
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        return self.folder.scenario()
+
+    @cached_property
+    def origin_ns(self) -> int:
+        """The moment that is 0.000 s on the page: when the load began, or the folder was made."""
+        began = self.run.get("load_began_ns")
+        return int(began if began is not None else self.run["anchors"][0]["monotonic_ns"])
+
+    def seconds(self, t_ns: Any) -> float | None:
+        return None if t_ns is None or pd.isna(t_ns) else (int(t_ns) - self.origin_ns) / 1e9
+
+    def moment(self, t_ns: Any) -> str:
+        seconds = self.seconds(t_ns)
+        return "not seen" if seconds is None else f"{seconds:.3f} s"
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.folder.table(name).to_pylist()
+        return rows
+
+    def evidence(self, name: str) -> list[dict[str, Any]]:
+        path = self.path / "tables" / f"evidence_{name}.parquet"
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
+        return rows
+
+    @cached_property
+    def findings(self) -> list[dict[str, Any]]:
+        """In the order of the checks: violations, then permitted, then observations, causes before consequences."""
+        return self.rows("findings")
+
+    @cached_property
+    def value_names(self) -> dict[int, str]:
+        return {row["value"]: row["text"] for row in self.rows("value_names")}
+
+    def value(self, number: int | None) -> str:
+        """A record's value as text, cut where it is long; whole in the run folder."""
+        text = "" if number is None else values.text(number, self.value_names)
+        return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}… ({len(text)} characters)"
+
+    @cached_property
+    def brokers(self) -> list[int]:
+        return sorted(self.scenario.cluster.brokers)
+
+    def colour(self, node: int) -> int:
+        """A broker's colour number: the same as leader, as epoch label and in the logs."""
+        return self.brokers.index(node) % 5 if node in self.brokers else 4
+
+    @cached_property
+    def end_s(self) -> float:
+        """When the last thing worth drawing happened."""
+        times = [self.run.get(name) for name in ("load_ended_ns", "ended_ns")]
+        times += [anchor["monotonic_ns"] for anchor in self.run.get("anchors", [])[1:]]
+        ops = self.folder.table("ops")
+        if len(ops):
+            times.append(max(ops.column("t1").drop_null().to_pylist() or [self.origin_ns]))
+        seconds = [self.seconds(time) for time in times if time is not None]
+        return max([second for second in seconds if second is not None] or [1.0])
+
+
+def count_of(number: int) -> str:
+    """12 345 as people read it, with a thin no-break space."""
+    return f"{number:,}".replace(",", "\u202f")
+
+
+def span_of(first: int | None, last: int | None) -> str:
+    if first is None:
+        return ""
+    return str(first) if last is None or last == first else f"{first}\u2013{last}"
+
+
+def partition_name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['part']}" if row.get("topic") is not None else ""

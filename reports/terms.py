@@ -1,0 +1,53 @@
+"""The page's glossary: Kafka's own terms, in a sentence each. (anchor, term, meaning)."""
+
+TERMS = (
+    (
+        "isr",
+        "ISR, in-sync replicas",
+        "The replicas the leader counts as caught up. acks=all waits for exactly them, and only they may become leader "
+        "unless unclean election is allowed.",
+    ),
+    (
+        "epoch",
+        "Leader epoch",
+        "A number that rises with every new leader of a partition and is stamped on each record. Replicas compare "
+        "epochs to find where their logs part.",
+    ),
+    (
+        "hw",
+        "High watermark",
+        "The offset up to which every in-sync replica has the log. Consumers see only records below it.",
+    ),
+    (
+        "leo",
+        "Log end offset",
+        "The offset the next record will get. A replica whose log ends at 1247 has 1246 as its last.",
+    ),
+    (
+        "unclean",
+        "Unclean election",
+        "A leader chosen from outside the ISR because no in-sync replica is alive. Possible only with "
+        "unclean.leader.election.enable=true; it drops whatever the new leader had not copied.",
+    ),
+    ("trunc", "Truncation", "A returning replica cuts off the end of its log that its leader does not have."),
+    (
+        "perm",
+        "Permitted",
+        "The configuration, together with the faults that really took effect, allows this outcome. It is reported and "
+        "counted, but does not fail the run.",
+    ),
+    ("viol", "Violation", "The configuration promised that this would not happen. It fails the run."),
+    (
+        "ind",
+        "Indeterminate",
+        "The producer got no definite answer (an error, a time-out, a lost connection): the record may be in the log.",
+    ),
+    ("ref", "Refused", "The producer was told that the record was not written, or it never left the client."),
+    (
+        "zombie",
+        "Zombie leader",
+        "A deposed leader that does not know it has been replaced. It may append records; it must not acknowledge them "
+        "with acks=all.",
+    ),
+    ("ctl", "Controller", "The broker that decides the leaders and ISRs of all partitions."),
+)

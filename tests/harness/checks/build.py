@@ -1,0 +1,160 @@
+"""Builds the tables of tiny histories by hand: a run is told as a story, and the rows follow the schemas' rules."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement, RunInput, judge_tables
+from harness.checks.tables import Tables, tables_of
+from harness.history.schemas import TABLES
+from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+
+SECOND = 10**9
+ISR = (1, 2, 3)
+
+
+def scenario(
+    *,
+    settings: Mapping[str, str] | None = None,
+    expect: ExpectSpec | None = None,
+    coverage: Mapping[str, str] | None = None,
+    workload: WorkloadSpec | None = None,
+) -> Scenario:
+    return Scenario(
+        name="test", story="", source="", cluster=ClusterSpec(settings=settings or {}),
+        topics=(TopicSpec(name="t"),), workload=workload or WorkloadSpec(), faults=(), steps=(),
+        expect=expect or ExpectSpec(), coverage=coverage or {},
+    )  # fmt: skip
+
+
+class History:
+    """One run over partition t-0 (tp 0). Times are in seconds; every call appends rows."""
+
+    def __init__(self, *, run: int = 0, scenario_: Scenario | None = None, read_to_end: bool = True) -> None:
+        self.run = run
+        self.scenario = scenario_ or scenario()
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self._operation = 0
+        self._snapshot = 0
+        self._isr: tuple[int, ...] | None = None
+        self._leader: int | None = None
+        self._epoch = -1
+        self.partition = self._add(
+            "partitions", tp=0, topic="t", part=0, replicas=list(ISR), read_to_end=read_to_end, end_offset=None
+        )
+
+    def _add(self, table: str, **columns: Any) -> dict[str, Any]:
+        row = dict.fromkeys(TABLES[table].names) | {"run": self.run} | columns
+        self.rows[table].append(row)
+        return row
+
+    # -- clients ------------------------------------------
+
+    def send(
+        self, value: int, off: int | None = None, *, at: float, took: float = 0.1, status: int = 0, acks: int = -1,
+        process: int = 1, tp: int = 0,
+    ) -> None:  # fmt: skip
+        self.sends([(value, off, status)], at=at, took=took, acks=acks, process=process, tp=tp)
+
+    def sends(
+        self, records: Sequence[tuple[int, int | None, int]], *, at: float, took: float = 0.1, acks: int = -1,
+        process: int = 1, tp: int = 0,
+    ) -> None:  # fmt: skip
+        t0, t1 = int(at * SECOND), int((at + took) * SECOND)
+        for i, (value, off, status) in enumerate(records):
+            self._add("records", kind=0, status=status, acks=acks, op=self._operation, process=process, assignment=0,
+                      topic="t", part=tp, tp=tp, i=i, off=off, value=value, t0=t0, t1=t1)  # fmt: skip
+        self._operation += 1
+
+    def poll(
+        self, records: Sequence[tuple[int, int]], *, at: float, final: bool = False, process: int = 9,
+        assignment: int = 0, status: int = 0, epoch: int | None = 0, replica: int | None = None, tp: int = 0,
+    ) -> None:  # fmt: skip
+        """records: (offset, value) in the order they came."""
+        for i, (off, value) in enumerate(records):
+            step = off - records[i - 1][0] if i else None
+            self._add(
+                "records", kind=2 if final else 1, status=status, op=self._operation, process=process,
+                assignment=assignment, topic="t", part=tp, tp=tp, i=i, off=off, step=step,
+                last=i == len(records) - 1, epoch=epoch, value=value, t0=int(at * SECOND), t1=int((at + 0.1) * SECOND),
+                replica=replica,
+            )  # fmt: skip
+        self._operation += 1
+
+    def final(self, records: Sequence[tuple[int, int]], *, at: float = 100.0, tp: int = 0) -> None:
+        self.poll(records, at=at, final=True, process=99, tp=tp)
+        self.partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
+
+    # -- the cluster --------------------------------------
+
+    def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> None:
+        """A state of the partition; `start`: the leader's journal entry of its log end when the epoch began."""
+        before = self._isr
+        elected = leader >= 0 and epoch > self._epoch and before is not None
+        self._add(
+            "partition_states", topic="t", part=0, t=int(at * SECOND), uncertainty_ns=0, exact=True, observer=-1,
+            leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]), isr=list(isr),
+            isr_before=None if before is None else list(before), leader_before=self._leader,
+            unclean=bool(elected and before is not None and leader not in before), replicas=list(ISR),
+        )  # fmt: skip
+        if start is not None:
+            self._add("broker_events", node=leader, t=int(at * SECOND), event="leadership_start", topic="t", part=0,
+                      epoch=epoch, from_offset=start)  # fmt: skip
+        self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+
+    def truncation(self, node: int, first: int, end: int, *, epoch: int, at: float) -> None:
+        self._add("broker_events", node=node, t=int(at * SECOND), event="truncation", topic="t", part=0, epoch=epoch,
+                  from_offset=end, to_offset=first, reason="diverging epoch")  # fmt: skip
+
+    def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
+        self._add(
+            "faults", fault=len(self.rows["faults"]), kind=kind, label=f"{kind} broker {nodes[0]}", nodes=list(nodes),
+            t_asked=int(at * SECOND), t_begin=int(at * SECOND), proof="seen",
+            t_end=None if until is None else int(until * SECOND),
+        )  # fmt: skip
+
+    def unclean_config(self, value: str, *, at: float = 0.0) -> None:
+        self._add("configuration", t=int(at * SECOND), scope="topic", name="t", node=-1,
+                  key="unclean.leader.election.enable", value=value)  # fmt: skip
+
+    def snapshot(
+        self, node: int, records: Sequence[tuple[int, int, int]], *, at: float = 90.0, reason: str = "end",
+        high_watermark: int | None = None, epochs: str = "",
+    ) -> None:  # fmt: skip
+        """records: (offset, epoch, value) as they lie in the replica's log."""
+        log_end = max((off for off, _, _ in records), default=-1) + 1
+        self._add(
+            "replica_snapshots", snapshot=self._snapshot, node=node, t=int(at * SECOND), reason=reason, topic="t",
+            part=0, log_start=0, high_watermark=high_watermark, log_end=log_end, epochs=epochs,
+        )  # fmt: skip
+        for off, epoch, value in records:
+            self._add("replica_log", snapshot=self._snapshot, node=node, topic="t", part=0, tp=0, off=off, epoch=epoch,
+                      value=value)  # fmt: skip
+        self._snapshot += 1
+
+    def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> None:
+        number = len(self.rows["steps"])
+        self._add("steps", step=number, kind=kind, text=text, t0=SECOND, t1=2 * SECOND, outcome=outcome, seen=seen)
+
+
+def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
+    return {
+        name: pa.Table.from_pylist([row for history in histories for row in history.rows[name]], schema=schema)
+        for name, schema in TABLES.items()
+    }
+
+
+def tables(spark: SparkSession, folder: Path, histories: Sequence[History]) -> Tables:
+    return tables_of(spark, folder, arrow_of(histories), len(histories))
+
+
+def judge_all(
+    spark: SparkSession, folder: Path, histories: Sequence[History], *, run: Mapping[str, Any] | None = None,
+    with_evidence: bool = False,
+) -> list[Judgement]:  # fmt: skip
+    inputs = [RunInput(scenario=history.scenario, run=run or {}) for history in histories]
+    judged = judge_tables(spark, tables(spark, folder, histories), inputs, with_evidence=with_evidence)
+    return [judgement for judgement, _ in judged]

@@ -1,0 +1,149 @@
+"""Each verdict beside its twin's: what changes it is the evidence on the partition, never the configuration alone."""
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement
+from harness.verdict import Verdict
+from tests.harness.checks.build import judge_all
+from tests.harness.checks.twins import STORIES
+
+Judged = dict[str, Judgement]
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """All twins judged as one job."""
+    histories = []
+    for run, make in enumerate(STORIES.values()):
+        history = make()
+        history.run = run
+        for rows in history.rows.values():
+            for row in rows:
+                row["run"] = run
+        histories.append(history)
+    answers = judge_all(spark, tmp_path_factory.mktemp("twins"), histories, with_evidence=True)
+    return dict(zip(STORIES, answers, strict=True))
+
+
+def found(judgement: Judgement) -> dict[tuple[str, str], int]:
+    """(check, class) -> records."""
+    sums: dict[tuple[str, str], int] = {}
+    for _, finding in judgement.findings:
+        key = (finding.check, finding.classification)
+        sums[key] = sums.get(key, 0) + finding.count
+    return sums
+
+
+VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "expected"),
+    [
+        ("nothing_happened", PASS, {}),
+        ("unclean_election_lost_three", PASS, {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3}),
+        ("unclean_allowed_but_the_election_was_clean", VIOLATION, {("lost-write", "violation"): 3}),
+        ("unclean_election_although_forbidden", VIOLATION,
+         {("lost-write", "violation"): 3, ("unclean-election", "violation"): 3}),
+        ("unclean_election_above_the_lost_record", VIOLATION,
+         {("lost-write", "violation"): 1, ("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3}),
+        ("acks_1_lost_by_fail_over", PASS, {("lost-write", "permitted"): 3}),
+        ("acks_all_lost_by_clean_fail_over", VIOLATION, {("lost-write", "violation"): 3}),
+        ("acks_1_lost_by_restart_of_the_same_leader", VIOLATION, {("lost-write", "violation"): 3}),
+        ("acks_1_lost_without_any_election", VIOLATION, {("lost-write", "violation"): 1}),
+        ("acks_1_lost_although_a_consumer_had_read_it", VIOLATION,
+         {("lost-write", "violation"): 3, ("dirty-read", "violation"): 3}),
+        ("every_in_sync_disk_lost", PASS, {("lost-write", "permitted"): 10}),
+        ("one_of_two_in_sync_disks_lost", VIOLATION, {("lost-write", "violation"): 10}),
+        ("disks_lost_one_after_the_other_with_a_rejoin_between", VIOLATION, {("lost-write", "violation"): 10}),
+        ("unreadable_above_a_frozen_high_watermark", PASS, {("unreadable", "observation"): 4}),
+        ("unread_and_gone_from_the_in_sync_log", VIOLATION, {("lost-write", "violation"): 4}),
+        ("not_read_to_the_end", Verdict.INCONCLUSIVE, {("unseen-tail", "observation"): 4}),
+        ("not_read_to_the_end_as_expected", PASS, {("unseen-tail", "observation"): 4}),
+        ("in_no_log_and_a_fail_over_after_the_acknowledgement", PASS, {("lost-write", "permitted"): 1}),
+        ("in_no_log_and_a_fail_over_before_the_acknowledgement", VIOLATION, {("lost-write", "violation"): 1}),
+        ("zombie_leader_acknowledged_alone", PASS, {("lost-write", "permitted"): 1}),
+        ("read_by_a_consumer_and_then_gone", VIOLATION, {("dirty-read", "violation"): 1}),
+        ("refused_and_then_read", VIOLATION, {("aborted-read", "violation"): 1}),
+        ("unknown_and_then_read", PASS, {}),
+        ("read_and_never_sent", VIOLATION, {("phantom", "violation"): 1}),
+        ("read_before_it_was_sent", VIOLATION, {("phantom", "violation"): 1}),
+        ("twice_in_the_log_of_an_idempotent_producer", VIOLATION, {("duplicate", "violation"): 1}),
+        ("twice_in_the_log_after_a_retry_under_a_fault", PASS, {("duplicate", "permitted"): 1}),
+        ("twice_in_the_log_without_a_reason_to_retry", VIOLATION, {("duplicate", "violation"): 1}),
+        ("two_values_at_one_offset", VIOLATION,
+         {("inconsistent-offsets", "violation"): 1, ("lost-write", "violation"): 1, ("reordering", "violation"): 1}),
+        ("a_poll_went_back", VIOLATION, {("nonmonotonic-read", "violation"): 1}),
+        ("a_new_assignment_starts_over", PASS, {}),
+        ("a_poll_skipped", VIOLATION, {("skipped-read", "violation"): 1}),
+        ("a_poll_stepped_over_a_hole_in_the_log", PASS, {}),
+        ("replicas_of_the_isr_disagree", VIOLATION, {("replica-divergence", "violation"): 1}),
+        ("replicas_differ_above_their_high_watermarks", PASS, {}),
+        ("an_expectation_failed", VIOLATION, {("expectation", "violation"): 1}),
+        ("a_wait_ran_out", Verdict.INCONCLUSIVE, {}),
+        ("coverage_was_not_met", Verdict.VACUOUS, {}),
+        ("silent_for_five_seconds", PASS, {("availability", "observation"): 1, ("recovery", "observation"): 1}),
+        ("silent_for_longer_than_the_bound", VIOLATION,
+         {("availability", "violation"): 1, ("recovery", "observation"): 1}),
+    ],
+)  # fmt: skip
+def test_the_verdict_follows_the_evidence(
+    judged: Judged, name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
+) -> None:
+    judgement = judged[name]
+    assert found(judgement) == expected, [finding.sentence for _, finding in judgement.findings]
+    assert judgement.verdict is verdict, judgement.sentence
+
+
+def test_every_accounting_adds_up(judged: Judged) -> None:
+    assert [name for name, judgement in judged.items() if not judgement.accounting["adds_up"]] == []
+
+
+def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged: Judged) -> None:
+    name, finding = judged["unclean_election_lost_three"].findings[0]
+    assert name == "F1"
+    assert finding.sentence == (
+        "3 records acknowledged with acks=all in epoch 0 at offsets 7-9 of t-0 are in no replica's final log: "
+        "broker 2, elected uncleanly in epoch 1 with log end 7, never had them."
+    )
+    evidence = json.loads(finding.as_row(name)["evidence"])
+    assert [rule["holds"] for rule in evidence["rules"]] == [True, False, False]
+    assert [link["event"] for link in evidence["cause_chain"]] == [
+        "acknowledged", "isr-shrink", "fault", "election", "truncation",
+    ]  # fmt: skip
+    assert [link["event"] for link in evidence["cause_chain"] if link["decisive"]] == ["election"]
+    assert evidence["elected"] == 2
+    assert evidence["isr_before"] == [1]
+    assert evidence["truncation"]["from_offset"] == 10
+    assert {end["replica"]: end["log_end"] for end in evidence["log_ends"]} == {1: 10, 2: 7, 3: None}
+    assert "unclean.leader.election.enable=false" in evidence["prevention"][0]
+    assert finding.faults == [0]
+
+
+def test_a_violation_lists_every_exception_that_was_tried(judged: Judged) -> None:
+    _, finding = judged["acks_all_lost_by_clean_fail_over"].findings[0]
+    assert [rule["holds"] for rule in finding.evidence["rules"]] == [False, False, False]
+    assert finding.evidence["prevention"] == []
+
+
+def test_the_stated_outcome_is_held_against_the_findings(judged: Judged) -> None:
+    assert judged["permitted_loss_as_the_scenario_states"].as_expected
+    assert not judged["fewer_losses_than_the_scenario_states"].as_expected
+    assert not judged["coverage_was_not_met"].as_expected
+
+
+def test_coverage_says_what_was_required_and_what_was_seen(judged: Judged) -> None:
+    rows = {row["condition"]: (row["seen"], row["met"]) for row in judged["coverage_was_not_met"].coverage}
+    assert rows == {"elections": (0, False), "acks": (10, True), "isr_changes": (0, True)}
+    zombie = {row["condition"]: row["seen"] for row in judged["zombie_leader_acknowledged_alone"].coverage}
+    assert zombie == {"zombie_acks": 1, "elections": 1}
+
+
+def test_a_fingerprint_names_the_kind_of_thing_and_not_its_numbers(judged: Judged) -> None:
+    one = judged["unclean_election_lost_three"].findings[0][1]
+    same = judged["permitted_loss_as_the_scenario_states"].findings[0][1]
+    other = judged["acks_1_lost_by_fail_over"].findings[0][1]
+    assert one.fingerprint == same.fingerprint != other.fingerprint

@@ -1,0 +1,30 @@
+"""Every condition has a name, a meaning and a counter, and an unknown one is refused with the nearest known."""
+
+import pytest
+
+from harness.checks.coverage import COUNTERS
+from harness.errors import UsageError
+from harness.verdict import COVERAGE_CONDITIONS, check_coverage_names, is_met
+
+
+def test_every_condition_that_a_scenario_may_name_can_be_counted() -> None:
+    assert COUNTERS.keys() == COVERAGE_CONDITIONS.keys()
+
+
+def test_an_unknown_condition_is_refused_with_the_nearest_known_name() -> None:
+    with pytest.raises(UsageError, match="unknown condition 'election'; nearest: elections"):
+        check_coverage_names(["acks", "election"])
+
+
+@pytest.mark.parametrize(
+    ("required", "seen", "met"),
+    [("3", 3, True), ("3", 2, False), (">= 3", 4, True), ("= 0", 0, True), ("= 0", 1, False), ("== 2", 2, True),
+     ("<= 2", 2, True), ("<= 2", 3, False)],
+)  # fmt: skip
+def test_a_bare_number_means_at_least(required: str, seen: int, met: bool) -> None:
+    assert is_met(required, seen) is met
+
+
+def test_a_requirement_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no requirement"):
+        is_met("many", 3)

@@ -1,0 +1,121 @@
+"""Spark's columns and the slow model must agree on many random little histories, judged as one job."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from harness.checks import availability
+from harness.checks.detection import detect
+from harness.checks.divergence import diverging
+from harness.checks.story import read_story
+from tests.harness.checks import model
+from tests.harness.checks.build import SECOND, History, tables
+
+HISTORIES = 150
+# A history is drawn from one seed: a batch of them is one Spark job, and a failure names the seed and the rows.
+batches = settings(
+    max_examples=3, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+
+
+def random_history(run: int, chance: random.Random) -> History:
+    """Few values and few offsets, so that everything that can collide does."""
+    history = History(run=run, read_to_end=chance.random() < 0.5)
+    if chance.random() < 0.3:
+        history._add("partitions", tp=1, topic="t", part=1, replicas=[1, 2, 3], read_to_end=True)
+    fresh = 0
+    for _ in range(chance.randrange(1, 12)):
+        at = chance.choice((0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)) + chance.random()
+        tp = chance.choice((0, 0, 0, 1))
+        if chance.random() < 0.5:
+            records = []
+            for _ in range(chance.randrange(1, 4)):
+                # Values are sent once, as the workload does; offsets of what is not acknowledged are unknown.
+                status = chance.choice((0, 0, 0, 1, 2))
+                off = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
+                records.append((fresh, off, status))
+                fresh += 1
+            history.sends(records, at=at, took=chance.choice((0.1, 0.7)), acks=chance.choice((-1, 1, -1, 0)),
+                          process=chance.randrange(2), tp=tp)  # fmt: skip
+        else:
+            records = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
+            if chance.random() < 0.6:
+                records.sort()
+            history.poll(
+                records, at=at, tp=tp, final=chance.random() < 0.4, process=chance.choice((8, 9)),
+                assignment=chance.choice((0, 0, 1)), status=chance.choice((0, 0, 0, 1, 2)),
+                replica=chance.choice((None, None, None, 2)),
+            )  # fmt: skip
+    history.state(1, 0, chance.choice(((1, 2, 3), (1, 2), (1,))), at=0)
+    for node in (1, 2, 3):
+        for reason in ("kill", "end"):
+            if chance.random() < 0.7:
+                log = [
+                    (off, chance.choice((0, 0, 0, 1)), chance.choice((off, off, off, 7)))
+                    for off in range(chance.randrange(6))
+                ]
+                log = [entry for entry in log if chance.random() < 0.9]
+                mark = chance.choice((None, 2, 4, 6))
+                history.snapshot(node, log, reason=reason, high_watermark=mark)
+    return history
+
+
+@pytest.mark.timeout(180)
+@given(seed=st.integers(0, 2**32))
+@batches
+def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    histories = [random_history(run, random.Random(f"{seed}/{run}")) for run in range(HISTORIES)]
+    folder = tmp_path / str(seed)
+    folder.mkdir(exist_ok=True)
+    built = tables(spark, folder, histories)
+    detection = detect(spark, built)
+    for history in histories:
+        records = history.rows["records"]
+        ends = {row["tp"]: bool(row["read_to_end"]) for row in history.rows["partitions"]}
+        expected = model.flags(records, ends)
+        found: dict[str, set[model.Place]] = {}
+        for row in detection.flagged[history.run]:
+            for flag in row.flags:
+                found.setdefault(flag, set()).add((row.tp, row.value, row.off))
+            held = model.holders(history.rows["replica_log"], history.rows["replica_snapshots"], row.tp, row.value)
+            assert (row.log_epoch, set(row.held), set(row.held_at_end)) == held, (seed, history.run, row)
+        assert found == expected, (seed, history.run, records)
+        counts = {(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == history.run}
+        for (tp, flag), count in counts.items():
+            assert count == sum(place[0] == tp for place in expected[flag]), (seed, history.run, flag)
+        summed: dict[tuple[int, int | None, bool], int] = {}
+        for line in detection.accounting:
+            if line["run"] == history.run:
+                key = (line["tp"], line["status"], line["in_final"])
+                summed[key] = summed.get(key, 0) + line["count"]
+        assert summed == model.accounting(records), (seed, history.run, records)
+
+
+@pytest.mark.timeout(180)
+@given(seed=st.integers(0, 2**32))
+@batches
+def test_divergence_and_gaps_are_what_the_model_says(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    histories = [random_history(run, random.Random(f"{seed}/{run}")) for run in range(HISTORIES)]
+    folder = tmp_path / f"d{seed}"
+    folder.mkdir(exist_ok=True)
+    built = tables(spark, folder, histories)
+    stories = [read_story(built, history.run, history.scenario, 0) for history in histories]
+    parted = diverging(spark, built, stories)
+    gaps = availability.gaps(built.records).toArrow().to_pylist()
+    for history in histories:
+        isr = set(history.rows["partition_states"][-1]["isr"])
+        expected = model.diverging(history.rows["replica_log"], history.rows["replica_snapshots"], isr)
+        found = {
+            (row["off"], "different" if row["variants"] > 1 else "missing")
+            for row in parted
+            if row["run"] == history.run
+        }
+        assert found == expected, (seed, history.run, history.rows["replica_log"])
+        silent = {(row["tp"], row["begin_t"], row["end_t"], row["open"]) for row in gaps if row["run"] == history.run}
+        records = history.rows["records"]
+        assert silent == model.gaps(records, least_ns=SECOND, slow_ns=SECOND // 2), (seed, history.run, records)

@@ -1,0 +1,95 @@
+"""A run folder is all that judging needs, and what it leaves there is all that a report needs."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.evidence import SCHEMAS
+from harness.checks.judge import judge, judge_many
+from harness.history.run_folder import RunFolder
+from harness.history.schemas import TABLES
+from tests.harness.checks import twins
+from tests.harness.checks.build import History, arrow_of
+
+SCENARIO = """
+# A test.
+[cluster]
+brokers = [1, 2, 3]
+[[topics]]
+name = "t"
+[expect]
+verdict = "pass"
+"""
+
+
+def run_folder(path: Path, history: History, **run: object) -> Path:
+    path.mkdir()
+    (path / "tables").mkdir()
+    (path / "run.json").write_text(json.dumps({"id": path.name, "schema_version": 1, "status": "complete", **run}))
+    (path / "scenario.toml").write_text(SCENARIO)
+    for name, table in arrow_of([history]).items():
+        RunFolder(path).write_table(name, table)
+    return path
+
+
+def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(spark: SparkSession, tmp_path: Path) -> None:
+    path = run_folder(tmp_path / "lossy", twins.unclean_election_lost_three(), load_began_ns=0)
+    judgement = judge(path, spark)
+    assert judgement.as_expected
+    verdict = json.loads((path / "verdict.json").read_text())
+    assert (verdict["verdict"], verdict["exit_code"]) == ("pass", 0)
+    assert "3 were lost" in verdict["sentence"]
+    findings = pq.read_table(path / "tables" / "findings.parquet").to_pylist()
+    assert [(row["finding"], row["check"]) for row in findings] == [("F1", "lost-write"), ("F2", "unclean-election")]
+    evidence = {name: pq.read_table(path / "tables" / f"evidence_{name}.parquet").to_pylist() for name in SCHEMAS}
+    assert [(row["off"], row["value"], row["epoch"]) for row in evidence["lost_records"]] == [
+        (7, 7, 0),
+        (8, 8, 0),
+        (9, 9, 0),
+    ]
+    assert sum(row["count"] for row in evidence["accounting"]) == 10
+    assert {row["value"] for row in evidence["operations"] if row["kind"] == "send"} == {7, 8, 9}
+    rows = {(row["off"], row["replica"]): row for row in evidence["log_rows"] if row["finding"] == "F1"}
+    assert (rows[8, 1]["value"], rows[8, 1]["epoch"], rows[8, 1]["truncated"]) == (8, 0, True)
+    assert (rows[8, 2]["value"], rows[8, 2]["truncated"], rows[8, 2]["end_value"]) == (None, False, None)
+    assert (rows[6, 2]["value"], rows[6, 2]["truncated"], rows[6, 2]["final_value"]) == (6, False, 6)
+    assert rows[8, 1]["acknowledged_value"] == 8
+
+
+def test_folders_judged_together_get_the_verdicts_they_get_alone(spark: SparkSession, tmp_path: Path) -> None:
+    stories = {
+        "good": twins.nothing_happened(), "lossy": twins.unclean_election_lost_three(),
+        "bad": twins.acks_all_lost_by_clean_fail_over(),
+    }  # fmt: skip
+    paths = [run_folder(tmp_path / name, history) for name, history in stories.items()]
+    together = judge_many(paths, spark)
+    assert [judgement.verdict.value for judgement in together] == ["pass", "pass", "violation"]
+    assert [judgement.as_expected for judgement in together] == [True, True, False]
+    alone = judge(paths[1], spark)
+    assert alone.as_json() == together[1].as_json()
+
+
+@pytest.mark.parametrize(
+    ("run", "verdict"),
+    [
+        ({"inconclusive": ["no recovery within 30 s after healing: t-0"]}, "inconclusive"),
+        ({"error": "coordination did not start"}, "error"),
+    ],
+)
+def test_what_the_controller_could_not_do_decides(
+    spark: SparkSession, tmp_path: Path, run: dict[str, object], verdict: str
+) -> None:
+    path = run_folder(tmp_path / "run", twins.nothing_happened(), **run)
+    judgement = judge(path, spark)
+    assert judgement.verdict.value == verdict
+    assert len(judgement.reasons) == 1
+
+
+def test_a_run_that_ended_before_its_first_operation_is_judged(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(read_to_end=False)
+    history.rows = {name: [] for name in TABLES}
+    path = run_folder(tmp_path / "empty", history, inconclusive=["the harness was ended in phase 'start'"])
+    assert judge(path, spark).exit_code == 3

@@ -1,0 +1,138 @@
+"""The kafka-python adapter: every record gets one outcome, timed when it came, and nothing hangs the worker."""
+
+import threading
+import time
+from collections import namedtuple
+from typing import Any
+
+import pytest
+from kafka import errors
+from kafka.future import Future
+
+from harness.clients import kafka_python
+from harness.clients.kafka_python import KafkaPythonClient
+from harness.interfaces import Send
+from harness.scenario import WorkloadSpec
+
+Metadata = namedtuple("Metadata", "offset")
+SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
+RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]
+
+
+class Producer:
+    """Stands for KafkaProducer; `answer` settles each future from another thread, as the sender does."""
+
+    def __init__(self, answer: Any = None, *, refuse: Exception | None = None, **configuration: Any) -> None:
+        self.configuration = configuration
+        self._answer = answer
+        self._refuse = refuse
+        self._sent = 0
+        self.hang = threading.Event()
+
+    def send(self, topic: str, *, value: bytes, partition: int) -> Future:
+        if self._refuse is not None:
+            raise self._refuse
+        future = Future()
+        number, self._sent = self._sent, self._sent + 1
+        if self._answer is not None:
+            threading.Timer(0.01 * (number + 1), self._answer, (future, number)).start()
+        return future
+
+    def close(self, timeout: float) -> None:
+        self.hang.wait(30 if self._answer is None else 0)
+
+
+@pytest.fixture
+def client_with(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(kafka_python, "CLOSE_S", 0.2)
+    monkeypatch.setattr(kafka_python, "_GRACE_S", 0.0)
+    monkeypatch.setattr(kafka_python, "MAX_BLOCK_MS", 100)
+
+    def make(producer: Producer, settings: WorkloadSpec = SETTINGS) -> KafkaPythonClient:
+        def create(**configuration: Any) -> Producer:
+            producer.configuration = configuration
+            return producer
+
+        monkeypatch.setattr(kafka_python, "KafkaProducer", create)
+        return KafkaPythonClient(bootstrap="127.0.0.1:1", settings=settings)
+
+    return make
+
+
+async def test_each_record_is_acknowledged_with_its_offset_and_its_own_time(client_with: Any) -> None:
+    client = client_with(Producer(lambda future, number: future.success(Metadata(40 + number))))
+
+    outcomes = await client.send(RECORDS)
+    await client.close()
+
+    assert [(outcome.status, outcome.offset) for outcome in outcomes] == [("ok", 40), ("ok", 41), ("ok", 42)]
+    assert outcomes[0].t1_ns < outcomes[1].t1_ns < outcomes[2].t1_ns
+    assert all(outcome.t0_ns < outcome.t1_ns for outcome in outcomes)
+
+
+async def test_acks_0_is_never_counted_as_acknowledged(client_with: Any) -> None:
+    settings = WorkloadSpec(acks="0", delivery_timeout_ms=300)
+    client = client_with(Producer(lambda future, number: future.success(Metadata(-1))), settings)
+
+    outcomes = await client.send(RECORDS)
+    await client.close()
+
+    assert {(outcome.status, outcome.offset, outcome.error) for outcome in outcomes} == {("info", None, None)}
+
+
+async def test_a_refusal_by_the_broker_is_told_with_its_code(client_with: Any) -> None:
+    producer = Producer(lambda future, number: future.failure(errors.NotEnoughReplicasError()))
+    client = client_with(producer, WorkloadSpec(retries=0, idempotence=False, delivery_timeout_ms=300))
+
+    outcomes = await client.send(RECORDS[:1])
+    await client.close()
+
+    assert [(outcome.status, outcome.error) for outcome in outcomes] == [("fail", "NotEnoughReplicasError 19")]
+    assert producer.configuration["enable_idempotence"] is False
+    assert producer.configuration["retries"] == 0
+
+
+async def test_a_library_that_never_answers_leaves_the_outcome_unknown_and_close_returns(client_with: Any) -> None:
+    producer = Producer()
+    producer._sender = type("Sender", (), {"force_close": lambda self: None})()  # type: ignore[attr-defined]
+    client = client_with(producer)
+
+    outcomes = await client.send(RECORDS)
+    began = time.monotonic()
+    await client.close()
+    producer.hang.set()
+
+    assert [outcome.status for outcome in outcomes] == ["info"] * 3
+    assert time.monotonic() - began < 2
+
+
+async def test_records_that_the_library_refused_were_never_sent(client_with: Any) -> None:
+    client = client_with(Producer(lambda future, number: None, refuse=errors.KafkaTimeoutError("no metadata")))
+
+    outcomes = await client.send(RECORDS)
+    await client.close()
+
+    assert [outcome.status for outcome in outcomes] == ["fail"] * 3
+
+
+async def test_no_broker_at_all_is_a_definite_fail_and_an_error_for_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_python, "MAX_BLOCK_MS", 200)
+    client = KafkaPythonClient(bootstrap="127.0.0.1:1", settings=SETTINGS)
+
+    outcomes = await client.send(RECORDS)
+    with pytest.raises(Exception, match=r".*"):
+        await client.end_offsets([])
+    await client.close()
+
+    assert [outcome.status for outcome in outcomes] == ["fail"] * 3
+
+
+async def test_idempotence_is_asked_for_only_where_kafka_python_allows_it(client_with: Any) -> None:
+    producer = Producer(lambda future, number: future.success(Metadata(number)))
+    client = client_with(producer, WorkloadSpec(acks="1", idempotence=True, delivery_timeout_ms=300))
+
+    await client.send(RECORDS)
+    await client.close()
+
+    assert producer.configuration["enable_idempotence"] is False
+    assert producer.configuration["max_in_flight_requests_per_connection"] == 1

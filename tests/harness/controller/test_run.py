@@ -1,0 +1,291 @@
+"""A run: its phases in order, its history complete, and nothing left in force however it ends."""
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from harness.clock import SystemClock
+from harness.controller.collection import seal_unfinished
+from harness.controller.context import PlanResult, RunContext
+from harness.errors import HarnessError
+from harness.history.controller_rows import ROWS
+from harness.interfaces import NodeId
+from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
+
+
+async def until_acks(context: RunContext, more: int = 60) -> None:
+    await context.acks.wait_for(context.acks.ok + more)
+
+
+async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
+    staged = stage(until_acks)
+
+    outcome = await staged.run.go()
+
+    assert (outcome.status, list(outcome.inconclusive), outcome.error) == ("complete", [], None)
+    run = staged.folder.run
+    assert [phase["name"] for phase in run["phases"]] == [
+        "start", "prepare", "act", "heal", "recover", "drain", "read back", "collect", "stop", "seal",
+    ]  # fmt: skip
+    assert len(run["anchors"]) == 2
+    assert staged.cluster.stopped
+    rows = staged.folder.table("records").to_pylist()
+    sent = {(row["tp"], row["off"]): row["value"] for row in rows if row["kind"] == 0}
+    final = {(row["tp"], row["off"]): row["value"] for row in rows if row["kind"] == 2}
+    assert sent == final
+    assert len(sent) >= 60
+    partitions = staged.folder.table("partitions").to_pylist()
+    assert [(row["tp"], row["read_to_end"], row["replicas"]) for row in partitions] == [
+        (0, True, [1, 2, 3]),
+        (1, True, [2, 3, 1]),
+    ]
+    assert sum(row["end_offset"] for row in partitions) == len(sent)
+    assert staged.progress
+
+
+async def test_process_numbers_and_values_are_unique_over_workers_and_final_reads(stage: Any) -> None:
+    staged = stage(until_acks)
+
+    await staged.run.go()
+
+    ops = staged.folder.table("ops").to_pylist()
+    clients = {(row["process"], row["client"]) for row in ops}
+    assert len({process for process, _ in clients}) == len(clients)
+    values = [row["value"] for row in staged.folder.table("records").to_pylist() if row["kind"] == 0]
+    assert len(set(values)) == len(values)
+    assert [row["op"] for row in ops] == list(range(len(ops)))
+    assert [row["t1"] for row in ops] == sorted(row["t1"] for row in ops)
+
+
+async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_process(stage: Any) -> None:
+    async def outage(context: RunContext) -> None:
+        await until_acks(context)
+        for node in (1, 2, 3):
+            await context.cluster.kill(NodeId(node))  # type: ignore[attr-defined]
+        while context.acks.info == 0:
+            await context.acks.changed()
+        for node in (1, 2, 3):
+            await context.cluster.start_node(NodeId(node))  # type: ignore[attr-defined]
+        await until_acks(context)
+
+    staged = stage(outage)
+
+    assert (await staged.run.go()).status == "complete"
+
+    sends = [row for row in staged.folder.table("ops").to_pylist() if row["f"] == "send"]
+    for process in {row["process"] for row in sends}:
+        statuses = [row["status"] for row in sends if row["process"] == process]
+        assert 2 not in statuses[:-1]
+    assert any(row["status"] == 2 for row in sends)
+
+
+async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_are_recorded(stage: Any) -> None:
+    async def kill_one(context: RunContext) -> None:
+        await until_acks(context)
+        cluster: Any = context.cluster
+        fault = context.recorder.fault_asked(kind="kill", label="kill broker 1", nodes=[1])
+
+        async def heal() -> None:
+            context.recorder.fault_end_asked(fault)
+            context.recorder.fault_ended(fault, await cluster.start_node(NodeId(1)))
+
+        context.heal_later("kill broker 1", heal)
+        context.recorder.fault_begun(fault, await cluster.kill(NodeId(1)))
+        await context.snapshot("kill", 1)
+        assert await context.observer.wait_until(lambda: context.observer.leader("orders", 0) == 2, timeout_s=5)
+        assert context.recorder.faults_in_force() == ["kill broker 1"]
+        await until_acks(context)
+
+    staged = stage(kill_one)
+
+    outcome = await staged.run.go()
+
+    assert (outcome.status, list(outcome.inconclusive)) == ("complete", [])
+    (fault,) = staged.folder.table("faults").to_pylist()
+    assert fault["t_asked"] <= fault["t_begin"] <= fault["t_end_asked"] <= fault["t_end"]
+    assert fault["proof"] == "node 1 is gone"
+    states = staged.folder.table("partition_states").to_pylist()
+    assert [row["leader"] for row in states if row["part"] == 0 and row["observer"] == 2] == [1, 2, 1]
+    snapshots = staged.folder.table("replica_snapshots").to_pylist()
+    assert [row["reason"] for row in snapshots] == ["kill"] * 2 + ["end"] * 6 + ["truncation"]
+    assert [row["snapshot"] for row in snapshots] == list(range(9))
+    log = staged.folder.table("replica_log").to_pylist()
+    assert {row["snapshot"] for row in log} == set(range(9))
+    names = {row["value"]: row["text"] for row in staged.folder.table("value_names").to_pylist()}
+    assert [names.get(row["value"]) for row in log if row["snapshot"] == 8] == ["cut"]
+
+
+async def test_an_interrupt_heals_stops_and_seals_what_there_is(stage: Any) -> None:
+    healed = []
+
+    async def endless(context: RunContext) -> None:
+        async def heal() -> None:
+            healed.append("cut")
+
+        context.heal_later("cut", heal)
+        await until_acks(context)
+        staged.run.interrupt.set()
+        await asyncio.Event().wait()
+
+    staged = stage(endless)
+
+    outcome = await staged.run.go()
+
+    assert outcome.status == "interrupted"
+    assert outcome.inconclusive == ("interrupted in phase 'act', before the final read was over",)
+    assert healed == ["cut"]
+    assert staged.cluster.stopped
+    assert staged.folder.run["interrupted"]
+    assert len(staged.folder.table("records")) >= 60
+
+
+async def test_an_interrupt_before_the_first_operation_seals_an_empty_history(stage: Any) -> None:
+    staged = stage(until_acks)
+    staged.run.interrupt.set()
+
+    outcome = await staged.run.go()
+
+    assert outcome.status == "interrupted"
+    assert outcome.inconclusive
+    assert staged.cluster.stopped
+    assert len(staged.folder.table("records")) == 0
+
+
+async def test_a_cluster_that_does_not_start_is_an_error_that_names_the_place(stage: Any) -> None:
+    staged = stage(until_acks)
+    staged.cluster.broken = True
+
+    outcome = await staged.run.go()
+
+    assert outcome.status == "error"
+    assert outcome.error == "node 1 did not start; see nodes/1/log"
+    assert staged.folder.sealed
+
+
+async def test_a_plan_that_cannot_act_heals_all_the_same(stage: Any) -> None:
+    healed = []
+
+    async def clumsy(context: RunContext) -> None:
+        async def heal() -> None:
+            healed.append(1)
+
+        async def stubborn() -> None:
+            raise HarnessError("node 2 is out of reach")
+
+        context.heal_later("pause", heal)
+        context.heal_later("cut", stubborn)
+        raise HarnessError("node 2 is out of reach")
+
+    staged = stage(clumsy)
+
+    outcome = await staged.run.go()
+
+    assert outcome.status == "error"
+    assert healed == [1]
+    assert list(outcome.inconclusive) == ["healing 'cut' failed: node 2 is out of reach"]
+    assert staged.cluster.stopped
+
+
+async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(stage: Any, scenario: Scenario) -> None:
+    async def kill_all_for_good(context: RunContext) -> PlanResult:
+        await until_acks(context)
+        for node in (2, 3):
+            await context.cluster.kill(NodeId(node))  # type: ignore[attr-defined]
+        return PlanResult(inconclusive=("step 3: a wait ran out",))
+
+    topics = (dataclasses.replace(scenario.topics[0], assignment=((1, 2), (2, 3))),)
+    staged = stage(kill_all_for_good, topics=topics)
+
+    outcome = await staged.run.go()
+
+    reasons = list(outcome.inconclusive)
+    assert reasons[0] == "step 3: a wait ran out"
+    assert reasons[1] == "no recovery within 0.6 s after healing: orders/1 has no leader"
+    assert reasons[2].startswith("orders/1 could not be read to its end")
+    assert [row["read_to_end"] for row in staged.folder.table("partitions").to_pylist()] == [True, False]
+
+    expected = stage(kill_all_for_good, topics=topics, expect=ExpectSpec(unreadable=True))
+    assert list((await expected.run.go()).inconclusive) == ["step 3: a wait ran out"]
+
+
+async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> None:
+    async def probe(context: RunContext) -> None:
+        sent = await context.probe_produce("orders", 0, ["r0", "r1"], acks="all", timeout_s=1)
+        assert [outcome.offset for outcome in sent] == [0, 1]
+        seen = await context.probe_read("orders", 0, timeout_s=1)
+        assert (seen.texts, seen.end_offset, seen.reached_end) == (["r0", "r1"], 2, True)
+
+    staged = stage(probe, workload=WorkloadSpec(name="none", producers=0, consumers=0))
+
+    assert list((await staged.run.go()).inconclusive) == []
+
+    ops = staged.folder.table("ops").to_pylist()
+    assert [row["f"] for row in ops][:3] == ["probe_send", "assign", "probe_poll"]
+    names = {row["text"]: row["value"] for row in staged.folder.table("value_names").to_pylist()}
+    values = [row["value"] for row in staged.folder.table("records").to_pylist() if row["kind"] == 0]
+    assert values == [names["r0"], names["r1"]]
+
+
+async def test_every_replica_is_read_as_leader_in_turn(stage: Any) -> None:
+    staged = stage(until_acks, read_every_replica=True, recovery_timeout_s=5.0)
+
+    assert list((await staged.run.go()).inconclusive) == []
+
+    rows = [row for row in staged.folder.table("records").to_pylist() if row["kind"] == 2]
+    whole = {(row["tp"], row["off"], row["value"]) for row in rows if row["replica"] is None}
+    for broker in (1, 2, 3):
+        assert {(row["tp"], row["off"], row["value"]) for row in rows if row["replica"] == broker} == whole
+    assert staged.folder.run["replicas_not_read"] == []
+
+
+async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) -> None:
+    staged = stage(until_acks)
+    await staged.run.go()
+    whole = staged.folder.table("records")
+    snapshots = staged.folder.table("replica_snapshots").to_pylist()
+    for table in (staged.folder.path / "tables").iterdir():
+        table.unlink()
+    staged.folder.update(status="started", collected=False)
+    with (staged.folder.history / ROWS).open("ab") as rows:
+        rows.write(b'{"table": "faults", "row": {"run": 0, "fa')
+
+    seal_unfinished(staged.folder, cluster=staged.cluster, clock=SystemClock())
+
+    assert staged.folder.table("records").equals(whole)
+    again = staged.folder.table("replica_snapshots").to_pylist()
+    assert [(row["snapshot"], row["reason"]) for row in again] == [
+        (row["snapshot"], row["reason"]) for row in snapshots
+    ]
+    assert staged.folder.run["status"] == "unfinished"
+    assert staged.folder.run["inconclusive"] == ["the harness was ended in phase 'seal'"]
+    before = staged.folder.run
+    seal_unfinished(staged.folder, cluster=None, clock=SystemClock())
+    assert staged.folder.run == before
+
+
+async def test_the_schedule_that_was_drawn_is_written_into_the_folder(stage: Any) -> None:
+    async def draw(context: RunContext) -> PlanResult:
+        return PlanResult(scenario=dataclasses.replace(context.scenario, name="drawn"))
+
+    staged = stage(draw)
+
+    await staged.run.go()
+
+    assert (staged.folder.path / "scenario.toml").read_text().startswith("# drawn")
+
+
+async def test_a_harness_killed_before_the_first_operation_leaves_a_folder_that_seals(stage: Any) -> None:
+    staged = stage(until_acks)
+
+    class NoBooks(type(staged.cluster)):  # type: ignore[misc]
+        def collect(self) -> Any:
+            raise FileNotFoundError("nodes/0/log")
+
+    seal_unfinished(staged.folder, cluster=NoBooks(), clock=SystemClock())
+
+    assert staged.folder.sealed
+    assert staged.folder.run["status"] == "unfinished"
+    assert [reason.partition(":")[0] for reason in staged.folder.run["inconclusive"]] == [
+        "the harness was ended in phase 'start'",
+        "the cluster's books could not be read",
+    ]

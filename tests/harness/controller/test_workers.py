@@ -1,0 +1,124 @@
+"""Worker processes: they wait for the word, count as they go, stop when told, and never outlive the harness."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.controller.context import Acknowledgements
+from harness.controller.workers import WorkerProcesses, worker_specs
+from harness.errors import HarnessError
+from harness.history.tables import Conversion
+from harness.history.values import ValueNames
+from harness.scenario import WorkloadSpec
+
+SETTINGS = WorkloadSpec(producers=1, consumers=1, rate_per_second=500, delivery_timeout_ms=200)
+
+PROGRAM = """
+import sys, time
+from harness.controller.worker_main import run_worker
+from harness.interfaces import SendOutcome
+from workloads.produce_and_poll import make_workload
+
+class Client:
+    def __init__(self): self.offset = 0
+    async def send(self, records):
+        self.offset += len(records)
+        return [SendOutcome(status="ok", offset=self.offset + i, error=None, t1_ns=time.monotonic_ns())
+                for i, _ in enumerate(records)]
+    async def assign(self, partitions, *, from_beginning): pass
+    async def poll(self, limit, *, timeout_s):
+        import asyncio
+        await asyncio.sleep(0.02)
+        return []
+    async def close(self): pass
+
+run_worker(sys.argv[1], workloads={"produce_and_poll": make_workload},
+           clients={"kafka-python": lambda **settings: Client()})
+"""
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Any:
+    program = tmp_path / "worker.py"
+    program.write_text(PROGRAM)
+    acks = Acknowledgements()
+
+    def make(code: Path = program) -> tuple[WorkerProcesses, Acknowledgements, Path]:
+        specs = worker_specs(
+            producers=1,
+            consumers=1,
+            bootstrap=lambda client: f"c{client}",
+            partitions=[("t", 0)],
+            workload={name: getattr(SETTINGS, name) for name in SETTINGS.__dataclass_fields__},
+            seed=1,
+            folder=tmp_path / "history",
+        )
+        root = str(Path(__file__).parents[3])
+        command = ["env", f"PYTHONPATH={root}", sys.executable, str(code)]
+        return WorkerProcesses(specs=specs, command=command, folder=tmp_path, acks=acks), acks, tmp_path / "history"
+
+    return make
+
+
+async def test_workers_act_between_start_and_stop_and_their_journals_hold_what_they_counted(workers: Any) -> None:
+    processes, acks, history = workers()
+    await processes.prepare()
+    assert acks.ok == 0
+
+    processes.start()
+    async with asyncio.timeout(20):
+        await acks.wait_for(50)
+    assert await processes.stop() == []
+
+    conversion = Conversion(names=ValueNames())
+    for path in sorted(history.glob("*.jsonl")):
+        conversion.add(path)
+    records = conversion.finish().records
+    assert len(records) == acks.ok >= 50
+
+
+async def test_a_worker_that_cannot_start_is_told_with_its_log(workers: Any, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit(3)")
+    processes, _, _ = workers(broken)
+
+    with pytest.raises(HarnessError, match=r"producer-1 ended at its start; see .*producer-1\.log"):
+        await processes.prepare()
+    await processes.kill()
+
+
+async def test_a_worker_that_dies_on_the_way_is_reported(workers: Any) -> None:
+    processes, acks, _ = workers()
+    await processes.prepare()
+    processes.start()
+    async with asyncio.timeout(20):
+        await acks.wait_for(1)
+    victim = processes._workers[0]._process
+    victim.kill()
+
+    complaints = await processes.stop()
+
+    assert len(complaints) == 1
+    assert "producer-1 ended with exit code -9" in complaints[0]
+
+
+async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> None:
+    processes, acks, _ = workers()
+    await processes.prepare()
+    processes.start()
+    async with asyncio.timeout(20):
+        await acks.wait_for(1)
+        children = [worker._process for worker in processes._workers]
+        for child in children:
+            child.stdin.close()
+        for child in children:
+            await child.wait()
+
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child.pid, 0)
+    await processes.kill()

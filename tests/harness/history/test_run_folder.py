@@ -1,0 +1,76 @@
+"""The run folder: made once, never misread, sealed from whatever is there."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.clock import SystemClock
+from harness.errors import HarnessError, UsageError
+from harness.history.run_folder import RunFolder
+from harness.history.schemas import SCHEMA_VERSION, TABLES
+from harness.history.sealing import seal
+
+
+def make(runs: Path) -> RunFolder:
+    return RunFolder.create(runs, scenario="story", clock=SystemClock(), seed=7, stamp="20250101-000000")
+
+
+def test_two_runs_of_one_second_get_folders_of_their_own_and_latest_is_the_last(tmp_path: Path) -> None:
+    first, second = make(tmp_path), make(tmp_path)
+    first.link_latest()
+    second.link_latest()
+
+    assert first.path != second.path
+    assert (tmp_path / "latest").resolve() == second.path.resolve()
+    assert RunFolder(tmp_path / "latest").run["id"] == second.path.name
+
+
+def test_a_folder_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no run folder"):
+        RunFolder(tmp_path)
+
+
+def test_a_folder_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    folder.update(schema_version=SCHEMA_VERSION + 1)
+
+    with pytest.raises(UsageError, match=r"newer"):
+        RunFolder(folder.path)
+
+
+def test_a_table_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    newer = TABLES["steps"].with_metadata({b"kafka_chaos_schema": str(SCHEMA_VERSION + 1).encode()})
+    pq.write_table(newer.empty_table(), folder.path / "tables" / "steps.parquet")
+
+    with pytest.raises(UsageError, match=r"newer"):
+        folder.table("steps")
+
+
+def test_a_missing_table_names_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"check"):
+        make(tmp_path).table("ops")
+
+
+def test_an_empty_run_seals_to_all_tables(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    assert not folder.sealed
+
+    seal(folder)
+
+    assert folder.sealed
+    for name, schema in TABLES.items():
+        assert folder.table(name).schema.equals(schema), name
+        assert len(folder.table(name)) == 0
+
+
+def test_tables_come_back_as_they_were_written(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    row = {"run": 0, "value": 1 << 62, "text": "r0"}
+
+    folder.write_table("value_names", pa.Table.from_pylist([row], schema=TABLES["value_names"]))
+
+    assert folder.table("value_names").to_pylist() == [row]
+    assert folder.table("value_names").schema.metadata == TABLES["value_names"].metadata

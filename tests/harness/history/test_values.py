@@ -1,0 +1,40 @@
+"""Values: bytes, text and integer name the same record, and nothing else does."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.history import values
+from harness.history.values import ValueNames
+
+producers = st.integers(0, values.PRODUCER_MAX)
+sequences = st.integers(0, (1 << values.SEQUENCE_BITS) - 1)
+
+
+@given(producers, sequences, st.integers(0, 80))
+def test_what_a_producer_sends_is_read_back_as_its_number(producer: int, sequence: int, size: int) -> None:
+    encoded = values.encode(producer, sequence, size)
+
+    assert len(encoded) >= size
+    assert values.decode(encoded) == values.number(producer, sequence)
+    assert values.text(values.number(producer, sequence)).encode() == encoded.rstrip(b".")
+
+
+@given(st.binary(max_size=20))
+def test_foreign_bytes_never_pass_for_a_producers_value(foreign: bytes) -> None:
+    number = values.decode(foreign)
+
+    if number is not None:
+        assert foreign.rstrip(b".") == values.text(number).encode()
+
+
+@given(st.lists(st.binary(max_size=12)))
+def test_named_values_are_one_number_per_text_and_keep_it(foreign: list[bytes]) -> None:
+    names = ValueNames()
+    numbers = {value: names.number(value) for value in foreign}
+    again = ValueNames(names.items())
+
+    assert {value: again.number(value) for value in foreign} == numbers
+    for value, number in numbers.items():
+        if values.decode(value) is None:
+            assert number >= values.NAMED_FROM
+            assert values.text(number, dict(names.items())) == values.text_of_bytes(value)

@@ -1,0 +1,87 @@
+"""What the server does with connections, seen from raw ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reference_impl.coordination.client_connection import ClientConnection
+from reference_impl.coordination.errors import ConnectionLost
+from reference_impl.coordination.records import ConnectRequest, ConnectResponse, OpCode
+from reference_impl.coordination.transactions import Entry
+
+if TYPE_CHECKING:
+    from tests.reference_impl.coordination.conftest import Stage
+
+
+async def greet(stage: Stage, request: ConnectRequest) -> tuple[ClientConnection, ConnectResponse]:
+    connection = ClientConnection(on_notification=lambda _: None, on_zxid=lambda _: None)
+    await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", stage.port)
+    async with asyncio.timeout(5):
+        return connection, await connection.connect(request)
+
+
+def request(session_id: int = 0, password: bytes = bytes(16), zxid: int = 0, timeout_ms: int = 5000) -> ConnectRequest:
+    return ConnectRequest(last_zxid_seen=zxid, timeout_ms=timeout_ms, session_id=session_id, password=password)
+
+
+async def test_a_session_moves_to_the_connection_that_claims_it_with_its_password(stage: Stage) -> None:
+    first, greeting = await greet(stage, request())
+    second, again = await greet(stage, request(greeting.session_id, greeting.password))
+    assert again == greeting
+    async with asyncio.timeout(5):
+        await first.lost
+    assert not second.lost.done()
+    second.abort()
+
+
+async def test_a_wrong_password_ends_nothing_but_its_own_connection(stage: Stage) -> None:
+    first, greeting = await greet(stage, request())
+    thief, refused = await greet(stage, request(greeting.session_id, b"guess" + bytes(11)))
+    assert refused.timeout_ms == 0
+    async with asyncio.timeout(5):
+        await thief.lost
+    assert not first.lost.done()
+    first.abort()
+
+
+async def test_a_session_that_never_was_is_told_expired(stage: Stage) -> None:
+    stranger, refused = await greet(stage, request(12345))
+    assert (refused.timeout_ms, refused.session_id) == (0, 0)
+    stranger.abort()
+
+
+async def test_a_client_that_has_seen_a_later_state_is_turned_away(stage: Stage) -> None:
+    with pytest.raises(ConnectionLost):
+        await greet(stage, request(zxid=10**6))
+
+
+async def test_timeouts_are_bent_into_the_servers_limits(stage: Stage) -> None:
+    for wish_ms, granted_ms in ((1, 100), (5000, 5000), (10**9, 60_000)):
+        connection, greeting = await greet(stage, request(timeout_ms=wish_ms))
+        assert greeting.timeout_ms == granted_ms
+        connection.abort()
+
+
+async def test_an_unknown_request_is_refused_and_the_connection_lives(stage: Stage) -> None:
+    connection, _ = await greet(stage, request())
+    with pytest.raises(Exception, match="code -6"):
+        await connection.request(OpCode.CREATE_SESSION, b"", subject="odd")
+    assert (await connection.request(OpCode.SYNC, b"\0\0\0\1/", subject="sync")).string() == "/"
+    connection.abort()
+
+
+async def test_what_the_log_does_not_take_is_not_answered_and_the_service_fails(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(entry: Entry) -> None:
+        raise OSError("no space left on device")
+
+    assert stage.service is not None
+    monkeypatch.setattr(stage.service._database._log, "append", full)
+    with pytest.raises(ConnectionLost):
+        await greet(stage, request())
+    async with asyncio.timeout(5):
+        assert "no space" in str(await stage.service.failed())

@@ -1,0 +1,83 @@
+"""The rules one by one: each is a sentence of the specification."""
+
+import pytest
+
+from reference_impl.core.flaws import FLAWS, with_flaws
+from reference_impl.core.rules import Candidate, FollowerView, sound
+
+RULES = sound()
+
+
+def follower(end: int, *, maximal: bool = False, caught_up: bool = False, eligible: bool = False) -> FollowerView:
+    return FollowerView(
+        log_end_offset=end, in_maximal_isr=maximal, in_committed_isr=maximal, caught_up=caught_up, eligible=eligible
+    )
+
+
+def candidate(end: int, *, eligible: bool = True) -> Candidate:
+    return Candidate(log_end_offset=end, high_watermark=5, leader_epoch_start_offset=8, eligible=eligible)
+
+
+@pytest.mark.parametrize(
+    ("followers", "high_watermark"),
+    [
+        ([], 10),
+        ([follower(7, maximal=True), follower(9, maximal=True)], 7),
+        ([follower(9, maximal=True), follower(3)], 9),
+        ([follower(9, maximal=True), follower(3, caught_up=True, eligible=True)], 3),
+        ([follower(9, maximal=True), follower(3, caught_up=True)], 9),  # KAFKA-15021
+        ([follower(-1, maximal=True)], -1),
+    ],
+)
+def test_the_high_watermark_is_the_lowest_end_of_members_and_joiners(
+    followers: list[FollowerView], high_watermark: int
+) -> None:
+    assert RULES.high_watermark(10, followers) == high_watermark
+
+
+def test_a_joiner_must_have_reached_the_start_of_the_leader_epoch() -> None:
+    """KAFKA-7128: the new leader's own high watermark may lag behind what is committed."""
+    assert not RULES.may_expand(candidate(6))
+    assert RULES.may_expand(candidate(8))
+    assert not RULES.may_expand(candidate(8, eligible=False))
+
+
+def test_only_a_different_log_end_for_too_long_leaves_the_isr() -> None:
+    assert RULES.must_shrink(9, 10, 1001, 1000)
+    assert not RULES.must_shrink(9, 10, 1000, 1000)
+    assert not RULES.must_shrink(10, 10, 10**9, 1000)
+
+
+def test_min_isr_is_at_least_and_at_most_the_assignment() -> None:
+    assert RULES.effective_min_isr(3, 2) == 2
+    assert RULES.admits_append(2, 2)
+    assert not RULES.raises_high_watermark(1, 2)
+
+
+def test_a_log_is_cut_neither_at_start_nor_on_follow_unless_it_knows_no_epochs() -> None:
+    assert RULES.startup_truncation(10, 4) == 10
+    assert RULES.follow_truncation(10, 4, True) == 10
+    assert RULES.follow_truncation(10, 4, False) == 4
+
+
+def test_latest_is_known_once_the_leaders_own_epoch_start_is_committed() -> None:
+    assert RULES.latest_is_known(8, 8)
+    assert not RULES.latest_is_known(7, 8)
+
+
+def test_each_flaw_replaces_only_its_own_rules() -> None:
+    changed = {
+        name: {rule for rule in vars(RULES) if getattr(with_flaws([name]), rule) is not getattr(RULES, rule)}
+        for name in FLAWS
+    }
+    assert changed == {
+        "acknowledge-before-replication": {"acknowledges"},
+        "truncate-to-high-watermark-on-follow": {"follow_truncation", "fetch_epoch"},
+        "truncate-to-high-watermark-at-start": {"startup_truncation"},
+    }
+    assert with_flaws([]) == RULES
+
+
+def test_an_unknown_flaw_is_named_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"unknown flaw 'nonsense'; known: acknowledge-before-replication, "):
+        with_flaws(["nonsense"])

@@ -1,0 +1,30 @@
+"""Batches as a real client makes them."""
+
+from collections.abc import Callable
+
+import pytest
+from kafka.record import MemoryRecordsBuilder
+
+from reference_impl.wire.record_batches import stamp
+
+MakeBatch = Callable[..., bytes]
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> MakeBatch:
+    def make(
+        base_offset: int = 0,
+        *values: bytes,
+        epoch: int = 0,
+        timestamp: int = 1000,
+        compression: int = 0,
+    ) -> bytes:
+        builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 20)
+        for value in values or (b"value",):
+            builder.append(timestamp=timestamp, key=None, value=value)
+        builder.close()
+        batch = bytearray(builder.buffer())
+        stamp(batch, 0, base_offset, epoch)
+        return bytes(batch)
+
+    return make

@@ -1,0 +1,174 @@
+"""produce_and_poll: unique values over all partitions, at the rate asked for, with fresh clients after trouble."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from harness.history import values
+from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.scenario import WorkloadSpec
+from workloads.produce_and_poll import make_workload
+
+PARTITIONS = [TopicPartition(topic="t", partition=number) for number in range(3)]
+
+
+class Notes:
+    """A journal that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.process = -1
+        self.sent: list[tuple[int, Send]] = []
+        self.outcomes: list[SendOutcome] = []
+        self.polls: list[tuple[int, str | None]] = []
+        self.assignments = 0
+
+    def invoke(self, f: str, records: Sequence[Send] = ()) -> int:
+        self.sent.extend((self.process, record) for record in records)
+        return 0
+
+    def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
+        self.outcomes.extend(outcomes)
+
+    def complete_poll(self, operation: int, records: Sequence[ReadRecord], *, error: str | None = None) -> None:
+        self.polls.append((self.process, error))
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.assignments += 1
+
+
+class Scripted:
+    """A client whose answers a test decides; the end is set once `operations` were done."""
+
+    def __init__(self, stage: "Stage") -> None:
+        self._stage = stage
+        self.closed = False
+
+    async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
+        self._stage.step()
+        await asyncio.sleep(0)
+        status, error = self._stage.answer(self._stage.operations)
+        return [SendOutcome(status=status, offset=None, error=error, t1_ns=1) for _ in records]
+
+    async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
+        assert from_beginning
+
+    async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
+        self._stage.step()
+        await asyncio.sleep(0)
+        status, error = self._stage.answer(self._stage.operations)
+        if status == "info":
+            raise ConnectionError(error)
+        return []
+
+    async def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {}
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Stage:
+    def __init__(self, answer: Any, *, operations: int) -> None:
+        self.answer = answer
+        self.notes = Notes()
+        self.clients: list[Scripted] = []
+        self.until = asyncio.Event()
+        self.operations = 0
+        self._most = operations
+
+    def step(self) -> None:
+        self.operations += 1
+        if self.operations >= self._most:
+            self.until.set()
+
+    def make(self) -> Scripted:
+        self.notes.process += 1
+        self.clients.append(Scripted(self))
+        return self.clients[-1]
+
+    async def act(self, role: str, **settings: Any) -> None:
+        workload = make_workload(
+            role=role,
+            place=0,
+            places=1,
+            partitions=PARTITIONS,
+            settings=WorkloadSpec(**{"rate_per_second": 5000, "batch": 4} | settings),
+        )
+        async with asyncio.timeout(20):
+            await workload.act(self.make, self.notes, random.Random(1), self.until)
+
+
+def ok(operation: int) -> tuple[str, str | None]:
+    return "ok", None
+
+
+async def test_values_are_unique_padded_and_go_to_every_partition() -> None:
+    stage = Stage(ok, operations=20)
+
+    await stage.act("producer", value_bytes=40)
+
+    sent = [record for _, record in stage.notes.sent]
+    assert len(sent) == 80
+    assert len({record.value for record in sent}) == 80
+    assert {len(record.value) for record in sent} == {40}
+    assert {record.partition for record in sent} == {0, 1, 2}
+    assert [values.decode(record.value) for record in sent[:2]] == [values.number(0, 0), values.number(0, 1)]
+
+
+async def test_an_unknown_outcome_ends_the_client_and_values_carry_the_next_process() -> None:
+    stage = Stage(lambda operation: ("info", "KafkaTimeoutError") if operation == 2 else ("ok", None), operations=4)
+
+    await stage.act("producer")
+
+    assert len(stage.clients) == 2
+    assert all(client.closed for client in stage.clients)
+    assert [process for process, _ in stage.notes.sent] == [0] * 8 + [1] * 8
+    assert values.decode(stage.notes.sent[8][1].value) == values.number(1, 0)
+
+
+@pytest.mark.parametrize("error", ["OutOfOrderSequenceNumberError 45", "InvalidProducerEpochError 47"])
+async def test_a_sequence_error_ends_an_idempotent_client(error: str) -> None:
+    stage = Stage(lambda operation: ("fail", error) if operation == 1 else ("ok", None), operations=3)
+
+    await stage.act("producer")
+
+    assert len(stage.clients) == 2
+
+
+async def test_a_definite_refusal_does_not_end_the_client() -> None:
+    stage = Stage(lambda operation: ("fail", "NotEnoughReplicasError 19"), operations=5)
+
+    await stage.act("producer")
+
+    assert len(stage.clients) == 1
+
+
+async def test_unanswered_records_of_acks_0_do_not_end_the_client() -> None:
+    stage = Stage(lambda operation: ("info", None), operations=5)
+
+    await stage.act("producer", acks="0", idempotence=False)
+
+    assert len(stage.clients) == 1
+
+
+async def test_the_rate_is_kept_by_the_loops_time() -> None:
+    stage = Stage(ok, operations=10)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    await stage.act("producer", rate_per_second=200)
+
+    # Ten operations of four records at 200/s: nine intervals of 20 ms.
+    assert loop.time() - began >= 0.17
+
+
+async def test_a_consumer_whose_poll_fails_starts_anew_from_the_beginning() -> None:
+    stage = Stage(lambda operation: ("info", "gone") if operation == 2 else ("ok", None), operations=4)
+
+    await stage.act("consumer")
+
+    assert stage.notes.polls == [(0, None), (0, "ConnectionError"), (1, None), (1, None)]
+    assert stage.notes.assignments == 2

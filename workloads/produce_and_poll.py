@@ -1,0 +1,122 @@
+"""Producers send unique values to all partitions at a steady rate; consumers read all partitions from the beginning.
+
+A producer is an open loop: the rate is kept by the loop's time, whatever the cluster does, with a bounded catch-up
+after a stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's
+idempotent producer never recovers from an expired batch (real_kafka.md 5.2), and a fenced or out-of-order one neither.
+Consumers need no group; a poll that fails ends the client, and the next one starts from the beginning again.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from harness.history.values import encode
+from harness.interfaces import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
+from harness.scenario import WorkloadSpec
+
+CATCH_UP_S = 0.5  # a stalled producer makes up for at most this much
+POLL_S = 0.25
+POLL_RECORDS = 500
+RENEW_S = 0.1  # between a client that ended and the next one
+_SEQUENCE_ERRORS = ("45", "47", "90")
+
+
+class ProduceAndPoll:
+    """Implements harness.interfaces.Workload for one of its clients."""
+
+    name: ClassVar[str] = "produce_and_poll"
+
+    def __init__(
+        self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
+    ) -> None:
+        assert role in ("producer", "consumer"), role
+        self._role = role
+        self._place = place
+        self._places = places
+        self._partitions = tuple(partitions)
+        self._settings = settings
+
+    async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
+        if self._role == "producer":
+            await self._produce(client, journal, chance, until)
+        else:
+            await self._consume(client, journal, until)
+
+    async def _produce(self, make: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
+        loop = asyncio.get_running_loop()
+        interval_s = self._settings.batch * self._places / self._settings.rate_per_second
+        due = loop.time() + chance.random() * interval_s
+        while not until.is_set():
+            client, sequence, alive = make(), 0, True
+            try:
+                while alive and not await _is_set_by(until, due, loop):
+                    due = max(due + interval_s, loop.time() - CATCH_UP_S)
+                    records = self._batch(journal.process, sequence)
+                    sequence += len(records)
+                    operation = journal.invoke("send", records)
+                    outcomes = await client.send(records)
+                    journal.complete_send(operation, outcomes)
+                    alive = not any(self._ends_client(outcome) for outcome in outcomes)
+            finally:
+                await client.close()
+            if not until.is_set():
+                await asyncio.sleep(RENEW_S)
+
+    def _batch(self, process: int, sequence: int) -> list[Send]:
+        """Round robin over the partitions, each producer from a place of its own, so that all are written to."""
+        records = []
+        for number in range(sequence, sequence + self._settings.batch):
+            partition = self._partitions[(number + self._place) % len(self._partitions)]
+            value = encode(process, number, self._settings.value_bytes)
+            records.append(Send(topic=partition.topic, partition=partition.partition, value=value))
+        return records
+
+    def _ends_client(self, outcome: SendOutcome) -> bool:
+        if outcome.status == "info":
+            return self._settings.acks != "0" or outcome.error is not None
+        code = (outcome.error or "").rpartition(" ")[2]
+        return outcome.status == "fail" and self._settings.idempotence and code in _SEQUENCE_ERRORS
+
+    async def _consume(self, make: ClientFactory, journal: Journal, until: Event) -> None:
+        while not until.is_set():
+            client = make()
+            try:
+                await self._poll_until_error(client, journal, until)
+            finally:
+                await client.close()
+            if not until.is_set():
+                await asyncio.sleep(RENEW_S)
+
+    async def _poll_until_error(self, client: Client, journal: Journal, until: Event) -> None:
+        try:
+            await client.assign(self._partitions, from_beginning=True)
+        except Exception as error:  # noqa: BLE001  # whatever the library raises: try again with a new client
+            journal.complete_poll(journal.invoke("poll"), (), error=f"assign: {type(error).__name__}")
+            return
+        journal.assigned(self._partitions)
+        while not until.is_set():
+            operation = journal.invoke("poll")
+            try:
+                records = await client.poll(POLL_RECORDS, timeout_s=POLL_S)
+            except Exception as error:  # noqa: BLE001  # recorded; a new client is the remedy for all of them
+                journal.complete_poll(operation, (), error=type(error).__name__)
+                return
+            journal.complete_poll(operation, records)
+
+
+async def _is_set_by(until: Event, due: float, loop: asyncio.AbstractEventLoop) -> bool:
+    """Waits for the moment `due`; True if the end came first."""
+    wait_s = due - loop.time()
+    if wait_s > 0 and not until.is_set():
+        try:
+            await asyncio.wait_for(until.wait(), wait_s)
+        except TimeoutError:
+            return False
+    return until.is_set()
+
+
+def make_workload(
+    *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
+) -> Workload:
+    return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=settings)
