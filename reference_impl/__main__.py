@@ -15,6 +15,7 @@ from reference_impl.coordination.service import run_from_config
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.storage.errors import StorageError
 
 logger = logging.getLogger("reference_impl")
 
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigurationError as error:
         sys.stderr.write(f"{error}\n")
         return CONFIGURATION_ERROR
-    except OSError as error:
+    except (OSError, StorageError) as error:
         sys.stderr.write(f"broker cannot start: {error}\n")
         return 1
 
@@ -62,7 +63,11 @@ async def _run_broker(config: BrokerConfig, hosts: Hosts) -> int:
     )
     await broker.start()
     logger.info("broker %d listens on %s", config.broker_id, ", ".join(listener.name for listener in broker.listeners))
+    broker.failed.add_done_callback(lambda _: end.set())
     await end.wait()
+    if broker.failed.done():
+        await broker.abandon()
+        return 1
     logger.info("stopping")
     await broker.stop()
     return 0

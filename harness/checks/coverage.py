@@ -105,6 +105,26 @@ def _controller_changes(facts: Facts) -> int:
     return max(changes, len(epochs) - 1, 0)
 
 
+def _deaths_and_births(facts: Facts) -> int:
+    """A leader went and came back before the controller had moved any of its partitions."""
+    count = 0
+    gone: dict[int, int] = {}
+    for event in sorted(facts.events("broker_gone", "broker_registered"), key=lambda row: row["t"]):
+        node, t = event["node"], event["t"]
+        if event["event"] == "broker_gone":
+            gone[node] = t
+        elif node in gone:
+            died = gone.pop(node)
+            led = [
+                story
+                for story in facts.context.story.partitions.values()
+                if (state := story.state_at(died)) is not None and state["leader"] == node
+            ]
+            moved = any(died < row["t"] <= t for story in led for row in story.states)
+            count += bool(led) and not moved
+    return count
+
+
 def _truncated(facts: Facts) -> list[tuple[int, int]]:
     return [
         (cut.to_offset, cut.from_offset)
@@ -147,7 +167,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "waits_seen": lambda f: f.steps("wait"),
     "expectations": lambda f: f.steps("expect"),
     "broker_starts": lambda f: len(f.events("broker_start")),
-    "deaths_and_births_in_one_event": lambda f: len(f.events("broker_death_and_birth")),
+    "deaths_and_births_in_one_event": _deaths_and_births,
     "configuration_changes": lambda f: len(f.configuration),
     "lost": lambda f: f.lost(),
     "lost_permitted": lambda f: f.lost("permitted"),

@@ -208,7 +208,8 @@ def _elections(
             isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
             before = row["leader_before"] if row["leader_before"] is not None else -1
             start, source = starts.get(row["leader_epoch"], (None, "not recorded"))
-            unclean = bool(row["unclean"]) and epoch >= 0
+            outside = row["unclean"] if row["unclean"] is not None else row["leader"] not in isr_before
+            unclean = bool(outside) and epoch >= 0
             allowed, allowed_by = rules.at(topic, row["t"] + (row["uncertainty_ns"] or 0))
             yield Election(
                 t=row["t"], uncertainty_ns=row["uncertainty_ns"] or 0, epoch=row["leader_epoch"], leader=row["leader"],

@@ -15,10 +15,17 @@ from harness.scenario import FaultSpec, Scenario
 class Trigger(Protocol):
     """What a trigger's text means; faults/triggers.py parses it."""
 
-    kind: Any
-    topic: Any
-    partition: Any
-    count: Any
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,17 +177,6 @@ def key_table(scope: ConfigScope) -> Mapping[str, ConfigKey]:
     return TOPIC_KEYS if scope is ConfigScope.TOPIC else BROKER_KEYS
 
 
-def read_properties(text: str) -> dict[str, str]:
-    """The keys and values of a .properties file: comments and blank lines left out, values as written."""
-    properties = {}
-    for line in text.splitlines():
-        stripped = line.strip()
-        if stripped and stripped[0] not in "#!":
-            name, _, value = stripped.partition("=")
-            properties[name.strip()] = value.strip()
-    return properties
-
-
 def broker_value(properties: Mapping[str, str], name: str) -> ConfigValue | None:
     """A broker key's parsed and checked value: from server.properties, else its default, else None."""
     key = BROKER_KEYS[name]

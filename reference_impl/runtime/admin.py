@@ -4,8 +4,8 @@ Any other broker answers NOT_CONTROLLER; clients find the controller in Metadata
 """
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from reference_impl.core.assignment import RefusedRequestError
 from reference_impl.core.configuration import TOPIC_KEYS, effective_text
@@ -24,6 +24,7 @@ CreateTopicsResponse = response_class(CREATE_TOPICS)
 DeleteTopicsResponse = response_class(DELETE_TOPICS)
 ElectLeadersResponse = response_class(ELECT_LEADERS)
 Failure = tuple[ErrorCode, str | None]
+Result = TypeVar("Result")
 
 ELECTION_MESSAGES = {
     ErrorCode.ELECTION_NOT_NEEDED: "the partition has the leader it should have",
@@ -45,9 +46,14 @@ def failure_of(error: Exception) -> Failure:
 class TopicAdmin:
     """`properties` are the broker's own, from which topics take what they do not override."""
 
-    def __init__(self, *, role: ControllerRole, properties: Mapping[str, str]) -> None:
-        self.role = role  # replaced with every new session
+    def __init__(self, *, role: ControllerRole | None, properties: Mapping[str, str]) -> None:
+        self.role = role  # replaced with every new session; None while there is none
         self._properties = properties
+
+    async def _as_controller(self, action: Callable[[Reign], Awaitable[Result]]) -> Result:
+        if self.role is None:
+            raise NotControllerError
+        return await self.role.as_controller(action)
 
     async def handle_create_topics(self, body: Any, api_version: int) -> Any:
         names = [topic.name for topic in body.topics]
@@ -73,9 +79,7 @@ class TopicAdmin:
             configs=tuple((config.name, config.value) for config in wanted.configs),
         )
         try:
-            return await self.role.as_controller(
-                lambda reign: reign.create_topic(new_topic, validate_only=validate_only)
-            )
+            return await self._as_controller(lambda reign: reign.create_topic(new_topic, validate_only=validate_only))
         except (RefusedRequestError, NotControllerError, UnknownOutcomeError) as error:
             return failure_of(error)
 
@@ -116,7 +120,7 @@ class TopicAdmin:
         answers = []
         for name, topic_id in wanted:
             try:
-                found = await self.role.as_controller(
+                found = await self._as_controller(
                     lambda reign, name=name, topic_id=topic_id: _delete(reign, name, topic_id)  # type: ignore[misc]
                 )
                 error, message = ErrorCode.NONE, None
@@ -139,7 +143,7 @@ class TopicAdmin:
         error, message = ErrorCode.NONE, None
         outcomes: dict[TopicPartition, ErrorCode] = {}
         try:
-            outcomes = await self.role.as_controller(lambda reign: reign.elect(wanted, unclean=unclean))
+            outcomes = await self._as_controller(lambda reign: reign.elect(wanted, unclean=unclean))
         except (NotControllerError, UnknownOutcomeError) as failure:
             error, message = failure_of(failure)
             outcomes = dict.fromkeys(wanted or (), error)

@@ -1,8 +1,8 @@
 """A broker, put together: what is started, in which order, and how it ends.
 
-Start: log directory with recovery, listeners, session and registration, controller role. The end is either clean (SIGTERM:
-leaderships handed over by a controlled shutdown, log flushed, clean-shutdown file) or abrupt (`abandon`, as SIGKILL: every
-connection drops, nothing is said, the session is left to expire)."""
+Start: log directory with recovery, listeners, session and registration, controller role. The end is either clean
+(SIGTERM: leaderships handed over by a controlled shutdown, log flushed, clean-shutdown file) or abrupt (`abandon`, as
+SIGKILL: every connection drops, nothing is said, the session is left to expire)."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from reference_impl.coordination.client import CoordinationClient
+from reference_impl.coordination.client import CoordinationClient, WatchEvent
 from reference_impl.core.flaws import with_flaws
 from reference_impl.runtime import api
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError
@@ -31,7 +31,7 @@ from reference_impl.runtime.purgatory import Purgatory
 from reference_impl.runtime.replica_identity import client_id_of
 from reference_impl.runtime.replica_manager import ReplicaManager
 from reference_impl.runtime.server import Listener
-from reference_impl.runtime.session import BrokerSession
+from reference_impl.runtime.session import BrokerSession, SessionChange
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import request_class
 
@@ -62,8 +62,8 @@ class Broker:
         self.config = config
         self.hosts = hosts
         self.metadata = MetadataCache()
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[None]] = []
-        self._running = False
         self._evidence = EvidenceJournal(config.chaos_evidence_dir, monotonic_ns)
         self._log_directory = LogDirectory(
             config.log_directory,
@@ -90,8 +90,8 @@ class Broker:
             wall_clock_ms=wall_clock_ms,
             randomness=randomness,
             registered=self._registered,
-            on_watch=lambda event: self._controlling.on_watch(event),
-            on_session=lambda change: self._controlling.on_session(change),
+            on_watch=self._watched,
+            on_session=self._session_changed,
             lost=self._session_lost,
         )
         self._producer_ids = ProducerIds(config.broker_id)
@@ -99,7 +99,7 @@ class Broker:
             broker_id=config.broker_id,
             inter_broker_listener=config.inter_broker_listener_name,
             resolve=hosts.address_of,
-            ask_self=lambda key, version, body: self._api.ask_self(key, version, body),
+            ask_self=self._ask_self,
             timeout_ms=config.controller_socket_timeout_ms,
         )
         self._controlling = Controlling(
@@ -154,7 +154,6 @@ class Broker:
         self._evidence.note("broker_start", detail={"broker": config.broker_id, "clean": self._log_directory.was_clean})
         for listener in self.listeners:
             await listener.start()
-        self._running = True
         self._spawn(self._session.run())
         self._spawn(self._isr_proposals.run())
         watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
@@ -170,10 +169,13 @@ class Broker:
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
-    @staticmethod
-    def _ended(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            logger.critical("a part of the broker died", exc_info=task.exception())
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Without one of its lasting tasks a broker is none: whoever runs it is told."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.critical("a part of the broker died: %s", error, exc_info=error)
+            if not self.failed.done():
+                self.failed.set_result(error)
 
     async def stop(self) -> None:
         """The clean end: hand over leaderships, leave the cluster, flush."""
@@ -194,7 +196,6 @@ class Broker:
         self._log_directory.abandon()
 
     async def _end_activity(self) -> None:
-        self._running = False
         for task in self._tasks:
             task.cancel()
         self._fetchers.stop()
@@ -232,15 +233,26 @@ class Broker:
         self._evidence.note("broker_registered", epoch=broker_epoch)
         self.replicas.broker_epoch = broker_epoch
         self.metadata.cluster_id = self._session.cluster_id
+        if self._session.cluster_id is not None:
+            self._log_directory.belong_to(self._session.cluster_id)
         self._producer_ids.coordination = client
         self._fetchers.reconnect_all()
         await self._controlling.begin(client)
+
+    def _watched(self, event: WatchEvent) -> None:
+        self._controlling.on_watch(event)
+
+    def _session_changed(self, change: SessionChange) -> None:
+        self._controlling.on_session(change)
 
     async def _session_lost(self) -> None:
         self._producer_ids.coordination = None
         await self._controlling.end()
 
     # Connections to other brokers
+
+    async def _ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
+        return await self._api.ask_self(api_key, api_version, body)
 
     def _connect_as_replica(self, broker_id: int) -> PeerConnection:
         identity = client_id_of(self.config.broker_id, self.replicas.broker_epoch)

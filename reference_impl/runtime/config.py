@@ -66,8 +66,16 @@ class BrokerConfig:
         return next(endpoint for endpoint in self.advertised_listeners if endpoint.listener == listener)
 
 
-KNOWN_BUT_UNUSED = frozenset({"listener.security.protocol.map", "delete.topic.enable", "offsets.topic.replication.factor",
-    "offsets.topic.num.partitions", "group.initial.rebalance.delay.ms", "zookeeper.connection.timeout.ms"})  # fmt: skip
+KNOWN_BUT_UNUSED = frozenset(
+    (
+        "listener.security.protocol.map",
+        "delete.topic.enable",
+        "offsets.topic.replication.factor",
+        "offsets.topic.num.partitions",
+        "group.initial.rebalance.delay.ms",
+        "zookeeper.connection.timeout.ms",
+    )
+)
 
 
 def parse_properties(text: str, place: str) -> dict[str, str]:

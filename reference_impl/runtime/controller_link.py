@@ -1,5 +1,5 @@
-"""The ways to and from the active controller, through INTERNAL listeners: a broker asks whom its metadata names, the controller
-tells each registered broker. What a broker has to say to itself needs no network."""
+"""The ways to and from the active controller, through INTERNAL listeners: a broker asks whom its metadata names, the
+controller tells each registered broker. What a broker has to say to itself needs no network."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,6 @@ from typing import Any
 from reference_impl.core.state import LiveBroker
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
 from reference_impl.runtime.metadata import MetadataCache
-
 
 AskSelf = Callable[[int, int, Any], Awaitable[Any]]
 

@@ -1,5 +1,5 @@
-"""The part of a broker that may be the controller, and the admin requests: made anew with each session of the coordination
-service, because an office is held by a session."""
+"""The part of a broker that may be the controller, and the admin requests: made anew with each session of the
+coordination service, because an office is held by a session."""
 
 import logging
 from collections.abc import Awaitable, Callable

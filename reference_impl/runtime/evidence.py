@@ -1,5 +1,5 @@
-"""The broker's evidence journal: one JSON line per deed, written unbuffered so that SIGKILL loses none, and the bytes of
-every truncated tail in a file of its own. The harness reads it afterwards; the broker never does."""
+"""The broker's evidence journal: one JSON line per deed, written unbuffered so that SIGKILL loses none, and the bytes
+of every truncated tail in a file of its own. The harness reads it afterwards; the broker never does."""
 
 import json
 import os

@@ -1,8 +1,8 @@
-"""Fetch, for consumers (up to the high watermark) and replicas (up to the log end): answered at once when there is enough,
-an error or a divergence, otherwise parked until data, a change of role or the end of max_wait_ms.
+"""Fetch, for consumers (up to the high watermark) and replicas (up to the log end): answered at once when there is
+enough, an error or a divergence, otherwise parked until data, a change of role or the end of max_wait_ms.
 
-A replica's progress is accounted when its fetch arrives, never when a parked one completes; and a parked replica fetch
-does not complete by a risen high watermark alone, so that an idle follower's lags (replication.md 1.4, 1.6).
+A replica's progress is accounted when its fetch arrives, never when a parked one completes; and a parked replica
+fetch does not complete by a risen high watermark alone, so that an idle follower's lags (replication.md 1.4, 1.6).
 There are no fetch sessions: every answer says session 0, which every client takes for "no session"."""
 
 from collections.abc import Sequence
@@ -53,9 +53,7 @@ class _Outcome:
 
 
 class FetchHandler:
-    def __init__(
-        self, replicas: ReplicaManager, purgatory: Purgatory, *, inter_broker_listener: str
-    ) -> None:
+    def __init__(self, replicas: ReplicaManager, purgatory: Purgatory, *, inter_broker_listener: str) -> None:
         self._replicas = replicas
         self._purgatory = purgatory
         self._inter_broker_listener = inter_broker_listener

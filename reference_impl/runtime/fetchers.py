@@ -1,8 +1,8 @@
 """Following: one task per leader broker copies all partitions led there, in one Fetch after the other.
 
-What a response means is the partition's business (core); here are the connection, the waiting and the back-off. A partition
-whose answer says "later" is left out for replica.fetch.backoff.ms; one that failed is left out until the controller names
-a newer leader epoch."""
+What a response means is the partition's business (core); here are the connection, the waiting and the back-off. A
+partition whose answer says "later" is left out for replica.fetch.backoff.ms; one that failed is left out until the
+controller names a newer leader epoch."""
 
 import asyncio
 import logging

@@ -60,9 +60,7 @@ class InProcessCluster:
         properties = {
             "broker.id": str(broker_id),
             "listeners": listeners,
-            "advertised.listeners": listeners.replace(
-                f"INTERNAL://{address}", f"INTERNAL://node{broker_id}"
-            ),
+            "advertised.listeners": listeners.replace(f"INTERNAL://{address}", f"INTERNAL://node{broker_id}"),
             "inter.broker.listener.name": "INTERNAL",
             "log.dirs": str(self._directory / str(broker_id) / "data"),
             "zookeeper.connect": f"node0:{self._coordination_port}",
@@ -121,5 +119,5 @@ class InProcessCluster:
     async def until(self, condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
         """Waits for something to be seen inside the brokers."""
         async with asyncio.timeout(timeout_s):
-            while not condition():  # noqa: ASYNC110 - a condition over several brokers has no one event
+            while not condition():
                 await asyncio.sleep(POLL_S)

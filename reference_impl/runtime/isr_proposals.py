@@ -1,7 +1,7 @@
 """The leaders' proposals to the controller: one AlterPartition request in flight per broker, retried for ever.
 
-The controller is whoever the metadata names. Without its answer nothing changes: a leader that is cut off keeps the ISR it
-had, and acks=all waits (KIP-497)."""
+The controller is whoever the metadata names. Without its answer nothing changes: a leader that is cut off keeps the
+ISR it had, and acks=all waits (KIP-497)."""
 
 import asyncio
 import logging
@@ -66,11 +66,11 @@ class IsrProposalSender:
         for partition, proposal in proposals:
             topic_partition = proposal.topic_partition
             answer = answers.get((self._replicas.topic_id(topic_partition), topic_partition.partition))
-            error = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
-            state = None if error else _committed_state(partition, answer)
-            logger.info("%s: isr %s: %s", topic_partition, [member for member, _ in proposal.isr], error.name)
-            self._replicas.isr_answered(partition, proposal, error, state)
-            complete = complete and error is ErrorCode.NONE
+            outcome = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
+            state = None if outcome else _committed_state(partition, answer)
+            logger.info("%s: isr %s: %s", topic_partition, [member for member, _ in proposal.isr], outcome.name)
+            self._replicas.isr_answered(partition, proposal, outcome, state)
+            complete = complete and outcome is ErrorCode.NONE
         return complete
 
     def _answer_all(self, proposals: Proposals, error: ErrorCode) -> None:
@@ -95,9 +95,7 @@ class IsrProposalSender:
                 )
             )
         topics = [TopicData(topic_id=topic_id, partitions=parts) for topic_id, parts in by_topic.items()]
-        return AlterPartitionRequest(
-            broker_id=self._broker_id, broker_epoch=self._replicas.broker_epoch, topics=topics
-        )
+        return AlterPartitionRequest(broker_id=self._broker_id, broker_epoch=self._replicas.broker_epoch, topics=topics)
 
 
 def _committed_state(partition: Partition, answer: Any) -> PartitionState | None:

@@ -1,4 +1,5 @@
-"""What this broker knows of the cluster: fed by the controller's UpdateMetadata alone, so it may be stale, as Kafka's is.
+"""What this broker knows of the cluster: fed by the controller's UpdateMetadata alone, so it may be stale, as Kafka's
+is.
 
 Each client is told the addresses of the listener it asked through: one named listener per client link."""
 
@@ -12,7 +13,6 @@ from reference_impl.runtime.server import Caller
 from reference_impl.wire.messages import Request, response_class
 
 NO_TOPIC_ID = uuid.UUID(int=0)
-AUTHORIZED_OPERATIONS_NOT_ASKED = -(2**31)
 
 MetadataResponse = response_class(3)
 DescribeClusterResponse = response_class(60)
@@ -158,7 +158,6 @@ class MetadataHandler:
             topic_id=self._cache.topic_ids.get(name, NO_TOPIC_ID),
             is_internal=False,
             partitions=[self._partition(states[index], caller) for index in sorted(states)],
-            topic_authorized_operations=AUTHORIZED_OPERATIONS_NOT_ASKED,
         )
 
     def _partition(self, state: PartitionState, caller: Caller) -> Any:
@@ -181,5 +180,4 @@ def _topic_error(name: str | None, topic_id: uuid.UUID, error: ErrorCode) -> Any
         topic_id=topic_id,
         is_internal=False,
         partitions=[],
-        topic_authorized_operations=AUTHORIZED_OPERATIONS_NOT_ASKED,
     )

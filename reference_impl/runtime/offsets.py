@@ -76,9 +76,7 @@ class OffsetsHandler:
         partition = self._replicas.partitions.get(key)
         if partition is None:
             return self._replicas.error_when_absent(key), UNKNOWN_OFFSET, UNDEFINED_EPOCH
-        return partition.end_offset_for_epoch(
-            wanted.leader_epoch, current_leader_epoch=wanted.current_leader_epoch
-        )
+        return partition.end_offset_for_epoch(wanted.leader_epoch, current_leader_epoch=wanted.current_leader_epoch)
 
 
 def _find_by_timestamp(partition: Partition, timestamp: int, *, end_offset: int) -> Found:

@@ -1,5 +1,5 @@
-"""Producer ids, unique in the cluster for ever: taken in blocks of a thousand from /latest_producer_id_block by a conditional
-write (KIP-98), handed out from memory. A broker that dies wastes the rest of its block."""
+"""Producer ids, unique in the cluster for ever: taken in blocks of a thousand from /latest_producer_id_block by a
+conditional write (KIP-98), handed out from memory. A broker that dies wastes the rest of its block."""
 
 import asyncio
 import json

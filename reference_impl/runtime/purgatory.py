@@ -1,7 +1,7 @@
 """Requests that wait for a partition to move on: acks=all for the high watermark, fetches for data.
 
-A partition tells of its progress in the middle of its own work, so nothing is looked at on the spot: the waiting requests
-are re-checked in the loop's next turn, once per partition however often it moved."""
+A partition tells of its progress in the middle of its own work, so nothing is looked at on the spot: the waiting
+requests are re-checked in the loop's next turn, once per partition however often it moved."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """The partitions this broker hosts: told what they are by the controller, watched over by timers.
 
-The controller's messages are taken only from a controller epoch not older than the last one seen, and only when they are
-meant for this incarnation (broker epoch). A broker without a coordination session still believes the last word it had: a
-leader goes on as a zombie, serving acks 0 and 1, while its ISR cannot shrink, so that acks=all hangs (1.10)."""
+The controller's messages are taken only from a controller epoch not older than the last one seen, and only when they
+are meant for this incarnation (broker epoch). A broker without a coordination session still believes the last word it
+had: a leader goes on as a zombie, serving acks 0 and 1, while its ISR cannot shrink, so that acks=all hangs (1.10)."""
 
 import asyncio
 import logging
@@ -21,6 +21,7 @@ from reference_impl.runtime.evidence import EvidenceJournal
 from reference_impl.runtime.fetchers import FetcherManager
 from reference_impl.runtime.metadata import MetadataCache, partition_state
 from reference_impl.runtime.purgatory import Purgatory
+from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import response_class
 
@@ -57,6 +58,8 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._fetchers = fetchers
         self._expandable: set[TopicPartition] = set()
+        self._flush_messages: dict[str, int] = {}  # topic overrides of log.flush.interval.messages
+        self._flushed_to: dict[TopicPartition, int] = {}
         self._checkpointed: dict[TopicPartition, int] = log_directory.read_high_watermarks()
 
     def now_ms(self) -> float:
@@ -151,16 +154,23 @@ class ReplicaManager:
             partition.update_live_brokers(eligible)
         for topic in {topic.topic for topic in message.topics}:
             settings = self._settings(topic)
+            flush_messages = self._metadata.topic_configs[topic].get("flush.messages")
+            if flush_messages is None:
+                self._flush_messages.pop(topic, None)
+            else:
+                self._flush_messages[topic] = int(flush_messages)
             for key, partition in self.partitions.items():
                 if key.topic == topic and partition.settings != settings:
                     partition.update_settings(settings)
+                if key.topic == topic:
+                    self._log_directory.logs[key].update_settings(self._log_settings(topic))
         self._fetchers.addresses_changed()
         self.isr_may_change.set()
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
     # What partitions need
 
-    def _adopt(self, key: TopicPartition, log: Any) -> Partition:
+    def _adopt(self, key: TopicPartition, log: Log) -> Partition:
         partition = Partition(
             topic_partition=key,
             broker_id=self._config.broker_id,
@@ -170,9 +180,18 @@ class ReplicaManager:
             evidence=self._evidence,
             checkpointed_high_watermark=self._checkpointed.get(key, 0),
         )
-        partition.progressed = lambda: self._purgatory.moved(key)
+        partition.progressed = lambda: self._moved(partition)
         self.partitions[key] = partition
+        self._flushed_to[key] = log.log_end_offset
         return partition
+
+    def _moved(self, partition: Partition) -> None:
+        key, end_offset = partition.topic_partition, partition.log.log_end_offset
+        flush_messages = self._flush_messages.get(key.topic, self._config.log_flush_interval_messages)
+        if flush_messages is not None and end_offset - self._flushed_to.get(key, end_offset) >= flush_messages:
+            self._log_directory.flush([key])
+            self._flushed_to[key] = end_offset
+        self._purgatory.moved(key)
 
     def _drop(self, key: TopicPartition) -> None:
         self._fetchers.remove(key)
@@ -195,6 +214,14 @@ class ReplicaManager:
             unclean_leader_election_enable=value("unclean.leader.election.enable"),
             max_message_bytes=value("max.message.bytes"),
         )
+
+    def _log_settings(self, topic: str) -> LogSettings:
+        overrides = self._metadata.topic_configs.get(topic, {})
+        segment_bytes = topic_value(overrides, self._config.properties, "segment.bytes")
+        index_interval_bytes = topic_value(overrides, self._config.properties, "index.interval.bytes")
+        assert isinstance(segment_bytes, int)
+        assert isinstance(index_interval_bytes, int)
+        return LogSettings(segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
 
     def error_when_absent(self, key: TopicPartition) -> ErrorCode:
         """For a partition that is not hosted here."""

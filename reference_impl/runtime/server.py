@@ -1,7 +1,8 @@
 """One listener: frames in, requests dispatched in order of arrival, answers out in that same order.
 
-A request is begun as soon as it is read, even while an earlier one of its connection still waits (for replication, say);
-only its answer waits its turn. What cannot be understood closes that one connection with a log line; the broker lives on."""
+A request is begun as soon as it is read, even while an earlier one of its connection still waits (for replication,
+say); only its answer waits its turn. What cannot be understood closes that one connection with a log line; the broker
+lives on."""
 
 import asyncio
 import logging

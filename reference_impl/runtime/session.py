@@ -1,8 +1,8 @@
 """This broker's standing with the coordination service: a session, and in it the ephemeral /brokers/ids/N.
 
 The broker epoch is the creation zxid of that node, so each registration is a new incarnation (replication.md 1.18). A
-restart that is faster than its predecessor's session waits until the old node is gone. When a session expires, a new one
-is opened and the broker registers anew; until then it goes on with what it knows, as a zombie."""
+restart that is faster than its predecessor's session waits until the old node is gone. When a session expires, a new
+one is opened and the broker registers anew; until then it goes on with what it knows, as a zombie."""
 
 import asyncio
 import base64

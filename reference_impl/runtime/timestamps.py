@@ -1,5 +1,5 @@
-"""Lookup of offsets by time: the one place of the broker's client-facing side that decodes records. It is asked rarely, so it
-scans batch headers and decodes only the batch that holds the answer."""
+"""Lookup of offsets by time: the one place of the broker's client-facing side that decodes records. It is asked
+rarely, so it scans batch headers and decodes only the batch that holds the answer."""
 
 from typing import NamedTuple
 

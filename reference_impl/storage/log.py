@@ -130,12 +130,13 @@ class Log:
         """The segment for the batch `begun`, a new one if need be, and how many batches it takes: up to the index."""
         segment = self._segments[-1]
         segment_bytes = self._settings.segment_bytes
-        if not segment.has_room_for(headers[begun].length, headers[begun].last_offset, segment_bytes=segment_bytes):
+        first = headers[begun]
+        # An empty segment takes a batch of any size: a new one would have no more room.
+        if segment.size and not segment.has_room_for(first.length, first.last_offset, segment_bytes=segment_bytes):
             segment = self._roll()
         end = begun + 1
-        first_byte = headers[begun].position
         while end < len(headers) and segment.has_room_for(
-            headers[end].end_position - first_byte, headers[end].last_offset, segment_bytes=segment_bytes
+            headers[end].end_position - first.position, headers[end].last_offset, segment_bytes=segment_bytes
         ):
             end += 1
         return segment, end

@@ -71,10 +71,8 @@ class Segment:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
 
     def has_room_for(self, size: int, last_offset: int, *, segment_bytes: int) -> bool:
-        """An empty segment takes a batch of any size."""
-        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            return False
-        return self.size == 0 or self.size + size <= min(segment_bytes, MAX_POSITION)
+        fits = self.size + size <= min(segment_bytes, MAX_POSITION)
+        return fits and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def append(
         self, data: memoryview, headers: Sequence[BatchHeader], first_position: int, *, index_interval_bytes: int

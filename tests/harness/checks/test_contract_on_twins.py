@@ -45,6 +45,10 @@ VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
     [
         ("nothing_happened", PASS, {}),
         ("unclean_election_lost_three", PASS, {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3}),
+        ("unclean_election_told_only_by_its_states", PASS,
+         {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3}),
+        ("death_and_birth_seen_as_one_change", PASS, {}),
+        ("death_seen_before_the_birth", Verdict.VACUOUS, {}),
         ("unclean_allowed_but_the_election_was_clean", VIOLATION, {("lost-write", "violation"): 3}),
         ("unclean_election_although_forbidden", VIOLATION,
          {("lost-write", "violation"): 3, ("unclean-election", "violation"): 3}),

@@ -33,7 +33,7 @@ def random_history(run: int, chance: random.Random) -> History:
         at = chance.choice((0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)) + chance.random()
         tp = chance.choice((0, 0, 0, 1))
         if chance.random() < 0.5:
-            records = []
+            records: list[tuple[int, int | None, int]] = []
             for _ in range(chance.randrange(1, 4)):
                 # Values are sent once, as the workload does; offsets of what is not acknowledged are unknown.
                 status = chance.choice((0, 0, 0, 1, 2))
@@ -43,11 +43,11 @@ def random_history(run: int, chance: random.Random) -> History:
             history.sends(records, at=at, took=chance.choice((0.1, 0.7)), acks=chance.choice((-1, 1, -1, 0)),
                           process=chance.randrange(2), tp=tp)  # fmt: skip
         else:
-            records = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
+            polled = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
             if chance.random() < 0.6:
-                records.sort()
+                polled.sort()
             history.poll(
-                records, at=at, tp=tp, final=chance.random() < 0.4, process=chance.choice((8, 9)),
+                polled, at=at, tp=tp, final=chance.random() < 0.4, process=chance.choice((8, 9)),
                 assignment=chance.choice((0, 0, 1)), status=chance.choice((0, 0, 0, 1, 2)),
                 replica=chance.choice((None, None, None, 2)),
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from harness.scenario import ExpectSpec, FindingPattern, WorkloadSpec
-from tests.harness.checks.build import ISR, History, scenario
+from tests.harness.checks.build import ISR, SECOND, History, scenario
 
 STORIES: dict[str, Callable[[], History]] = {}
 
@@ -379,4 +379,33 @@ def fewer_losses_than_the_scenario_states() -> History:
     history.scenario = scenario(
         expect=ExpectSpec(required=(FindingPattern(check="lost-write", classification="permitted", at_least=4),))
     )
+    return history
+
+
+def _reborn(*, moved_between: bool) -> History:
+    """Broker 1, a leader, goes at 3 s and is registered again at 4 s; the controller acts between or afterwards."""
+    history = _acknowledged(scenario_=scenario(coverage={"deaths_and_births_in_one_event": "= 1"}))
+    history._add("broker_events", node=1, t=3 * SECOND, event="broker_gone")
+    history._add("broker_events", node=1, t=4 * SECOND, event="broker_registered")
+    history.state(2, 1, (2, 3), at=3.5 if moved_between else 4.5, start=10)
+    history.final([(off, off) for off in range(10)])
+    return history
+
+
+@story
+def death_and_birth_seen_as_one_change() -> History:
+    return _reborn(moved_between=False)
+
+
+@story
+def death_seen_before_the_birth() -> History:
+    return _reborn(moved_between=True)
+
+
+@story
+def unclean_election_told_only_by_its_states() -> History:
+    """The books say who led and who was in sync; whether that was unclean follows from them."""
+    history = unclean_election_lost_three()
+    for row in history.rows["partition_states"]:
+        row |= {"unclean": None, "isr_before": None, "leader_before": None}
     return history

@@ -1,5 +1,7 @@
 """The leader epoch cache, against the rules of KIP-101, KIP-279 and KAFKA-10706."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,29 +19,29 @@ def cache_of(*entries: tuple[int, int]) -> tuple[LeaderEpochCache, list[Change]]
 def test_a_new_epoch_is_on_disk_before_assign_returns() -> None:
     cache, changes = cache_of()
     cache.assign(3, 10)
-    assert cache.entries == ((3, 10),)
+    assert list(cache.entries) == [(3, 10)]
     assert changes == [(((3, 10),), True)]
 
 
 def test_assigning_the_latest_epoch_again_changes_nothing() -> None:
     cache, changes = cache_of((1, 0), (3, 10))
     cache.assign(3, 25)
-    assert cache.entries == ((1, 0), (3, 10))
+    assert list(cache.entries) == [(1, 0), (3, 10)]
     assert changes == []
 
 
 def test_an_entry_that_contradicts_older_ones_replaces_them() -> None:
     cache, _ = cache_of((1, 0), (3, 10), (5, 20))
     cache.assign(4, 15)
-    assert cache.entries == ((1, 0), (3, 10), (4, 15))
+    assert list(cache.entries) == [(1, 0), (3, 10), (4, 15)]
     cache.assign(6, 10)
-    assert cache.entries == ((1, 0), (6, 10))
+    assert list(cache.entries) == [(1, 0), (6, 10)]
 
 
 def test_the_latest_epoch_given_a_lower_start_moves_there() -> None:
     cache, _ = cache_of((1, 0), (3, 10))
     cache.assign(3, 7)
-    assert cache.entries == ((1, 0), (3, 7))
+    assert list(cache.entries) == [(1, 0), (3, 7)]
 
 
 @pytest.mark.parametrize("entry", [(-1, 0), (0, -1)])
@@ -77,26 +79,26 @@ def test_a_cut_drops_the_epochs_that_would_begin_at_it_or_later() -> None:
     cache.truncate_from_end(21)
     assert changes == []
     cache.truncate_from_end(20)
-    assert cache.entries == ((1, 0), (3, 10))
+    assert list(cache.entries) == [(1, 0), (3, 10)]
     cache.truncate_from_end(10)
-    assert cache.entries == ((1, 0),)
+    assert list(cache.entries) == [(1, 0)]
     assert [sync for _, sync in changes] == [False, False]
 
 
 def test_a_raised_log_start_moves_the_entry_that_covers_it() -> None:
     cache, changes = cache_of((1, 0), (3, 10), (5, 20))
     cache.truncate_from_start(15)
-    assert cache.entries == ((3, 15), (5, 20))
+    assert list(cache.entries) == [(3, 15), (5, 20)]
     cache.truncate_from_start(15)
     assert len(changes) == 1
     cache.truncate_from_start(30)
-    assert cache.entries == ((5, 30),)
+    assert list(cache.entries) == [(5, 30)]
 
 
 def test_a_log_start_below_the_first_entry_changes_nothing() -> None:
     cache, changes = cache_of((3, 10))
     cache.truncate_from_start(5)
-    assert cache.entries == ((3, 10),)
+    assert list(cache.entries) == [(3, 10)]
     assert changes == []
 
 
@@ -122,10 +124,10 @@ def test_epochs_and_offsets_always_rise_together_and_the_owner_hears_the_last_wo
         else:
             cache.truncate_from_start(offset)
         entries = cache.entries
-        for (epoch_a, start_a), (epoch_b, start_b) in zip(entries, entries[1:], strict=False):
+        for (epoch_a, start_a), (epoch_b, start_b) in pairwise(entries):
             assert epoch_a < epoch_b
             assert start_a < start_b
-        assert (changes[-1][0] if changes else ()) == entries
+        assert list(changes[-1][0] if changes else ()) == list(entries)
 
 
 @given(st.lists(st.tuples(_small, _small), max_size=8), _small)

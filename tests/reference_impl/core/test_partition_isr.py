@@ -72,7 +72,7 @@ def test_a_newcomer_joins_at_the_end_and_counts_from_the_proposal_on() -> None:
     world.fetch(2, rounds=2)
     assert world.outcome(result) is None
     world.leader.isr_answered(proposal, *world.alter_partition(proposal))
-    assert world.leader.isr_state == Committed(isr=(1, 2, 3))
+    assert world.leader.isr_state.isr == (1, 2, 3)
     world.fetch(3, rounds=2)
     assert world.outcome(result) is ErrorCode.NONE
 

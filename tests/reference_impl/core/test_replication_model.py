@@ -196,9 +196,9 @@ class Replication(RuleBasedStateMachine):
 
     def what_is_committed_is_so_for_ever(self) -> None:
         """Leaders commit; no two of them ever commit different records at one offset."""
-        for partition in self.world.partitions.values():
+        for broker, partition in self.world.partitions.items():
             if partition.is_leader:
-                for record in records_below(partition):
+                for record in self.below_high_watermark(broker):
                     assert self.committed.setdefault(record[0], record) == record
 
     def an_acknowledged_write_is_committed(self) -> None:
@@ -220,9 +220,13 @@ class Replication(RuleBasedStateMachine):
 
     def nothing_below_a_high_watermark_is_uncommitted(self) -> None:
         """So any two logs agree below their high watermarks, and no reader sees what later vanishes."""
-        for partition in self.world.partitions.values():
-            for record in records_below(partition):
+        for broker in self.world.partitions:
+            for record in self.below_high_watermark(broker):
                 assert self.committed.get(record[0]) == record
+
+    def below_high_watermark(self, broker: int) -> list[Record]:
+        high_watermark = self.world.partitions[broker].high_watermark
+        return [record for record in self.world.logs[broker].records if record[0] < high_watermark]
 
     def epochs_never_fall_along_a_log(self) -> None:
         for log in self.world.logs.values():
@@ -245,12 +249,7 @@ class Replication(RuleBasedStateMachine):
             assert leader.isr_state.maximal_isr >= set(state.isr)
 
 
-def records_below(partition: Partition) -> list[Record]:
-    log = partition.log
-    return [record for record in getattr(log, "records") if record[0] < partition.high_watermark]  # noqa: B009
-
-
 Replication.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestReplication = Replication.TestCase

@@ -1,34 +1,12 @@
-"""Addresses for tests: a loopback block of this process's own, and ports that are free on all of it."""
+"""A cluster on the test's own loop."""
 
-import os
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from reference_impl.runtime.in_process import InProcessCluster
-
-BLOCK = 64 + os.getpid() % 128
-
-
-def address(node: int) -> str:
-    return f"127.{BLOCK}.0.{node}"
-
-
-def free_port(*addresses: str) -> int:
-    """Free on each of the addresses at this moment."""
-    while True:
-        with socket.socket() as first:
-            first.bind((addresses[0], 0))
-            port = first.getsockname()[1]
-            try:
-                for other in addresses[1:]:
-                    with socket.socket() as probe:
-                        probe.bind((other, port))
-            except OSError:
-                continue
-            return int(port)
+from reference_impl.runtime.loopback import address, free_port
 
 
 @pytest.fixture

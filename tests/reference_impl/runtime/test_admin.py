@@ -1,4 +1,4 @@
-"""The clients' administrative requests, in every version that is advertised: what they do and which codes refuse them."""
+"""The clients' administrative requests in every advertised version: what they do and which codes refuse them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

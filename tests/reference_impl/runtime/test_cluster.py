@@ -17,11 +17,13 @@ from reference_impl.runtime.in_process import InProcessCluster
 ORDERS = Key("orders", 0)
 
 
-async def create_topic(cluster: InProcessCluster, replicas: Iterable[int] = (1, 2, 3), **configs: str) -> None:
+async def create_topic(
+    cluster: InProcessCluster, replicas: Iterable[int] = (1, 2, 3), configs: dict[str, str] | None = None
+) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     await admin.start()
     try:
-        topic = NewTopic("orders", -1, -1, replica_assignments={0: list(replicas)}, topic_configs=configs)
+        topic = NewTopic("orders", -1, -1, replica_assignments={0: list(replicas)}, topic_configs=configs or {})
         response = await admin.create_topics([topic])
         assert response.topic_errors[0][1] == 0, response
     finally:
@@ -78,7 +80,10 @@ async def read_all(cluster: InProcessCluster) -> list[tuple[int, int]]:
         end = (await consumer.end_offsets([partition]))[partition]
         found: list[tuple[int, int]] = []
         while not found or found[-1][0] < end - 1:
-            found += [(record.offset, int(record.value)) for record in (await consumer.getmany(timeout_ms=500))[partition]]
+            found += [
+                (record.offset, int(record.value))
+                for record in (await consumer.getmany(timeout_ms=500)).get(partition, ())
+            ]
         return found
     finally:
         await consumer.stop()
@@ -147,7 +152,7 @@ async def test_a_new_controller_takes_over(cluster: InProcessCluster) -> None:
 
 
 async def test_a_topics_override_takes_effect_without_a_restart(cluster: InProcessCluster) -> None:
-    await create_topic(cluster, **{"min.insync.replicas": "3"})
+    await create_topic(cluster, configs={"min.insync.replicas": "3"})
     await send(cluster, range(3))
     await cluster.kill(3)
     await cluster.until(lambda: isr(cluster) == {1, 2})

@@ -17,7 +17,9 @@ SMALLEST = {
 
 
 def config(**changes: str) -> BrokerConfig:
-    return broker_config(SMALLEST | {key.replace("_", "."): value for key, value in changes.items()}, "node3.properties")
+    return broker_config(
+        SMALLEST | {key.replace("_", "."): value for key, value in changes.items()}, "node3.properties"
+    )
 
 
 def test_the_smallest_file_gives_kafkas_defaults() -> None:

@@ -1,0 +1,100 @@
+"""Child processes that cannot outlive the harness: they die with it, and what dies not is found by the sweep.
+
+A child gets PR_SET_PDEATHSIG where the kernel has it, the run's path in its environment, and a line in
+RUN/processes.jsonl with pid, start time and boot id, so that no other process can be taken for it.
+"""
+
+import asyncio
+import ctypes
+import ctypes.util
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MARKER = "KAFKA_CHAOS_RUN"
+PROCESSES = "processes.jsonl"
+_PR_SET_PDEATHSIG = 1
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot when the process began; None when there is none."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def state_of(pid: int) -> str:
+    """R, S, T (stopped), Z ...; "" when there is no such process."""
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text.rpartition(")")[2].split()  # the name before may hold anything
+
+
+def die_with_parent() -> Callable[[], None]:
+    """What a child does between fork and exec. Made in the parent, since loading a library after fork is unsafe."""
+    parent = os.getpid()
+    name = ctypes.util.find_library("c")
+    library = ctypes.CDLL(name, use_errno=True) if name else None
+
+    def arrange() -> None:
+        if library is not None and hasattr(library, "prctl"):
+            library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it died in between
+                os._exit(1)
+
+    return arrange
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spawner:
+    """Starts the processes of one run and writes each down before anybody waits for it."""
+
+    run: Path
+
+    async def spawn(
+        self,
+        arguments: Sequence[str],
+        *,
+        log: Path,
+        pipes: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> asyncio.subprocess.Process:
+        """Its stderr (and stdout, unless `pipes`) goes to `log`; with `pipes` it is talked to by stdin and stdout."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        pipe = asyncio.subprocess.PIPE
+        with log.open("ab") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                stdin=pipe if pipes else asyncio.subprocess.DEVNULL,
+                stdout=pipe if pipes else stderr,
+                stderr=stderr,
+                env={**os.environ, MARKER: str(self.run.resolve()), **(environment or {})},
+                start_new_session=True,  # Ctrl-C is for the harness, which heals and stops in order
+                preexec_fn=die_with_parent(),
+                limit=1 << 20,
+            )
+        entry = {
+            "pid": process.pid,
+            "start": start_time(process.pid),
+            "boot": boot_id(),
+            "command": " ".join(arguments[:6]),
+        }
+        with (self.run / PROCESSES).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        return process
+
+    async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
+        return await self.spawn(arguments, log=log, pipes=True)

@@ -1,0 +1,129 @@
+"""Reads ZooKeeper's transaction log, where the exact history of leaders, epochs, ISRs and configuration stands.
+
+One reader for the reference cluster's coordination service and for a real ZooKeeper. Only what tells of the cluster is
+decoded: creates, sets, deletes, multis, and the ephemerals that a closing session takes along. A multi with a failed
+part did not happen at all. Reading stops at a torn tail or at the zeros of a pre-allocated file.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+_MAGIC = 0x5A4B4C47
+_ENTRY = struct.Struct(">qi")
+_HEADER = struct.Struct(">qiqqi")
+_CREATE, _DELETE, _SET, _CREATE2, _MULTI, _ERROR = 1, 2, 5, 15, 14, -1
+_CREATE_TTL, _CREATE_CONTAINER, _CLOSE_SESSION = 21, 19, -11
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZnodeChange:
+    """One znode changed. data None: deleted. version: of the data, after the change."""
+
+    zxid: int
+    wall_ms: int
+    session: int
+    path: str
+    data: bytes | None
+    version: int
+    ephemeral: bool = False
+
+
+class _Jute:
+    """Just enough of ZooKeeper's serialisation."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def int32(self) -> int:
+        value: int = struct.unpack_from(">i", self._data, self._at)[0]
+        self._at += 4
+        return value
+
+    def boolean(self) -> bool:
+        self._at += 1
+        return self._data[self._at - 1] != 0
+
+    def buffer(self) -> bytes:
+        length = max(self.int32(), 0)
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+    def string(self) -> str:
+        return self.buffer().decode("utf-8", errors="replace")
+
+    def skip_acl(self) -> None:
+        for _ in range(max(self.int32(), 0)):
+            self.int32()
+            self.buffer()
+            self.buffer()
+
+
+def read_changes(folder: Path) -> Iterator[ZnodeChange]:
+    """Every change in order, from all log files of a data directory's version-2. Raises HarnessError."""
+    ephemerals: dict[int, set[str]] = {}
+    for path in sorted(folder.glob("log.*"), key=lambda path: int(path.suffix[1:], 16)):
+        for session, zxid, wall_ms, kind, body in _entries(path):
+            if kind == _CLOSE_SESSION:
+                for gone in sorted(ephemerals.pop(session, ())):
+                    yield ZnodeChange(zxid=zxid, wall_ms=wall_ms, session=session, path=gone, data=None, version=-1)
+                continue
+            for part_kind, part in _parts(kind, body):
+                change = _change(part_kind, _Jute(part), zxid, wall_ms, session)
+                if change is None:
+                    continue
+                if change.data is None:
+                    for owned in ephemerals.values():
+                        owned.discard(change.path)
+                elif change.ephemeral:
+                    ephemerals.setdefault(session, set()).add(change.path)
+                yield change
+
+
+def _entries(path: Path) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """(session, zxid, wall time in ms, type, record)."""
+    data = path.read_bytes()
+    if len(data) < 16:
+        return  # just created
+    if struct.unpack_from(">i", data)[0] != _MAGIC:
+        raise HarnessError(f"{path}: not a ZooKeeper transaction log; the coordination service's dataDir is expected")
+    position = 16
+    while position + _ENTRY.size <= len(data):
+        checksum, length = _ENTRY.unpack_from(data, position)
+        begin = position + _ENTRY.size
+        entry = data[begin : begin + length]
+        if length < _HEADER.size or len(entry) < length or zlib.adler32(entry) != checksum & 0xFFFFFFFF:
+            return
+        session, _, zxid, wall_ms, kind = _HEADER.unpack_from(entry)
+        yield session, zxid, wall_ms, kind, entry[_HEADER.size :]
+        position = begin + length + 1  # the end-of-record byte
+
+
+def _parts(kind: int, body: bytes) -> list[tuple[int, bytes]]:
+    if kind != _MULTI:
+        return [(kind, body)]
+    jute = _Jute(body)
+    parts = [(jute.int32(), jute.buffer()) for _ in range(jute.int32())]
+    return [] if any(part == _ERROR for part, _ in parts) else parts
+
+
+def _change(kind: int, jute: _Jute, zxid: int, wall_ms: int, session: int) -> ZnodeChange | None:
+    if kind in (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL):
+        path, data = jute.string(), jute.buffer()
+        jute.skip_acl()
+        ephemeral = kind in (_CREATE, _CREATE2) and jute.boolean()
+        return ZnodeChange(
+            zxid=zxid, wall_ms=wall_ms, session=session, path=path, data=data, version=0, ephemeral=ephemeral
+        )
+    if kind == _SET:
+        path, data = jute.string(), jute.buffer()
+        version = jute.int32()
+        return ZnodeChange(zxid=zxid, wall_ms=wall_ms, session=session, path=path, data=data, version=version)
+    if kind == _DELETE:
+        return ZnodeChange(zxid=zxid, wall_ms=wall_ms, session=session, path=jute.string(), data=None, version=-1)
+    return None

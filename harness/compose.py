@@ -1,0 +1,255 @@
+"""The one place where names become classes: a scenario's words become a cluster, a plan, clients and checks."""
+
+import asyncio
+import dataclasses
+import os
+import platform
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import faults.catalogue
+import faults.links
+import faults.plan
+import faults.targets
+import faults.triggers
+from harness.clients import kafka_python
+from harness.clock import SystemClock
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.ownership import RunOwnership
+from harness.controller.collection import seal_unfinished
+from harness.controller.context import Acknowledgements, Plan
+from harness.controller.disturbance import Disturbance, FaultBook
+from harness.controller.run import Progress, Run, RunOutcome, partitions_of
+from harness.controller.steps import OrderedSteps
+from harness.controller.worker_main import run_worker
+from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
+from harness.errors import HarnessError, UsageError
+from harness.history.run_folder import RunFolder
+from harness.interfaces import ClientId, ClientMaker
+from harness.scenario import Scenario
+from harness.scenario_file import load, nearest
+from harness.scenario_written import written_out
+from reports.render import write_report
+from workloads.catalogue import NAMES as WORKLOADS
+from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
+
+if TYPE_CHECKING:
+    from harness.checks.judge import Judgement
+
+CLIENTS: dict[str, ClientMaker] = {"kafka-python": kafka_python.make_client}
+SYSTEMS = ("reference",)
+WORLDS = ("local",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A run that was done and judged. `page` is None when rendering failed; `page_error` says why."""
+
+    folder: Path
+    judgement: "Judgement"
+    page: Path | None
+    page_error: str
+
+
+def check_names(scenario: Scenario) -> None:
+    """Everything a scenario names is known and fits, before anything is started. Raises UsageError."""
+    cluster, workload = scenario.cluster, scenario.workload
+    for kind, name, known in (
+        ("system", cluster.system, SYSTEMS),
+        ("world", cluster.world, WORLDS),
+        ("workload", workload.name, WORKLOADS),
+        ("client", workload.client, tuple(CLIENTS)),
+    ):
+        if name not in known:
+            raise UsageError(f"scenario {scenario.name}: unknown {kind} {name!r}; {nearest(name, known)}")
+    topics = [topic.name for topic in scenario.topics]
+    for topic in workload.topics:
+        if topic not in topics:
+            raise UsageError(f"scenario {scenario.name}: the workload's topic {topic!r} is not in [[topics]]: {topics}")
+    for spec in scenario.faults:
+        fault = faults.catalogue.make(spec, topics)
+        faults.targets.parse(spec.target or "all")
+        if spec.when is not None:
+            faults.triggers.parse(spec.when)
+        missing = [need.__name__ for need in fault.needs if not issubclass(LocalCluster, need)]
+        if missing:
+            raise UsageError(f"fault {spec.kind!r}: a {cluster.world} cluster cannot do that ({', '.join(missing)})")
+    if scenario.faults and scenario.steps:
+        raise UsageError(f"scenario {scenario.name}: give either [[faults]] or [[steps]], not both")
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    if scenario.steps:
+        return OrderedSteps(scenario=scenario, resolve=faults.targets.resolve, links=faults.links)
+    book = FaultBook(
+        make=faults.catalogue.make,
+        resolve=faults.targets.resolve,
+        trigger=faults.triggers.parse,
+        written_out=faults.plan.written_out,
+    )
+    return Disturbance(scenario=scenario, book=book)
+
+
+def cluster_of(scenario: Scenario, folder: RunFolder) -> LocalCluster:
+    workload = scenario.workload
+    links = 0 if workload.name == "none" else workload.producers + workload.consumers
+    return LocalCluster(run_path=folder.path, spec=scenario.cluster, client_links=max(links, 1), clock=SystemClock())
+
+
+def run_scenario(
+    reference: str,
+    *,
+    runs: Path,
+    seed: int | None,
+    overrides: Sequence[str],
+    command: Sequence[str],
+    progress: Callable[[Progress], None],
+) -> tuple[RunFolder, RunOutcome]:
+    """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine."""
+    scenario = load(reference, overrides=overrides)
+    check_names(scenario)
+    chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
+    scenario = dataclasses.replace(scenario, seed=chosen)
+    clock = SystemClock()
+    stamp = _stamp(clock.wall_ns())
+    folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
+    folder.write_scenario(written_out(scenario), source=scenario.source)
+    folder.update(command=shlex.join(command), versions=versions())
+    with RunOwnership(folder.path):
+        folder.link_latest()
+        outcome = asyncio.run(_run(scenario, folder, chosen, progress))
+    return folder, outcome
+
+
+async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Callable[[Progress], None]) -> RunOutcome:
+    interrupt = asyncio.Event()
+    _catch_signals(asyncio.get_running_loop(), interrupt)
+    workload = scenario.workload
+    cluster = cluster_of(scenario, folder)
+    make_client = CLIENTS[workload.client]
+
+    def workers(acks: Acknowledgements) -> Workers:
+        specs = worker_specs(
+            producers=workload.producers,
+            consumers=workload.consumers,
+            bootstrap=lambda number: cluster.bootstrap(ClientId(number)),
+            partitions=[(each.topic, each.partition) for each in partitions_of(scenario, workload.topics)],
+            workload=dataclasses.asdict(workload),
+            seed=seed,
+            folder=folder.history,
+        )
+        command = [sys.executable, "-m", "harness", "worker"]
+        return WorkerProcesses(
+            specs=specs, command=command, folder=folder.path / "workers", acks=acks, spawn=cluster.spawn_worker
+        )
+
+    idle = workload.name == "none"
+    run = Run(
+        folder=folder,
+        scenario=scenario,
+        cluster=cluster,
+        plan=plan_of(scenario),
+        make_client=make_client,
+        workers=None if idle else workers,
+        numbers=controller_numbers(
+            producers=0 if idle else workload.producers, consumers=0 if idle else workload.consumers
+        ),
+        clock=SystemClock(),
+        seed=seed,
+        interrupt=interrupt,
+        write_out=written_out,
+        progress=progress,
+    )
+    return await run.go()
+
+
+def _catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
+    """The first Ctrl-C heals, stops and analyses what there is; the second ends at once: the next command sweeps."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if interrupt.is_set():
+            os._exit(130)
+        loop.call_soon_threadsafe(interrupt.set)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
+def versions() -> dict[str, str]:
+    told = {"kafka-chaos": version("kafka-chaos"), "Python": platform.python_version()}
+    told |= {name: version(name) for name in ("kafka-python", "pyspark")}
+    return told | {"machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"}
+
+
+def _stamp(wall_ns: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y%m%d-%H%M%S")
+
+
+# ---- judging and rendering ------------------------------------------------------------------------------------------
+
+
+def sealed(path: Path) -> RunFolder:
+    """The folder, sealed first if its harness was killed before it could. Raises UsageError when it is none."""
+    folder = RunFolder(path)
+    if not folder.sealed or folder.run.get("status") == "started":
+        scenario = folder.scenario()
+        seal_unfinished(folder, cluster=cluster_of(scenario, folder), clock=SystemClock())
+    return folder
+
+
+class Bench:
+    """Where runs are judged: one Spark session for as many runs as there are. The JVM is started when it is made."""
+
+    def __init__(self, *, master: str = "local[2]") -> None:
+        from harness.checks.session import start_jvm_early
+
+        self._master = master
+        self._jvm = start_jvm_early() if master.startswith("local") else None
+        self._session: Any = None
+        self._open: Any = None
+
+    def _spark(self) -> Any:
+        if self._session is None:
+            from harness.checks.session import spark_session
+
+            self._open = spark_session(master=self._master, jvm=self._jvm)
+            self._session = self._open.__enter__()
+        return self._session
+
+    def judge(self, path: Path) -> Judged:
+        """Judges and renders; a page that cannot be made never changes the verdict."""
+        from harness.checks.judge import judge
+
+        folder = sealed(path)
+        judgement = judge(folder.path, self._spark())
+        page, error = render(folder.path)
+        return Judged(folder=folder.path, judgement=judgement, page=page, page_error=error)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+        elif self._jvm is not None:
+            self._jvm.end()
+
+
+def render(path: Path) -> tuple[Path | None, str]:
+    try:
+        return write_report(path), ""
+    except HarnessError as error:
+        return None, str(error)
+    except Exception as error:  # noqa: BLE001  # a broken page is told in one line; the verdict stands
+        return None, f"the page could not be made: {type(error).__name__}: {error}"
+
+
+def worker(spec: str) -> None:
+    """The hidden command: one client process of a workload."""
+    run_worker(spec, workloads=WORKLOAD_MAKERS, clients=CLIENTS)

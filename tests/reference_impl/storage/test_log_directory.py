@@ -1,0 +1,188 @@
+"""A log directory over the lives and deaths of its broker."""
+
+import itertools
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reference_impl.core.identifiers import TopicPartition
+from reference_impl.storage.errors import StorageError
+from reference_impl.storage.log import Log
+from reference_impl.storage.log_directory import LogDirectory
+
+MakeBatch = Callable[..., bytes]
+
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("pay-ments.x_y", 12)
+TOPIC_ID = uuid.UUID(int=99)
+_numbers = itertools.count(1)
+
+
+def directory_at(path: Path, *, broker_id: int = 1) -> LogDirectory:
+    return LogDirectory(
+        path,
+        broker_id=broker_id,
+        segment_bytes=1000,
+        index_interval_bytes=100,
+        new_id=lambda: uuid.UUID(int=next(_numbers)),
+    )
+
+
+def append(log: Log, make_batch: MakeBatch, count: int = 1) -> None:
+    for _ in range(count):
+        log.append(make_batch(log.log_end_offset, b"value"), log.log_end_offset + 1)
+
+
+def test_replicas_and_their_topic_ids_are_there_after_a_restart(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    append(directory.create(PAYMENTS, None), make_batch, 50)
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert {key: log.log_end_offset for key, log in again.logs.items()} == {ORDERS: 3, PAYMENTS: 50}
+    assert again.topic_id(ORDERS) == TOPIC_ID
+    assert again.topic_id(PAYMENTS) is None
+    assert again.topic_id(TopicPartition("none", 0)) is None
+    again.abandon()
+
+
+def test_creating_a_replica_that_is_there_gives_it_back(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    log = directory.create(ORDERS, TOPIC_ID)
+    append(log, make_batch)
+    assert directory.create(ORDERS, TOPIC_ID) is log
+    directory.abandon()
+
+
+def test_only_a_clean_end_leaves_the_clean_shutdown_file_and_a_start_takes_it_away(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    assert not directory.was_clean
+    directory.close_cleanly(broker_epoch=17)
+    assert '"brokerEpoch": 17' in (tmp_path / ".kafka_cleanshutdown").read_text()
+    again = directory_at(tmp_path)
+    assert again.was_clean
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    again.abandon()
+    third = directory_at(tmp_path)
+    assert not third.was_clean
+    third.abandon()
+
+
+def test_after_an_unclean_end_a_torn_tail_is_cut(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    directory.abandon()
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    again = directory_at(tmp_path)
+    assert again.logs[ORDERS].log_end_offset == 2
+    assert again.logs[ORDERS].cut_at_start == make_batch(2, b"value")[:-1]
+    again.abandon()
+
+
+def test_a_clean_end_moves_the_recovery_points_to_the_log_ends(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    directory.close_cleanly()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 3\n"
+    again = directory_at(tmp_path)
+    again.logs[ORDERS].truncate_to(1)
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
+    again.abandon()
+
+
+def test_high_watermarks_are_kept_in_kafkas_file(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    assert directory.read_high_watermarks() == {}
+    directory.checkpoint_high_watermarks({PAYMENTS: 7, ORDERS: 5})
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n2\norders 0 5\npay-ments.x_y 12 7\n"
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert again.read_high_watermarks() == {ORDERS: 5, PAYMENTS: 7}
+    again.abandon()
+
+
+def test_a_damaged_checkpoint_is_read_as_empty(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    directory.close_cleanly()
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        (tmp_path / name).write_bytes(b"\xff\xfe broken")
+    again = directory_at(tmp_path)
+    assert again.read_high_watermarks() == {}
+    assert again.logs[ORDERS].log_end_offset == 3
+    again.abandon()
+
+
+def test_a_deleted_replica_leaves_nothing_to_a_namesake(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    directory.checkpoint_high_watermarks({ORDERS: 3, PAYMENTS: 1})
+    directory.flush()
+    directory.delete(ORDERS)
+    assert ORDERS not in directory.logs
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    assert directory.read_high_watermarks() == {PAYMENTS: 1}
+    log = directory.create(ORDERS, uuid.UUID(int=100))
+    assert (log.log_end_offset, log.recovery_point) == (0, 0)
+    directory.delete(TopicPartition("never", 0))
+    directory.abandon()
+
+
+def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch)
+    directory.abandon()
+    (tmp_path / "orders-0").rename(tmp_path / "orders-0.0123-delete")
+    again = directory_at(tmp_path)
+    assert dict(again.logs) == {}
+    assert not (tmp_path / "orders-0.0123-delete").exists()
+    again.abandon()
+
+
+def test_the_directory_id_stays_until_the_disk_is_lost(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    directory_id = directory.directory_id
+    assert directory.is_new
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert (again.directory_id, again.is_new) == (directory_id, False)
+    again.abandon()
+    (tmp_path / "meta.properties").write_text("garbage")
+    third = directory_at(tmp_path)
+    assert third.directory_id != directory_id
+    assert third.is_new
+    third.abandon()
+
+
+def test_a_directory_serves_one_cluster_and_one_broker(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    directory.belong_to("cluster-a")
+    with pytest.raises(StorageError, match="belongs to cluster cluster-a"):
+        directory.belong_to("cluster-b")
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert again.cluster_id == "cluster-a"
+    again.belong_to("cluster-a")
+    again.abandon()
+    with pytest.raises(StorageError, match=r"broker\.id is 1, this is broker 2"):
+        directory_at(tmp_path, broker_id=2)
+    directory_at(tmp_path).abandon()
+
+
+def test_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    with pytest.raises(StorageError, match="another broker uses this directory"):
+        directory_at(tmp_path)
+    directory.abandon()
+    directory_at(tmp_path).abandon()
+
+
+def test_strange_folders_are_left_alone(tmp_path: Path) -> None:
+    for name in ("lost+found", "notes", "-3"):
+        (tmp_path / name).mkdir(parents=True)
+    directory = directory_at(tmp_path)
+    assert dict(directory.logs) == {}
+    assert (tmp_path / "notes").is_dir()
+    directory.abandon()
