@@ -7,7 +7,8 @@ import platform
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,8 @@ import faults.targets
 import faults.triggers
 from harness.clients import kafka_python
 from harness.clock import SystemClock
+from harness.cluster.local import ownership
+from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.controller.collection import seal_unfinished
@@ -32,8 +35,8 @@ from harness.controller.worker_main import run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import ClientId, ClientMaker
-from harness.scenario import Scenario
+from harness.interfaces import COORDINATION, ClientId, ClientMaker
+from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
 from reports.render import write_report
@@ -111,6 +114,7 @@ def run_scenario(
     overrides: Sequence[str],
     command: Sequence[str],
     progress: Callable[[Progress], None],
+    on_healed: Callable[[], None] = lambda: None,
 ) -> tuple[RunFolder, RunOutcome]:
     """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine."""
     scenario = load(reference, overrides=overrides)
@@ -124,8 +128,24 @@ def run_scenario(
     folder.update(command=shlex.join(command), versions=versions())
     with RunOwnership(folder.path):
         folder.link_latest()
-        outcome = asyncio.run(_run(scenario, folder, chosen, progress))
+        outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, on_healed)))
     return folder, outcome
+
+
+def _noticing_healing(
+    progress: Callable[[Progress], None], on_healed: Callable[[], None]
+) -> Callable[[Progress], None]:
+    """Tells once when the run has passed its last heal."""
+    told = False
+
+    def show(seen: Progress) -> None:
+        nonlocal told
+        if seen.phase in ("drain", "read back", "collect", "stop", "seal") and not told:
+            told = True
+            on_healed()
+        progress(seen)
+
+    return show
 
 
 async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Callable[[Progress], None]) -> RunOutcome:
@@ -248,6 +268,56 @@ def render(path: Path) -> tuple[Path | None, str]:
         return None, str(error)
     except Exception as error:  # noqa: BLE001  # a broken page is told in one line; the verdict stands
         return None, f"the page could not be made: {type(error).__name__}: {error}"
+
+
+# ---- other commands -------------------------------------------------------------------------------------------------
+
+
+def run_cluster(*, brokers: int, settings: Mapping[str, str], ready: Callable[[dict[str, str]], None]) -> None:
+    """A cluster alone, in a temporary folder, until SIGINT or SIGTERM."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as folder, RunOwnership(Path(folder)):
+        asyncio.run(_serve(Path(folder), brokers, settings, ready))
+
+
+async def _serve(
+    folder: Path, brokers: int, settings: Mapping[str, str], ready: Callable[[dict[str, str]], None]
+) -> None:
+    interrupt = asyncio.Event()
+    _catch_signals(asyncio.get_running_loop(), interrupt)
+    spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=settings)
+    cluster = LocalCluster(run_path=folder, spec=spec, client_links=1, clock=SystemClock())
+    try:
+        await cluster.start()
+        ready({"bootstrap": cluster.bootstrap(ClientId(1)), "coordination": cluster.coordination()})
+        await interrupt.wait()
+    finally:
+        await cluster.stop()
+
+
+def sweep() -> list[str]:
+    return ownership.sweep()
+
+
+def health() -> list[tuple[str, bool, str]]:
+    """(what, whether it is there, what was found or what to do)."""
+    from harness.checks.session import java_home, java_version
+
+    linux = platform.system() == "Linux"
+    found = [
+        ("Python", sys.version_info >= (3, 11), platform.python_version()),
+        ("Linux", linux, "processes, links and faults of the local world" if linux else "the local world needs Linux"),
+    ]
+    try:
+        home = java_home()
+        found.append(("Java", True, f"{java_version(home)} at {home}, for the checks"))
+    except HarnessError as error:
+        found.append(("Java", False, str(error)))
+    try:
+        with AddressBlock([COORDINATION], client_links=1) as block:
+            found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))
+    except (HarnessError, OSError) as error:
+        found.append(("addresses", False, str(error)))
+    return found
 
 
 def worker(spec: str) -> None:

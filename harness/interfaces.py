@@ -359,5 +359,3 @@ class RunPaths:
     @property
     def nodes(self) -> Path:
         return self.root / "nodes"
-
-

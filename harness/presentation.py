@@ -1,0 +1,176 @@
+"""What the command line prints: the live line of a run, verdicts, findings, lists. Decides nothing."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from harness import compose
+from harness.controller.run import Progress
+from harness.errors import HarnessError, UsageError
+from harness.history import values
+from harness.history.run_folder import RunFolder
+
+_STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
+
+
+class Live:
+    """One line that is rewritten on a terminal, a line per phase elsewhere. Starts Spark once the faults are over."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._phase = ""
+        self._last = (0.0, 0)
+        self._rate = 0.0
+        self.bench: compose.Bench | None = None
+
+    def __enter__(self) -> "Live":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._console.print()
+        if kind is not None and self.bench is not None:
+            self.bench.close()
+
+    def healed(self) -> None:
+        """The last fault is over: the JVM may warm up now without disturbing what is measured."""
+        if self.bench is None:
+            self.bench = compose.Bench()
+
+    def show(self, progress: Progress) -> None:
+        now, count = progress.elapsed_s, progress.acknowledged
+        if now - self._last[0] >= 1:
+            self._rate = (count - self._last[1]) / (now - self._last[0])
+            self._last = (now, count)
+        if not self._console.is_terminal:
+            if progress.phase != self._phase:
+                self._console.print(f"{now:7.1f} s  {progress.phase}", markup=False)
+            self._phase = progress.phase
+            return
+        faults = ", ".join(progress.faults) or "none"
+        line = (
+            f"{now:6.1f} s  {progress.phase:<12} {count:>7} acknowledged  {self._rate:6.0f}/s  "
+            f"{progress.unknown} unknown  faults: {faults}"
+        )
+        width = shutil.get_terminal_size().columns - 1
+        sys.stdout.write(f"\r{line[:width]:<{width}}")
+        sys.stdout.flush()
+
+
+def print_outcome(console: Console, judged: compose.Judged) -> None:
+    judgement = judged.judgement
+    verdict = judgement.verdict.value
+    console.print(f"[{_STYLES[verdict]}]{verdict.upper()}[/]  ", end="")
+    console.print(judgement.sentence, markup=False)
+    for name, finding in judgement.findings:
+        if finding.classification != "observation":
+            console.print(f"  {name} {finding.classification}: {finding.sentence}", markup=False)
+    if verdict not in ("pass", "violation"):
+        for reason in judgement.reasons:
+            console.print(f"  {reason}", markup=False)
+    stated = "as the scenario states" if judgement.as_expected else f"the scenario states {judgement.expected}"
+    console.print(f"Exit code {judgement.exit_code}; {stated}.", markup=False)
+    if judged.page is not None:
+        console.print(f"Page: {judged.page}", markup=False)
+    else:
+        console.print(f"No page: {judged.page_error}", markup=False)
+
+
+def print_findings(console: Console, folder: Path, wanted: str | None) -> None:
+    run = RunFolder(folder)
+    if not run.has_table("findings"):
+        raise UsageError(f"{folder}: not judged yet; run `kafka-chaos check {folder}` first")
+    findings = run.table("findings").to_pylist()
+    if wanted is None:
+        table = Table("finding", "check", "class", "partition", "offsets", "count", "sentence")
+        for row in findings:
+            partition = f"{row['topic']}-{row['part']}" if row["topic"] is not None else ""
+            offsets = "" if row["offset_first"] is None else f"{row['offset_first']}-{row['offset_last']}"
+            cells = (row["finding"], row["check"], row["classification"], partition, offsets, str(row["count"]))
+            table.add_row(*cells, row["sentence"])
+        console.print(table)
+        return
+    found = next((row for row in findings if row["finding"].lower() == wanted.lower()), None)
+    if found is None:
+        names = ", ".join(row["finding"] for row in findings) or "none"
+        raise UsageError(f"{folder}: no finding {wanted!r}; there are: {names}")
+    for key in ("finding", "check", "classification", "sentence", "fingerprint"):
+        console.print(f"{key:<16}{found[key]}", markup=False)
+    for rule in json.loads(found["evidence"] or "{}").get("rules", ()):
+        console.print(f"{'holds' if rule['holds'] else 'fails':<16}{rule['rule']} {rule['evidence']}", markup=False)
+    for line in _records(run, found):
+        console.print(line, markup=False)
+
+
+def _records(run: RunFolder, finding: dict[str, Any]) -> Iterator[str]:
+    """Every record of the finding: all lost ones, or the examples it carries."""
+    names = {row["value"]: row["text"] for row in run.table("value_names").to_pylist()}
+    lost = [row for row in _evidence(run, "lost_records") if row["finding"] == finding["finding"]]
+    if lost:
+        origin = run.run.get("load_began_ns") or 0
+        for row in lost:
+            acknowledged = f"{(row['t1'] - origin) / 1e9:.3f} s"
+            yield f"  offset {row['off']}  {values.text(row['value'], names)}  acknowledged at {acknowledged}"
+        return
+    for value in finding["values"] or ():
+        yield f"  {values.text(value, names)}"
+
+
+def _evidence(run: RunFolder, name: str) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    path = run.path / "tables" / f"evidence_{name}.parquet"
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
+    return rows
+
+
+def print_runs(console: Console, runs: Path, *, as_json: bool) -> None:
+    table = Table("run", "scenario", "seed", "status", "verdict", "violations", "permitted")
+    for path in sorted(runs.glob("*/run.json"), reverse=True):
+        if path.parent.is_symlink():
+            continue
+        told = _summary(path.parent)
+        if as_json:
+            console.print(json.dumps(told), markup=False)
+            continue
+        table.add_row(
+            *(str(told[key]) for key in ("id", "scenario", "seed", "status", "verdict", "violations", "permitted"))
+        )
+    if not as_json:
+        console.print(table)
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    try:
+        run = RunFolder(folder).run
+    except HarnessError as error:
+        run = {"id": folder.name, "scenario": str(error)}
+    verdict: dict[str, Any] = {}
+    if (folder / "verdict.json").is_file():
+        verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    counts = verdict.get("counts", {})
+    return {
+        "id": run.get("id", folder.name),
+        "scenario": run.get("scenario", ""),
+        "seed": run.get("seed", ""),
+        "status": run.get("status", ""),
+        "verdict": verdict.get("verdict", "not judged"),
+        "violations": counts.get("violation", ""),
+        "permitted": counts.get("permitted", ""),
+    }
+
+
+def print_health(console: Console, health: list[tuple[str, bool, str]]) -> int:
+    """0 when everything a run needs is there."""
+    for name, ok, told in health:
+        console.print(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}", markup=False)
+    return 0 if all(ok for _, ok, _ in health) else 4
