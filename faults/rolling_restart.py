@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from faults.evidence import joined
@@ -14,6 +15,7 @@ class RollingRestart:
 
     kind: ClassVar[str] = "stop"
     needs: ClassVar[tuple[type, ...]] = (CanCrash,)
+    lasts: ClassVar[bool] = False
 
     def __init__(self, topics: Sequence[str], *, rejoin_timeout_s: float = 25.0) -> None:
         self._topics = topics
@@ -26,7 +28,8 @@ class RollingRestart:
             proofs.append(await cluster.shut_down(node))
             proofs.append(await cluster.start_node(node))
             await self._rejoined(cluster, node)
-        return joined(proofs)
+        # In force since the first went down, not since the last came back: what happened meanwhile is its doing.
+        return replace(joined(proofs), t_ns=proofs[0].t_ns)
 
     async def end(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
         """Starts a victim that an interruption left stopped."""

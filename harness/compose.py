@@ -1,14 +1,16 @@
 """The one place where names become classes: a scenario's words become a cluster, a plan, clients and checks."""
 
 import asyncio
+import contextlib
 import dataclasses
+import logging
 import os
 import platform
 import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -126,10 +128,24 @@ def run_scenario(
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
     folder.write_scenario(written_out(scenario), source=scenario.source)
     folder.update(command=shlex.join(command), versions=versions())
-    with RunOwnership(folder.path):
+    with RunOwnership(folder.path), _logging_to(folder.path / "harness.log"):
         folder.link_latest()
         outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, on_healed)))
     return folder, outcome
+
+
+@contextlib.contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """What the client library logs of the probes belongs to the run, not on the user's screen."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def _noticing_healing(

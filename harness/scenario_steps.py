@@ -85,8 +85,9 @@ def _check_value(key: str, value: Any) -> None:
         values_of(value)
     elif key == "acks" and not re.fullmatch(r"all|\+?\d+", str(value)):
         raise ValueError(f'acks is "0", "1" or "all" beside produce; alone a count, 500 or "+50"; not {value!r}')
-    elif key == "from" and isinstance(value, str) and value not in ("peers", "coordination", "clients", "all"):
-        raise ValueError(f'isolate … from is "peers", "coordination", "clients" or "all", not {value!r}')
+    elif key in ("cut", "slow", "heal") and not (key == "heal" and value == "all"):
+        if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+            raise ValueError(f'{key} names links, for example ["2>1"], not {value!r}')
     elif key == "mode" and value not in ("hang", "reset"):
         raise ValueError(f'mode is "hang" or "reset", not {value!r}')
     elif key in ("partition", "error", "controller", "controller_epoch", "leader_epoch") and not isinstance(value, int):
@@ -95,10 +96,19 @@ def _check_value(key: str, value: Any) -> None:
         raise ValueError(f'elect is "preferred" or "unclean", not {value!r}')
 
 
+def _check_from(name: str, value: Any) -> None:
+    if name == "isolate" and value not in ("peers", "coordination", "clients", "all"):
+        raise ValueError(f'isolate … from is "peers", "coordination", "clients" or "all", not {value!r}')
+    if name == "read" and not isinstance(value, int):
+        raise ValueError(f"read … from is the number of a client link, not {value!r}")
+
+
 def _in_words(kind: str, body: Mapping[str, Any]) -> str:
     def shown(value: Any) -> str:
         if isinstance(value, Mapping):
             return ", ".join(f"{key} = {shown(item)}" for key, item in value.items())
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return " ".join(value)
         if isinstance(value, bool):
             return str(value).lower()
         return str(value)
@@ -134,6 +144,8 @@ def read_step(table: Any, *, line: int) -> StepSpec:
         if key != main[0] and key not in companions:
             raise ValueError(f"unknown key {key!r} beside {main[0]!r}; {_unknown(key, companions)}")
         _check_value(key, value)
+        if key == "from":
+            _check_from(main[0], value)
     ordered = {main[0]: body[main[0]], **{key: value for key, value in body.items() if key != main[0]}}
     return StepSpec(
         kind=cast(Literal["act", "wait", "expect"], kind),

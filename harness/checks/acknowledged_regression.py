@@ -3,7 +3,6 @@
 Across producers, so it catches a log that was rewound and written over when no single producer could notice.
 """
 
-from harness.checks.contract import lawful_rewind
 from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
 
 
@@ -12,8 +11,7 @@ def find(context: RunContext) -> list[Finding]:
     for story, rows in context.by_partition("regression"):
         groups: dict[tuple[bool, str], list[int]] = {}
         for index, row in enumerate(rows):
-            off = row.off if row.off is not None else 0
-            rewind = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+            rewind = context.rewound(story, row)
             cause = (
                 "nothing permits it"
                 if rewind is None

@@ -69,7 +69,7 @@ class Judge:
     def rule(self, fate: Fate) -> Ruling:
         """Cached by what decides: the epoch and the side of each boundary that the record lies on."""
         story = self._story
-        sides = tuple(election.start is not None and _at_or_below(election.start, fate) for election in story.elections)
+        sides = tuple(election.lacks(fate.offset, fate.epoch) for election in story.elections)
         cuts = tuple(
             _at_or_below(cut.to_offset, fate) and not _at_or_below(cut.from_offset, fate) for cut in story.truncations
         )
@@ -117,7 +117,7 @@ def _at_or_below(start: int, fate: Fate) -> bool:
 
 
 def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> Election | None:
-    """The first leader after the record's epoch whose log ended at or below the record when it took over."""
+    """The first leader after the record's epoch whose log did not have the record when it took over."""
     for election in story.elections:
         if by_time:
             # No log ever held it: it can only have been lost by a change after its acknowledgement.
@@ -125,13 +125,13 @@ def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_
                 continue
         elif epoch is None or election.epoch <= epoch:
             continue
-        start = election.start
-        if start is None:
+        lacks = election.lacks(fate.offset, epoch)
+        if lacks is None:
             cuts = [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
             if not cuts and not by_time:
                 continue
-            start = min(cuts, default=0)
-        if _at_or_below(start, fate):
+            lacks = _at_or_below(min(cuts, default=0), fate)
+        if lacks:
             return election
     return None
 

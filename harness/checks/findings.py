@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.checks.contract import Class, Fate, Judge, Ruling
+from harness.checks.contract import Class, Fate, Judge, Ruling, lawful_rewind
 from harness.checks.detection import SEEN_POLL, Flagged
-from harness.checks.story import PartitionStory, RunStory
+from harness.checks.story import Election, PartitionStory, RunStory
 from harness.checks.tables import Row
 
 EXAMPLES_MAX = 200
@@ -96,9 +96,33 @@ class RunContext:
         judge = self.judges.setdefault(story.tp, Judge(story))
         return judge.rule(fate_of(row))
 
+    def rewound(self, story: PartitionStory, row: Flagged) -> Election | None:
+        """The election that lawfully moved the log's end back, so that this later record could get a lower offset.
+
+        Either one that may cost a record like this, or one to which every acknowledged record that stood above it
+        was lost with the contract's leave (a tail acknowledged with acks=1, say).
+        """
+        off = row.off if row.off is not None else 0
+        lawful = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+        if lawful is not None:
+            return lawful
+        above = [
+            self.ruling(story, other)
+            for other in self.flagged
+            if other.tp == story.tp and "lost" in other.flags and (other.off or 0) >= off and _before(other, row)
+        ]
+        if not above or any(ruling.classification != "permitted" for ruling in above):
+            return None
+        return next((ruling.election for ruling in above if ruling.election is not None), None)
+
     def hidden(self, story: PartitionStory, flag: str, seen: int) -> int:
         """Rows that were counted but not brought here, because there were too many."""
         return max(0, self.counts.get((story.tp, flag), 0) - seen)
+
+
+def _before(earlier: Flagged, later: Flagged) -> bool:
+    """Acknowledged before the other's send began."""
+    return earlier.t1 is not None and later.t0 is not None and earlier.t1 < later.t0
 
 
 def fate_of(row: Flagged) -> Fate:

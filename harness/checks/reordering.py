@@ -1,6 +1,5 @@
 """Reordering: one process's records took offsets against the order in which it sent them."""
 
-from harness.checks.contract import lawful_rewind
 from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
 
 
@@ -11,8 +10,7 @@ def find(context: RunContext) -> list[Finding]:
     for story, rows in context.by_partition("send_order"):
         groups: dict[tuple[str, str], list[int]] = {}
         for index, row in enumerate(rows):
-            off = row.off if row.off is not None else 0
-            rewind = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+            rewind = context.rewound(story, row)
             if rewind is not None:
                 key = ("permitted", f"the log was cut to {rewind.start} by the election of epoch {rewind.epoch}")
             elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):

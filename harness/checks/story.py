@@ -34,6 +34,22 @@ class Election:
     start_from: str  # where `start` was read
     allowed: bool  # an unclean election was allowed at that moment
     allowed_by: str
+    chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+
+    def lacks(self, offset: int | None, epoch: int | None) -> bool | None:
+        """Whether the leader's log had no such record when it took over; None when nothing recorded tells.
+
+        It lacks what lies at or beyond its log end, and what an epoch that its own log never had wrote below that
+        (the follower's question of KIP-101, asked of the leader).
+        """
+        if self.start is None:
+            return None
+        if offset is None or self.start <= offset:
+            return True
+        if self.chain is None or epoch is None:
+            return False
+        own = max((entry for entry in self.chain if entry[1] <= offset), key=lambda entry: entry[0], default=None)
+        return own is not None and own[0] != epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +156,7 @@ def read_story(tables: Tables, run: int, scenario: Scenario | None, origin: int 
         partitions[row["tp"]] = PartitionStory(
             run=run, tp=row["tp"], topic=row["topic"], part=row["part"], replicas=replicas,
             read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
-            elections=tuple(_elections(states, starts, rules, row["topic"])),
+            elections=tuple(_elections(states, starts, rules, row["topic"], snapshots.get(key, ()))),
             truncations=tuple(_truncations(events.get(key, ()))),
             disk_losses=tuple(_disk_losses(faults, lost_directories)),
             snapshots=tuple(snapshots.get(key, ())), faults=faults,
@@ -200,8 +216,9 @@ def _epoch_starts(events: Sequence[Row], snapshots: Sequence[Row]) -> dict[int, 
 
 
 def _elections(
-    states: Sequence[Row], starts: Mapping[int, tuple[int, str]], rules: "_UncleanRules", topic: str
-) -> Iterable[Election]:
+    states: Sequence[Row], starts: Mapping[int, tuple[int, str]], rules: "_UncleanRules", topic: str,
+    snapshots: Sequence[Row],
+) -> Iterable[Election]:  # fmt: skip
     leader, epoch, isr = -1, -1, ()
     for row in states:
         if row["leader"] >= 0 and row["leader_epoch"] > epoch:
@@ -215,11 +232,22 @@ def _elections(
                 t=row["t"], uncertainty_ns=row["uncertainty_ns"] or 0, epoch=row["leader_epoch"], leader=row["leader"],
                 leader_before=before if before >= 0 else leader, unclean=unclean, isr=tuple(row["isr"] or ()),
                 isr_before=isr_before, start=start, start_from=source, allowed=allowed, allowed_by=allowed_by,
+                chain=_chain(row["leader"], row["leader_epoch"], snapshots),
             )  # fmt: skip
         if row["leader"] >= 0:
             leader = row["leader"]
         epoch = max(epoch, row["leader_epoch"])
         isr = tuple(row["isr"] or ())
+
+
+def _chain(leader: int, epoch: int, snapshots: Sequence[Row]) -> tuple[tuple[int, int], ...] | None:
+    """The epochs before `epoch` in the leader's own checkpoint, from its first snapshot that knows `epoch`."""
+    for row in snapshots:
+        if row["node"] == leader and row["reason"] != "truncation":
+            entries = parse_epochs(row["epochs"])
+            if any(entry[0] == epoch for entry in entries):
+                return tuple(entry for entry in entries if entry[0] < epoch)
+    return None
 
 
 def _truncations(events: Sequence[Row]) -> Iterable[Truncation]:
@@ -249,9 +277,7 @@ class _UncleanRules:
         self._asked = [
             row["t0"]
             for row in steps
-            if row["kind"] == "act"
-            and row["t0"] is not None
-            and re.search(r"elect.*unclean|unclean.*elect", _text(row))
+            if row["kind"] == "act" and row["t0"] is not None and _text(row).startswith("elect unclean")
         ]
         self._scenario = scenario
 

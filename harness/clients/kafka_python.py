@@ -164,7 +164,10 @@ class KafkaPythonClient:
             # After one refusal the rest is not tried (each would block for max_block_ms again), hence never sent.
             status = of_hand_over(refused) if first_refused == place else "fail"
             now = time.monotonic_ns()
-            answers.put(place, SendOutcome(status=status, offset=None, error=_name(refused), t0_ns=t0, t1_ns=now))
+            answers.put(
+                place,
+                SendOutcome(status=status, offset=None, error=_name(refused), code=_code(refused), t0_ns=t0, t1_ns=now),
+            )
         answers.wait(self._send_s)
 
     def _delivered(self, answers: _Answers, place: int, t0: int, metadata: Any) -> None:
@@ -175,13 +178,16 @@ class KafkaPythonClient:
             # DUPLICATE_SEQUENCE_NUMBER counts as delivered but comes without an offset: it cannot be accounted for.
             outcome = SendOutcome(status="info", offset=None, error="acknowledged without offset", t0_ns=t0, t1_ns=now)
         else:
-            outcome = SendOutcome(status="ok", offset=metadata.offset, error=None, t0_ns=t0, t1_ns=now)
+            outcome = SendOutcome(status="ok", offset=metadata.offset, error=None, code=0, t0_ns=t0, t1_ns=now)
         answers.put(place, outcome)
 
     def _not_delivered(self, answers: _Answers, place: int, t0: int, error: BaseException) -> None:
         now = time.monotonic_ns()
         status = of_delivery(error, retried=self._retried)
-        answers.put(place, SendOutcome(status=status, offset=None, error=_name(error), t0_ns=t0, t1_ns=now))
+        answers.put(
+            place,
+            SendOutcome(status=status, offset=None, error=_name(error), code=_code(error), t0_ns=t0, t1_ns=now),
+        )
 
     # -- consuming ----------------------------------------
 
@@ -270,10 +276,16 @@ class KafkaPythonClient:
             self._producer._sender.force_close()
 
 
+def _code(error: BaseException | None) -> int | None:
+    """Kafka's error number when a broker answered with one; the library's own errors have none, or the system's."""
+    code = None if isinstance(error, OSError) else getattr(error, "errno", None)
+    return code if isinstance(code, int) else None
+
+
 def _name(error: BaseException) -> str:
-    code = getattr(error, "errno", None)
+    code = _code(error)
     name = type(error).__name__
-    return f"{name} {code}" if isinstance(code, int) and not isinstance(error, OSError) else name
+    return name if code is None else f"{name} {code}"
 
 
 def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:

@@ -148,7 +148,10 @@ class RunContext:
     async def probe_read(
         self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None
     ) -> ProbeRead:
-        """Reads from the beginning to the end offset that the leader answers, by a client of its own."""
+        """Reads from the beginning to the end offset that the leader answers, by a client of its own.
+
+        A leader that answers none yet is read until nothing more comes for a second.
+        """
         return await self.probes.read(topic, partition, timeout_s=timeout_s, link=link)
 
 

@@ -4,12 +4,18 @@ and heals them after its time. The schedule that ran is written out, so that run
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.in_force import FaultsInForce
+from harness.errors import HarnessError, UsageError
 from harness.interfaces import Cluster, Fault, NodeId
 from harness.scenario import FaultSpec, Scenario
+
+_DOWN = ("kill", "stop", "wipe")
+# What a node must not be under when a fault of a kind begins: the dead cannot be killed, and the paused do not stop.
+_NOT_WHILE = {"kill": _DOWN, "wipe": _DOWN, "stop": (*_DOWN, "pause"), "pause": (*_DOWN, "pause")}
+_GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
 
 
 class Trigger(Protocol):
@@ -71,10 +77,10 @@ class Disturbance:
         missed: list[str],
     ) -> None:
         loop = asyncio.get_running_loop()
-        remaining_s = began + duration_s - loop.time()
+        end = began + duration_s
         if spec.when is not None:
             try:
-                async with asyncio.timeout(remaining_s):
+                async with asyncio.timeout_at(end):
                     await self._triggered(context, self._book.trigger(spec.when))
             except TimeoutError:
                 missed.append(f"fault {spec.kind!r} waited for {spec.when!r}, which did not come in {duration_s:g} s")
@@ -84,7 +90,20 @@ class Disturbance:
             assert spec.at_s is not None, "a schedule that was written out has times only"
             await asyncio.sleep(max(0.0, began + spec.at_s - loop.time()))
         fault = self._book.make(spec, [topic.name for topic in self._scenario.topics])
-        victims = self._victims(context, spec, number)
+        try:
+            async with asyncio.timeout_at(max(end, loop.time() + _GRACE_S)):
+                victims = await self._victims(context, in_force, fault.kind, spec, number)
+        except TimeoutError:
+            missed.append(f"fault {spec.kind!r} found no victim for {spec.target!r} that was up before the plan's end")
+            return
+        try:
+            await self._harm(context, in_force, fault, spec, victims)
+        except HarnessError as error:
+            missed.append(f"fault {_label(spec, victims)}: {error}")
+
+    async def _harm(
+        self, context: RunContext, in_force: FaultsInForce, fault: Fault, spec: FaultSpec, victims: Sequence[NodeId]
+    ) -> None:
         begun = await in_force.begin(
             kind=fault.kind,
             label=_label(spec, victims),
@@ -94,16 +113,32 @@ class Disturbance:
             links=lambda: " ".join(str(link) for link in getattr(fault, "links", ())),
             trigger=spec.when or f"at {spec.at_s:g} s",
         )
-        if spec.for_s is not None:
+        if not getattr(fault, "lasts", True):  # a rolling restart is over when it has begun
+            await in_force.end(begun)
+        elif spec.for_s is not None:
             await asyncio.sleep(spec.for_s)
             await in_force.end(begun)
 
-    def _victims(self, context: RunContext, spec: FaultSpec, number: int) -> list[NodeId]:
+    async def _victims(
+        self, context: RunContext, in_force: FaultsInForce, kind: str, spec: FaultSpec, number: int
+    ) -> list[NodeId]:
+        """Who holds the role, as soon as somebody does whom no other fault has down: schedules may overlap."""
         brokers = broker_ids(context.cluster)
-        if not spec.target:
-            return brokers
-        chance = context.chance(f"faults/{number}")
-        return self._book.resolve(spec.target, view=context.observer, brokers=brokers, chance=chance)
+        while True:
+            chance = context.chance(f"faults/{number}")
+            try:
+                victims = self._book.resolve(
+                    spec.target or "all", view=context.observer, brokers=brokers, chance=chance
+                )
+            except UsageError:
+                raise
+            except HarnessError:  # nobody has that role now
+                await context.observer.next_round()
+                continue
+            others = [fault for node in victims for fault in in_force.of_node(node, _NOT_WHILE.get(kind, ()))]
+            if not others:
+                return victims
+            await others[0].over.wait()
 
     async def _triggered(self, context: RunContext, trigger: Trigger) -> None:
         if trigger.kind == "acks":

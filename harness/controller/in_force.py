@@ -4,8 +4,9 @@ Both kinds of plan go through here, so a fault is written down in one way: asked
 with a proof. What a replica's disk held is read before anything can cut it: after a kill, before a heal or a resume.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.controller.context import RunContext
 from harness.errors import HarnessError
@@ -13,7 +14,7 @@ from harness.interfaces import Evidence, NodeId
 
 Deed = Callable[[], Awaitable[Evidence]]
 
-_AFTER = ("kill", "stop")  # these leave a still disk behind: read it once they are done
+_DOWN = ("kill", "stop")  # these leave a still disk behind: read it once they are done
 _BEFORE_END = ("cut", "slow", "pause")  # healing lets a replica learn of its successor and cut its log
 
 
@@ -25,6 +26,8 @@ class FaultInForce:
     links: str
     end: Deed
     promise: int  # the run's promise to heal it
+    ending: asyncio.Lock = field(default_factory=asyncio.Lock)  # `for`, a step and the run may all want to end it
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class FaultsInForce:
@@ -59,29 +62,34 @@ class FaultsInForce:
         promise = context.heal_later(label, heal)
         fault = FaultInForce(number=number, kind=kind, nodes=tuple(nodes), links="", end=end, promise=promise)
         self._faults.append(fault)
+        if kind == "wipe":
+            for node in nodes:
+                if not self.of_node(node, _DOWN):  # else it was read when it went down
+                    await context.snapshot("wipe", node)
         evidence = await begin()
         fault.links = links()
         context.recorder.fault_begun(number, evidence, links=fault.links)
-        if kind in _AFTER:
+        if kind in _DOWN:
             for node in nodes:
                 await context.snapshot("kill", node)
         return fault
 
     async def end(self, fault: FaultInForce) -> None:
         """Undoes it and returns when that was seen; a fault already ended is left alone."""
-        if fault not in self._faults:
-            return
-        context = self._context
-        if fault.kind in _BEFORE_END:
-            for node in fault.nodes:
-                await context.snapshot("heal", node)
-        context.recorder.fault_end_asked(fault.number)
-        evidence = await fault.end()
-        self.ended(fault, evidence)
+        async with fault.ending:
+            if fault not in self._faults:
+                return
+            context = self._context
+            if fault.kind in _BEFORE_END:
+                for node in fault.nodes:
+                    await context.snapshot("heal", node)
+            context.recorder.fault_end_asked(fault.number)
+            self.ended(fault, await fault.end())
 
     def ended(self, fault: FaultInForce, evidence: Evidence) -> None:
         """It is over, as `evidence` shows, by whatever ended it."""
         self._faults.remove(fault)
+        fault.over.set()
         self._context.healed(fault.promise)
         self._context.recorder.fault_ended(fault.number, evidence)
 

@@ -22,10 +22,16 @@ from harness.interfaces import (
 )
 from harness.scenario import WorkloadSpec
 
+READ_TIMEOUT_MS = 1000  # a library asks again and again for an end offset that is not to be had: time for reading stays
+QUIET_S = 1.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRead:
-    """What a reading probe saw. end_offset None: no leader answered in time; then `error` says why."""
+    """What a reading probe saw. end_offset None: no leader answered one in time; then `error` says why.
+
+    There may be records all the same: what came until nothing more did.
+    """
 
     records: Sequence[ReadRecord]
     end_offset: int | None
@@ -101,7 +107,10 @@ class Probes:
 
     async def read(self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None) -> ProbeRead:
         journal = self._journal(acks="all")
-        client = self._make_client(bootstrap=self._bootstrap(link), settings=self._settings)
+        settings = dataclasses.replace(
+            self._settings, request_timeout_ms=min(self._settings.request_timeout_ms, READ_TIMEOUT_MS)
+        )
+        client = self._make_client(bootstrap=self._bootstrap(link), settings=settings)
         wanted = TopicPartition(topic=topic, partition=partition)
         try:
             reading = await read_to_end(
@@ -112,6 +121,7 @@ class Probes:
                 deadline_ns=self._clock.monotonic_ns() + int(timeout_s * 1e9),
                 clock=self._clock,
                 keep=True,
+                quiet_s=QUIET_S,
             )
         except Exception as error:  # noqa: BLE001  # whatever a client library raises is the probe's answer
             return ProbeRead(records=(), end_offset=None, reached_end=False, error=f"{type(error).__name__}: {error}")
@@ -122,5 +132,5 @@ class Probes:
             records=tuple(reading.records),
             end_offset=reading.ends.get(wanted),
             reached_end=reading.done(wanted),
-            error=None,
+            error=reading.ends_error,
         )

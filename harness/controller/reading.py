@@ -1,4 +1,8 @@
-"""Reading partitions from the beginning to the end offset that the leader answers: final reads and read probes."""
+"""Reading partitions from the beginning to the end offset that the leader answers: final reads and read probes.
+
+A new leader answers no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207; replication.md 1.4),
+although it serves what is below it. Whoever may settle for that reads until nothing more comes.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,9 +17,13 @@ RECORDS_MAX = 5000
 
 @dataclass(kw_only=True)
 class Reading:
-    """How far a reading got. A partition is done when its records reach the end offset, or when that offset is 0."""
+    """How far a reading got. A partition is done when its records reach the end offset, or when that offset is 0.
+
+    `ends_error` says why there are no end offsets; then nothing is ever done.
+    """
 
     ends: Mapping[TopicPartition, int]
+    ends_error: str | None = None
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     records: list[ReadRecord] = field(default_factory=list)
 
@@ -23,7 +31,7 @@ class Reading:
         return partition in self.ends and self.next_offsets.get(partition, 0) >= self.ends[partition]
 
     def all_done(self) -> bool:
-        return all(self.done(partition) for partition in self.ends)
+        return self.ends_error is None and all(self.done(partition) for partition in self.ends)
 
 
 async def read_to_end(
@@ -36,17 +44,18 @@ async def read_to_end(
     clock: Clock,
     keep: bool = False,
     stall_s: float = 3.0,
+    quiet_s: float | None = None,
 ) -> Reading:
     """Reads until every partition is done, time is up, or nothing came for `stall_s`.
 
+    `quiet_s`: when no end offsets are answered, reads all the same, until nothing came for so long after a record.
     Raises what the client raises; what was read before is in the journal all the same.
     """
     left_s = max(0.1, (deadline_ns - clock.monotonic_ns()) / 1e9)
     async with asyncio.timeout(left_s):
-        ends = await client.end_offsets(partitions)
+        reading = await _begun(client, partitions, left_s=left_s, settles=quiet_s is not None)
         await client.assign(partitions, from_beginning=True)
     journal.assigned(partitions)
-    reading = Reading(ends=dict(ends))
     moved_ns = clock.monotonic_ns()
     while not reading.all_done() and clock.monotonic_ns() < min(deadline_ns, moved_ns + int(stall_s * 1e9)):
         operation = journal.invoke(f)
@@ -58,8 +67,21 @@ async def read_to_end(
         journal.complete_poll(operation, records)
         if records:
             moved_ns = clock.monotonic_ns()
+            if reading.ends_error is not None and quiet_s is not None:
+                stall_s = quiet_s
         for record in records:
             reading.next_offsets[TopicPartition(topic=record.topic, partition=record.partition)] = record.offset + 1
         if keep:
             reading.records.extend(records)
     return reading
+
+
+async def _begun(client: Client, partitions: Sequence[TopicPartition], *, left_s: float, settles: bool) -> Reading:
+    """A reading that knows its ends, or one that `settles` for not knowing them."""
+    if not settles:
+        return Reading(ends=dict(await client.end_offsets(partitions)))
+    try:
+        async with asyncio.timeout(left_s / 2):
+            return Reading(ends=dict(await client.end_offsets(partitions)))
+    except Exception as error:  # noqa: BLE001  # libraries wrap error 78 each in their own way, or in a time-out
+        return Reading(ends={}, ends_error=f"{type(error).__name__}: {error}".rstrip(": "))

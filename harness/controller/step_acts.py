@@ -1,13 +1,13 @@
 """The acts of an ordered plan: kill, start, pause, cut, heal, produce, configure, elect. Each returns what was seen."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, cast
 
 from harness.controller.context import RunContext
 from harness.controller.disturbance import broker_ids
-from harness.controller.in_force import Deed, FaultsInForce
+from harness.controller.in_force import Deed, FaultInForce, FaultsInForce
 from harness.durations import seconds
 from harness.errors import HarnessError
 from harness.interfaces import (
@@ -16,7 +16,6 @@ from harness.interfaces import (
     CanPause,
     CanReconfigure,
     CanSlowLinks,
-    Evidence,
     HasDisks,
     Link,
     NodeId,
@@ -24,6 +23,8 @@ from harness.interfaces import (
 )
 from harness.scenario import StepSpec
 from harness.scenario_steps import values_of
+
+Act = Callable[[Mapping[str, Any], str, int], Awaitable[str]]  # a step's body, its text, its number; what was seen
 
 
 class LinkNames(Protocol):
@@ -43,20 +44,42 @@ class Acts:
         self._links = links
         self._in_force = FaultsInForce(context)
         self._later: list[asyncio.Task[None]] = []
+        self._acts: Mapping[str, Act] = {
+            "produce": self._produce,
+            "kill": self._kill,
+            "stop": self._stop,
+            "start": self._start,
+            "restart": self._restart,
+            "pause": self._pause,
+            "resume": self._resume,
+            "wipe": self._wipe,
+            "cut": self._cut,
+            "isolate": self._isolate,
+            "heal": self._heal,
+            "slow": self._slow,
+            "configure": self._configure,
+            "elect": self._elect,
+        }
 
     async def perform(self, step: StepSpec, number: int) -> str:
         """Does the act and returns what was seen. Raises HarnessError when it could not be done."""
-        name = next(iter(step.body))
-        return cast(str, await getattr(self, f"_{name}")(step.body, step.text, number))
+        return await self._acts[next(iter(step.body))](step.body, step.text, number)
 
-    async def finish(self) -> None:
-        """Waits for what was to be healed after a while, so that its end is recorded."""
+    async def finish(self) -> list[str]:
+        """Waits for what was to be healed after a while, so that its end is recorded; a sentence for each failure."""
+        failures = []
         for task in self._later:
-            await task
+            try:
+                await task
+            except HarnessError as error:
+                failures.append(str(error))
+        return failures
 
-    def cancel(self) -> None:
+    async def cancel(self) -> None:
+        """Leaves to the run what was to be healed after a while and has not been."""
         for task in self._later:
             task.cancel()
+        await asyncio.gather(*self._later, return_exceptions=True)
 
     def _victims(self, target: Any) -> list[NodeId]:
         chance = self._context.chance("steps")
@@ -79,8 +102,10 @@ class Acts:
     # -- processes --------------------------------------------------------------------------------------------------
 
     async def _kill(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        return await self._kill_all(self._victims(body["kill"]), number)
+
+    async def _kill_all(self, victims: Sequence[NodeId], number: int) -> str:
         cluster: CanCrash = self._capable(CanCrash, "kill a node")
-        victims = self._victims(body["kill"])
         # Together, not one after the other: "both at once" is a different story from "first one, then the other".
         seen = await asyncio.gather(
             *(
@@ -88,9 +113,13 @@ class Acts:
                     "kill", f"kill broker {node}", number, [node], partial(cluster.kill, node), self._starting(node)
                 )
                 for node in victims
-            )
+            ),
+            return_exceptions=True,
         )
-        return "; ".join(seen)
+        for each in seen:
+            if isinstance(each, BaseException):
+                raise each
+        return "; ".join(str(each) for each in seen)
 
     async def _stop(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cluster: CanCrash = self._capable(CanCrash, "stop a node")
@@ -105,8 +134,11 @@ class Acts:
         return lambda: cluster.start_node(node)
 
     async def _start(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        return await self._start_all(self._victims(body["start"]))
+
+    async def _start_all(self, nodes: Sequence[NodeId]) -> str:
         seen = []
-        for node in self._victims(body["start"]):
+        for node in nodes:
             down = self._in_force.of_node(node, ("kill", "stop", "wipe"))
             for fault in down:
                 self._context.recorder.fault_end_asked(fault.number)
@@ -117,9 +149,10 @@ class Acts:
         return "; ".join(seen)
 
     async def _restart(self, body: Mapping[str, Any], text: str, number: int) -> str:
-        seen = await self._kill({"kill": body["restart"]}, text, number)
+        victims = self._victims(body["restart"])  # once: a role has moved by the time its holder is down
+        seen = await self._kill_all(victims, number)
         await asyncio.sleep(seconds(body.get("down", 0)))
-        return f"{seen}; {await self._start({'start': body['restart']}, text, number)}"
+        return f"{seen}; {await self._start_all(victims)}"
 
     async def _pause(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cluster: CanPause = self._capable(CanPause, "pause a node")
@@ -132,7 +165,7 @@ class Acts:
                 end=partial(cluster.resume, node),
                 step=number,
             )
-            self._after(body, partial(self._in_force.end, fault))
+            self._after(body, fault)
         return text
 
     async def _resume(self, body: Mapping[str, Any], text: str, number: int) -> str:
@@ -143,32 +176,22 @@ class Acts:
     async def _wipe(self, body: Mapping[str, Any], text: str, number: int) -> str:
         disks: HasDisks = self._capable(HasDisks, "wipe a disk")
         for node in self._victims(body["wipe"]):
-            # What is wiped was read when the node was killed; its end is the node's next start.
+            # Its end is the node's next start.
             await self._begin(
                 "wipe",
                 f"disk of broker {node} lost",
                 number,
                 [node],
                 partial(disks.wipe, node),
-                self._refilled(node),
+                self._starting(node),
             )
         return text
-
-    def _refilled(self, node: NodeId) -> Deed:
-        async def refilled() -> Evidence:
-            sentence = f"broker {node} starts with an empty disk"
-            return Evidence(t_ns=self._context.clock.monotonic_ns(), sentence=sentence)
-
-        return refilled
 
     # -- links ------------------------------------------------------------------------------------------------------
 
     async def _cut(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cluster: CanCutLinks = self._capable(CanCutLinks, "cut links")
-        names = body["cut"]
-        if isinstance(names, list) and len(names) == 2 and all(isinstance(end, int) for end in names):
-            names = [f"{names[0]}>{names[1]}"]
-        return await self._cut_links(self._links.named(cluster.links(), names), body, text, number)
+        return await self._cut_links(self._links.named(cluster.links(), body["cut"]), body, text, number)
 
     async def _isolate(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cluster: CanCutLinks = self._capable(CanCutLinks, "cut links")
@@ -188,7 +211,7 @@ class Acts:
             links=lambda: " ".join(str(link) for link in links),
             step=number,
         )
-        self._after(body, lambda: self._in_force.end(fault))
+        self._after(body, fault)
         return f"cut {fault.links}"
 
     async def _slow(self, body: Mapping[str, Any], text: str, number: int) -> str:
@@ -205,29 +228,33 @@ class Acts:
             links=lambda: " ".join(str(link) for link in links),
             step=number,
         )
-        self._after(body, lambda: self._in_force.end(fault))
+        self._after(body, fault)
         return f"{fault.links} slowed by {delay_ms:g} ms"
 
     async def _heal(self, body: Mapping[str, Any], text: str, number: int) -> str:
-        wanted = body["heal"]
+        cuts: CanCutLinks = self._capable(CanCutLinks, "name links")
+        every = body["heal"] == "all"
+        wanted = set() if every else {str(link) for link in self._links.named(cuts.links(), body["heal"])}
         healed = []
         for fault in self._in_force.all():
-            matches = wanted == "all" or set(fault.links.replace("n", "").split()) == set(wanted)
-            if fault.kind in ("cut", "slow") and matches:
+            if fault.kind in ("cut", "slow") and (every or set(fault.links.split()) == wanted):
                 await self._in_force.end(fault)
                 healed.append(fault.links)
         if not healed:
             raise HarnessError(f"{text}: no cut or slow link of that name is in force")
         return f"healed {' '.join(healed)}"
 
-    def _after(self, body: Mapping[str, Any], deed: Callable[[], Any]) -> None:
-        """`for = "1 s"`: the harm is undone by itself while the plan goes on."""
+    def _after(self, body: Mapping[str, Any], fault: FaultInForce) -> None:
+        """`for = "1 s"`: the harm is undone by itself while the plan goes on, unless a step undoes it before."""
         if "for" not in body:
             return
 
         async def later() -> None:
-            await asyncio.sleep(seconds(body["for"]))
-            await deed()
+            try:
+                async with asyncio.timeout(seconds(body["for"])):
+                    await fault.over.wait()
+            except TimeoutError:
+                await self._in_force.end(fault)
 
         self._later.append(asyncio.create_task(later()))
 

@@ -5,8 +5,8 @@ could ask a broker that is cut off or dead.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from harness.controller.context import RunContext
 from harness.durations import seconds
@@ -14,6 +14,7 @@ from harness.errors import HarnessError
 from harness.interfaces import CanCrash, HasDisks, NodeId
 
 Answer = tuple[bool, str]
+Question = Callable[[], Awaitable[Answer]]
 
 
 class Condition:
@@ -26,36 +27,54 @@ class Condition:
         self._partition = int(body.get("partition", 0))
         self._base_acks = context.acks.ok
         self._began = asyncio.get_running_loop().time()
+        self._question = self._questions()[self.name]
+
+    def _questions(self) -> Mapping[str, Question]:
+        """Every word of CONDITIONS (scenario_steps.py), and `epoch_file`, which can only be expected."""
+        return {
+            "isr": self._isr,
+            "isr_order": self._isr_order,
+            "leader": self._leader,
+            "leader_epoch": self._leader_epoch,
+            "leaders": self._leaders,
+            "controller": self._controller,
+            "controller_epoch": self._controller_epoch,
+            "acks": self._acks,
+            "elapsed": self._elapsed,
+            "recovered": self._recovered,
+            "log_end": self._log_end,
+            "high_watermark": self._high_watermark,
+            "epoch_file": self._epoch_file,
+        }
 
     async def ask(self) -> Answer:
-        result = getattr(self, f"_{self.name}")()
-        return cast(Answer, await result if asyncio.iscoroutine(result) else result)
+        return await self._question()
 
     # -- roles, from the observer -----------------------------------------------------------------------------------
 
-    def _isr(self) -> Answer:
+    async def _isr(self) -> Answer:
         seen = self._context.observer.isr(self._topic, self._partition)
         return sorted(seen) == sorted(self.wanted), f"ISR {list(seen)}"
 
-    def _isr_order(self) -> Answer:
+    async def _isr_order(self) -> Answer:
         seen = self._context.observer.isr(self._topic, self._partition)
         return list(seen) == list(self.wanted), f"ISR {list(seen)}"
 
-    def _leader(self) -> Answer:
+    async def _leader(self) -> Answer:
         state = self._context.observer.state(self._topic, self._partition)
         seen = state.leader if state is not None else None
         return seen == self.wanted, f"leader {seen}"
 
-    def _leader_epoch(self) -> Answer:
+    async def _leader_epoch(self) -> Answer:
         state = self._context.observer.state(self._topic, self._partition)
         seen = state.leader_epoch if state is not None else None
         return seen == self.wanted, f"leader epoch {seen}"
 
-    def _leaders(self) -> Answer:
+    async def _leaders(self) -> Answer:
         seen = [self._context.observer.leader(self._topic, number) for number in range(len(self.wanted))]
         return seen == list(self.wanted), f"leaders {seen}"
 
-    def _controller(self) -> Answer:
+    async def _controller(self) -> Answer:
         seen = self._context.observer.controller
         return seen == self.wanted, f"controller {seen}"
 
@@ -67,30 +86,29 @@ class Condition:
 
     # -- the load ---------------------------------------------------------------------------------------------------
 
-    def _acks(self) -> Answer:
+    async def _acks(self) -> Answer:
         text = str(self.wanted)
         target = self._base_acks + int(text[1:]) if text.startswith("+") else int(text)
         seen = self._context.acks.ok
         return seen >= target, f"{seen} records acknowledged of {target} awaited"
 
-    def _elapsed(self) -> Answer:
+    async def _elapsed(self) -> Answer:
         passed_s = asyncio.get_running_loop().time() - self._began
         return passed_s >= seconds(self.wanted), f"{passed_s:.1f} s passed"
 
-    def _recovered(self) -> Answer:
+    async def _recovered(self) -> Answer:
         missing = unrecovered(self._context)
         return not missing, "; ".join(missing[:5]) or "every partition has a leader and its full ISR"
 
     # -- the replicas' files ----------------------------------------------------------------------------------------
 
     async def _log_end(self) -> Answer:
-        return await self._by_node("log_end", "log end")
+        return await self._by_node(disks(self._context).log_end, "log end")
 
     async def _high_watermark(self) -> Answer:
-        return await self._by_node("high_watermark", "checkpointed high watermark")
+        return await self._by_node(disks(self._context).high_watermark, "checkpointed high watermark")
 
-    async def _by_node(self, method: str, name: str) -> Answer:
-        read = getattr(disks(self._context), method)
+    async def _by_node(self, read: Callable[[NodeId, str, int], int | None], name: str) -> Answer:
         seen = {
             int(node): await asyncio.to_thread(read, NodeId(int(node)), self._topic, self._partition)
             for node in self.wanted

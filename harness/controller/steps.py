@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.controller.context import PlanResult, RunContext
+from harness.controller.probes import ProbeRead
 from harness.controller.step_acts import Acts, LinkNames, elect, produce
 from harness.controller.step_conditions import Answer, Condition, disks, holds, sentence_of
 from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.interfaces import ClientId, NodeId
 from harness.scenario import Scenario, StepSpec
 from harness.scenario_steps import values_of
 
@@ -30,10 +31,9 @@ class OrderedSteps:
                 reason = await self._one(context, acts, number, step)
                 if reason is not None:
                     return PlanResult(inconclusive=(f"step {number + 1} (line {step.line}): {reason}",))
-            await acts.finish()
+            return PlanResult(inconclusive=tuple(await acts.finish()))
         finally:
-            acts.cancel()
-        return PlanResult()
+            await acts.cancel()
 
     async def _one(self, context: RunContext, acts: Acts, number: int, step: StepSpec) -> str | None:
         """Why the plan cannot go on, or None."""
@@ -106,12 +106,22 @@ async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
     body = step.body
     topic = str(body.get("topic", context.scenario.topics[0].name))
     wanted = values_of(body["read"])
+    link = ClientId(int(body["from"])) if "from" in body else None
     loop = asyncio.get_running_loop()
     deadline = loop.time() + step.within_s
     while True:
-        read = await context.probe_read(topic, int(body.get("partition", 0)), timeout_s=3.0)
-        if read.texts == wanted:
+        read = await context.probe_read(topic, int(body.get("partition", 0)), timeout_s=4.0, link=link)
+        if read.texts == wanted and _to_its_end(read):
             return True, f"read {sentence_of(wanted)}"
         if loop.time() >= deadline:
-            return False, f"read {sentence_of(read.texts)} instead of {sentence_of(wanted)}"
+            why = f" ({read.error})" if read.error is not None else ""
+            return False, f"read {sentence_of(read.texts)} instead of {sentence_of(wanted)}{why}"
         await asyncio.sleep(0.2)
+
+
+def _to_its_end(read: ProbeRead) -> bool:
+    """Whether nothing more was there to be read. Without an end offset (a frozen high watermark) quiet has to do,
+
+    but reading nothing then proves nothing: perhaps nobody could be asked.
+    """
+    return read.reached_end if read.end_offset is not None else bool(read.records)

@@ -1,1 +1,1 @@
-"""What a run leaves behind: schemas, the journal, and the run folder. Everything to the right of it works from here alone."""
+"""What a run leaves behind: schemas, the journal, the run folder. Judging and reporting work from here alone."""

@@ -1,7 +1,7 @@
 """The tables of a run folder, as Arrow schemas: the one joint between what was done and what is learnt.
 
-Every table is one Parquet file `RUN/tables/<name>.parquet` (zstd). Times are nanoseconds of CLOCK_MONOTONIC. Columns may
-be added within a schema version; meanings never change within one. `run` lets many histories be judged as one job.
+Every table is one Parquet file `RUN/tables/<name>.parquet` (zstd). Times are nanoseconds of CLOCK_MONOTONIC. Columns
+may be added within a schema version; meanings never change within one. `run` lets many histories be judged as one job.
 
 A record's value is an integer, unique per topic-partition: `producer << 40 | sequence` (`values.py` turns it into the
 text that was sent, and foreign texts into integers).
@@ -31,40 +31,95 @@ TABLES: dict[str, pa.Schema] = {
     # One row per client operation. `op` is the index of the completion (by t1) over the whole run and is what
     # records.op refers to. f: send | poll | final_poll | assign | probe_send | probe_poll.
     "ops": _schema(
-        run=pa.int32(), op=pa.int64(), process=pa.int32(), client=_STRING, f=_STRING, status=pa.int8(),
-        t0=_NS, t1=_NS, count=pa.int32(), error=_STRING,
+        run=pa.int32(),
+        op=pa.int64(),
+        process=pa.int32(),
+        client=_STRING,
+        f=_STRING,
+        status=pa.int8(),
+        t0=_NS,
+        t1=_NS,
+        count=pa.int32(),
+        error=_STRING,
     ),
-    # One row per record of a send or a poll, in recorded order. For sends, t0/t1 are per record (call, delivery answer).
+    # One row per record of a send or a poll, in recorded order. For sends, t0/t1 are per record (call, answer).
     # off: null unless acknowledged with an offset. acks (sends): 0, 1, -1. epoch (polls): leader epoch of the batch.
-    # step: off minus the offset before it in the same poll and partition, null on a poll's first; last: last of its poll.
+    # step: off minus the offset before it in the same poll and partition, null on a poll's first; last: its last.
     # assignment: counts how often this process gained this partition anew (assign or seek starts a new one).
     # replica (final polls only): broker id when the read was made with that replica as the only leader, else null.
     # error (sends): the error name of a fail or info outcome.
     "records": _schema(
-        run=pa.int32(), kind=pa.int8(), status=pa.int8(), acks=pa.int8(), op=pa.int64(), process=pa.int32(),
-        assignment=pa.int32(), topic=_STRING, part=pa.int32(), tp=pa.int32(), i=pa.int32(), off=pa.int64(),
-        step=pa.int64(), last=pa.bool_(), epoch=pa.int32(), value=pa.int64(), t0=_NS, t1=_NS, txn=pa.int64(),
-        replica=pa.int32(), error=_STRING,
+        run=pa.int32(),
+        kind=pa.int8(),
+        status=pa.int8(),
+        acks=pa.int8(),
+        op=pa.int64(),
+        process=pa.int32(),
+        assignment=pa.int32(),
+        topic=_STRING,
+        part=pa.int32(),
+        tp=pa.int32(),
+        i=pa.int32(),
+        off=pa.int64(),
+        step=pa.int64(),
+        last=pa.bool_(),
+        epoch=pa.int32(),
+        value=pa.int64(),
+        t0=_NS,
+        t1=_NS,
+        txn=pa.int64(),
+        replica=pa.int32(),
+        error=_STRING,
     ),
     # One row per fault. t_begin/t_end: null when the effect was never seen. nodes: the victims. links: "1>2 2>1".
     # kind: kill | stop | pause | cut | slow | wipe | hold ...; planned: what the plan says, in words.
     "faults": _schema(
-        run=pa.int32(), fault=pa.int32(), kind=_STRING, label=_STRING, nodes=pa.list_(pa.int32()), links=_STRING,
-        trigger=_STRING, t_asked=_NS, t_begin=_NS, t_end_asked=_NS, t_end=_NS, proof=_STRING, healed_proof=_STRING,
+        run=pa.int32(),
+        fault=pa.int32(),
+        kind=_STRING,
+        label=_STRING,
+        nodes=pa.list_(pa.int32()),
+        links=_STRING,
+        trigger=_STRING,
+        t_asked=_NS,
+        t_begin=_NS,
+        t_end_asked=_NS,
+        t_end=_NS,
+        proof=_STRING,
+        healed_proof=_STRING,
         step=pa.int32(),
     ),
     # One row per step of an ordered plan. kind: act | wait | expect. outcome: ok | failed | timeout | skipped.
     "steps": _schema(
-        run=pa.int32(), step=pa.int32(), kind=_STRING, text=_STRING, t0=_NS, t1=_NS, outcome=_STRING, seen=_STRING,
+        run=pa.int32(),
+        step=pa.int32(),
+        kind=_STRING,
+        text=_STRING,
+        t0=_NS,
+        t1=_NS,
+        outcome=_STRING,
+        seen=_STRING,
     ),
     # The state of a partition from t on, until the next row of the same (topic, part, observer).
     # exact=true: from the coordination log (observer -1); exact=false: polled from broker `observer`.
     # leader -1 = none. isr_before: the ISR in the state before; unclean: the new leader was not in it.
     # partition_epoch: znode version (null when polled). uncertainty_ns: half-width of t.
     "partition_states": _schema(
-        run=pa.int32(), topic=_STRING, part=pa.int32(), t=_NS, uncertainty_ns=_NS, exact=pa.bool_(), observer=pa.int32(),
-        leader=pa.int32(), leader_epoch=pa.int32(), partition_epoch=pa.int32(), controller_epoch=pa.int32(),
-        isr=pa.list_(pa.int32()), isr_before=pa.list_(pa.int32()), leader_before=pa.int32(), unclean=pa.bool_(),
+        run=pa.int32(),
+        topic=_STRING,
+        part=pa.int32(),
+        t=_NS,
+        uncertainty_ns=_NS,
+        exact=pa.bool_(),
+        observer=pa.int32(),
+        leader=pa.int32(),
+        leader_epoch=pa.int32(),
+        partition_epoch=pa.int32(),
+        controller_epoch=pa.int32(),
+        isr=pa.list_(pa.int32()),
+        isr_before=pa.list_(pa.int32()),
+        leader_before=pa.int32(),
+        unclean=pa.bool_(),
         replicas=pa.list_(pa.int32()),
     ),
     # The controller from t on. node -1 = none.
@@ -73,44 +128,106 @@ TABLES: dict[str, pa.Schema] = {
     # high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
     # truncation: log end went from from_offset down to to_offset (the new log end); epoch: leader epoch followed.
     "broker_events": _schema(
-        run=pa.int32(), node=pa.int32(), t=_NS, event=_STRING, topic=_STRING, part=pa.int32(), epoch=pa.int32(),
-        from_offset=pa.int64(), to_offset=pa.int64(), reason=_STRING, detail=_STRING,
+        run=pa.int32(),
+        node=pa.int32(),
+        t=_NS,
+        event=_STRING,
+        topic=_STRING,
+        part=pa.int32(),
+        epoch=pa.int32(),
+        from_offset=pa.int64(),
+        to_offset=pa.int64(),
+        reason=_STRING,
+        detail=_STRING,
     ),
     # Topic and broker configuration over time. node -1 = a topic's or the cluster's.
     "configuration": _schema(
-        run=pa.int32(), t=_NS, scope=_STRING, name=_STRING, node=pa.int32(), key=_STRING, value=_STRING,
+        run=pa.int32(),
+        t=_NS,
+        scope=_STRING,
+        name=_STRING,
+        node=pa.int32(),
+        key=_STRING,
+        value=_STRING,
     ),
     # One row per (snapshot, partition): what one replica's log was when it was read from disk.
     # reason: kill | heal | wipe | restart | truncation (cut batches only) | end
     "replica_snapshots": _schema(
-        run=pa.int32(), snapshot=pa.int32(), node=pa.int32(), t=_NS, reason=_STRING, topic=_STRING, part=pa.int32(),
-        log_start=pa.int64(), high_watermark=pa.int64(), log_end=pa.int64(), epochs=_STRING,
+        run=pa.int32(),
+        snapshot=pa.int32(),
+        node=pa.int32(),
+        t=_NS,
+        reason=_STRING,
+        topic=_STRING,
+        part=pa.int32(),
+        log_start=pa.int64(),
+        high_watermark=pa.int64(),
+        log_end=pa.int64(),
+        epochs=_STRING,
     ),
     # The records of those snapshots. For reason "truncation" only the batches that were cut.
     "replica_log": _schema(
-        run=pa.int32(), snapshot=pa.int32(), node=pa.int32(), topic=_STRING, part=pa.int32(), tp=pa.int32(),
-        off=pa.int64(), epoch=pa.int32(), value=pa.int64(),
+        run=pa.int32(),
+        snapshot=pa.int32(),
+        node=pa.int32(),
+        topic=_STRING,
+        part=pa.int32(),
+        tp=pa.int32(),
+        off=pa.int64(),
+        epoch=pa.int32(),
+        value=pa.int64(),
     ),
     # Partitions of the run: the dense id, the assignment (AR), and how the final read of it went.
     # read_to_end: the final read reached the end offset that the leader answered; end_offset: that offset.
     "partitions": _schema(
-        run=pa.int32(), tp=pa.int32(), topic=_STRING, part=pa.int32(), replicas=pa.list_(pa.int32()),
-        read_to_end=pa.bool_(), end_offset=pa.int64(), note=_STRING,
+        run=pa.int32(),
+        tp=pa.int32(),
+        topic=_STRING,
+        part=pa.int32(),
+        replicas=pa.list_(pa.int32()),
+        read_to_end=pa.bool_(),
+        end_offset=pa.int64(),
+        note=_STRING,
     ),
     # Names for values that were not made by a producer of the workload (probes, imported histories).
     "value_names": _schema(run=pa.int32(), value=pa.int64(), text=_STRING),
     # Throughput and latency of sends in bins of the run, made at sealing (kept: min and max survive binning).
     "bins": _schema(
-        run=pa.int32(), t=_NS, width_ns=_NS, ok=pa.int64(), info=pa.int64(), fail=pa.int64(), polled=pa.int64(),
-        p50_ns=_NS, p99_ns=_NS, max_ns=_NS,
+        run=pa.int32(),
+        t=_NS,
+        width_ns=_NS,
+        ok=pa.int64(),
+        info=pa.int64(),
+        fail=pa.int64(),
+        polled=pa.int64(),
+        p50_ns=_NS,
+        p99_ns=_NS,
+        max_ns=_NS,
     ),
 }
 
 # Written by harness.checks, read by reports, JUnit and comparison. class: violation | permitted | observation.
 # `values` and `operations` hold at most 200 examples; `count` is exact. `evidence` is JSON (see checks/contract.py).
 FINDINGS: pa.Schema = _schema(
-    run=pa.int32(), finding=_STRING, check=_STRING, classification=_STRING, kind=_STRING, topic=_STRING, part=pa.int32(),
-    offset_first=pa.int64(), offset_last=pa.int64(), count=pa.int64(), values=pa.list_(pa.int64()),
-    offsets=pa.list_(pa.int64()), operations=pa.list_(pa.int64()), t_first=_NS, t_last=_NS,
-    faults=pa.list_(pa.int32()), epoch=pa.int32(), cause=_STRING, sentence=_STRING, fingerprint=_STRING, evidence=_STRING,
+    run=pa.int32(),
+    finding=_STRING,
+    check=_STRING,
+    classification=_STRING,
+    kind=_STRING,
+    topic=_STRING,
+    part=pa.int32(),
+    offset_first=pa.int64(),
+    offset_last=pa.int64(),
+    count=pa.int64(),
+    values=pa.list_(pa.int64()),
+    offsets=pa.list_(pa.int64()),
+    operations=pa.list_(pa.int64()),
+    t_first=_NS,
+    t_last=_NS,
+    faults=pa.list_(pa.int32()),
+    epoch=pa.int32(),
+    cause=_STRING,
+    sentence=_STRING,
+    fingerprint=_STRING,
+    evidence=_STRING,
 )

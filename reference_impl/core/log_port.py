@@ -25,7 +25,7 @@ class PartitionLog(Protocol):
         ...
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches from the one containing `offset` up to `end_offset` (exclusive); at least one if there is any."""
+        """Whole batches from the one containing `offset` up to `end_offset` (exclusive); at least one if any."""
         ...
 
     def truncate_to(self, offset: int) -> bytes:
