@@ -265,8 +265,14 @@ class Bench:
         """Judges and renders; a page that cannot be made never changes the verdict."""
         from harness.checks.judge import judge
 
-        folder = sealed(path)
-        judgement = judge(folder.path, self._spark())
+        folder = sealed(path.resolve())  # the JVM works in a directory of its own
+        try:
+            judgement = judge(folder.path, self._spark())
+        except HarnessError:
+            raise
+        except Exception as error:
+            error.add_note(str(error))  # Spark's errors ask the JVM for their text, and it ends before they are shown
+            raise
         page, error = render(folder.path)
         return Judged(folder=folder.path, judgement=judgement, page=page, page_error=error)
 

@@ -154,6 +154,8 @@ def _summary(folder: Path) -> dict[str, Any]:
         run = RunFolder(folder).run
     except HarnessError as error:
         run = {"id": folder.name, "scenario": str(error)}
+    except ValueError as error:
+        run = {"id": folder.name, "scenario": f"{folder / 'run.json'} is no JSON: {error}"}
     verdict: dict[str, Any] = {}
     if (folder / "verdict.json").is_file():
         verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from harness import compose
 from harness.errors import HarnessError
+from harness.scenario_file import load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ def verify(
     names: Sequence[str], *, repeat: int, runs: Path, seed: int | None, master: str, tell: Callable[[str], None]
 ) -> list[Cell]:
     """Runs one after the other, since runs side by side would disturb each other's times."""
+    for name in names:
+        compose.check_names(load(name))
     bench = compose.Bench(master=master)
     cells: list[Cell] = []
     tell(f"{'scenario':<42}{'run':>4}{'seed':>6}  {'stated':<13}{'seen':<13}{'s':>6}")

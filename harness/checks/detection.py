@@ -65,6 +65,7 @@ class Flagged:
     log_epoch: int | None  # from the replicas' logs
     held: frozenset[int]  # nodes that had the record in some snapshot or truncation
     held_at_end: frozenset[int]
+    below_acks_all: bool  # a record with a higher offset had been acknowledged with acks=all before this send began
 
     @property
     def epoch(self) -> int | None:
@@ -137,6 +138,8 @@ select *,
   -- A row without an offset sorts below all others, into every frame: it must not count here.
   min(if(acked and off is not null, s_t1, null)) over (
     partition by run, tp order by down range between unbounded preceding and 1 preceding) as acked_above,
+  min(if(acked and off is not null and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
+    partition by run, tp order by down range between unbounded preceding and 1 preceding) as acked_all_above,
   lag(off) over (partition by run, tp, if(acked, s_process, null) order by s_op, s_i) as sent_before
 from spread
 """
@@ -190,7 +193,7 @@ def _holdings(flagged: DataFrame, tables: Tables, snapshots: DataFrame) -> DataF
 
 _COLLECTED = (
     "run", "tp", "value", "off", "v_status", "v_acks", "v_ack", "v_process", "v_op", "v_t0", "v_t1", "seen", "v_seen",
-    "v_finals", "r_epoch", "r_first", "step_lo", "step_hi", "jump_lo", "jump_hi",
+    "v_finals", "r_epoch", "r_first", "step_lo", "step_hi", "jump_lo", "jump_hi", "acked_all_above",
 )  # fmt: skip
 
 
@@ -275,6 +278,7 @@ def _rows(table: pa.Table) -> list[Flagged]:
                 row["v_process"], row["v_op"], row["v_t0"], row["v_t1"], row["seen"], row["v_seen"], row["v_finals"],
                 row["r_epoch"], row["r_first"], step, flags, row["log_epoch"], frozenset(row["held"] or ()),
                 frozenset(row["held_at_end"] or ()),
+                row["acked_all_above"] is not None and row["acked_all_above"] < (row["v_t0"] or 0),
             )
         )  # fmt: skip
     return rows

@@ -99,11 +99,11 @@ class RunContext:
     def rewound(self, story: PartitionStory, row: Flagged) -> Election | None:
         """The election that lawfully moved the log's end back, so that this later record could get a lower offset.
 
-        Either one that may cost a record like this, or one to which every acknowledged record that stood above it
-        was lost with the contract's leave (a tail acknowledged with acks=1, say).
+        Either one that may cost what stood above it (committed unless it was acknowledged with acks=1 only), or one
+        to which every acknowledged record above it was lost with the contract's leave.
         """
         off = row.off if row.off is not None else 0
-        lawful = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.acks != 1)
+        lawful = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.below_acks_all)
         if lawful is not None:
             return lawful
         above = [

@@ -37,9 +37,8 @@ def _segments(folder: Path) -> list[Path]:
 
 def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
     segments = _segments(folder)
-    records: list[LogRecord] = []
-    for segment in segments:
-        records.extend(records_of(segment.read_bytes()))
+    # As one piece: what lies behind a batch that cannot be read is not read either, also in later segments.
+    records = records_of(b"".join(segment.read_bytes() for segment in segments))
     start = int(segments[0].stem) if segments else 0
     return ReplicaLog(
         node=node,
@@ -112,7 +111,7 @@ def read_high_watermarks(data: Path) -> dict[tuple[str, int], int]:
 def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
     """What a broker journalled of itself; the batches that truncations cut are decoded from their files."""
     try:
-        lines = (evidence / EVENTS).read_text(encoding="utf-8").splitlines()
+        lines = (evidence / EVENTS).read_bytes().splitlines()  # bytes: a torn line may end within a character
     except FileNotFoundError:
         return
     for line in lines:

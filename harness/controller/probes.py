@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.clock import Clock
-from harness.controller.reading import read_to_end
+from harness.controller.reading import in_words, read_to_end
 from harness.history.journal import JournalFile, ProcessNumbers
 from harness.interfaces import (
     ClientId,
@@ -124,7 +124,7 @@ class Probes:
                 quiet_s=QUIET_S,
             )
         except Exception as error:  # noqa: BLE001  # whatever a client library raises is the probe's answer
-            return ProbeRead(records=(), end_offset=None, reached_end=False, error=f"{type(error).__name__}: {error}")
+            return ProbeRead(records=(), end_offset=None, reached_end=False, error=in_words(error))
         finally:
             await client.close()
             journal.close()

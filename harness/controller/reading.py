@@ -84,4 +84,10 @@ async def _begun(client: Client, partitions: Sequence[TopicPartition], *, left_s
         async with asyncio.timeout(left_s / 2):
             return Reading(ends=dict(await client.end_offsets(partitions)))
     except Exception as error:  # noqa: BLE001  # libraries wrap error 78 each in their own way, or in a time-out
-        return Reading(ends={}, ends_error=f"{type(error).__name__}: {error}".rstrip(": "))
+        return Reading(ends={}, ends_error=in_words(error))
+
+
+def in_words(error: BaseException) -> str:
+    """The error with its class, which some libraries put in front of the message themselves."""
+    name = type(error).__name__
+    return str(error) if str(error).startswith(name) else f"{name}: {error}".rstrip(": ")

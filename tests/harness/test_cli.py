@@ -58,7 +58,7 @@ def a_run(folder: Path, name: str) -> Path:
         (["run", "nowhere.toml"], "nowhere.toml"),
         (["run", "unclean-election", "--set", "workload.acks"], "KEY=VALUE"),
         (["run", "unclean-election", "--set", "workload.akcs=1"], "akcs"),
-        (["run", "unclean-election", "--set", "nothing.of.this=1"], "nothing"),
+        (["run", "unclean-election", "--set", "nothing=1"], "nothing"),
         (["run", "unclean-election", "--set", "workload.name=tidy"], "tidy"),
         (["run", "unclean-election", "--set", "cluster.system=redis"], "redis"),
         (["run"], "SCENARIO"),
@@ -89,13 +89,12 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from harness.history.schemas import SCHEMAS
+    from harness.history.schemas import FINDINGS
 
     run = a_run(Path("runs"), "one")
     (run / "tables").mkdir()
-    schema = SCHEMAS["findings"]
-    row = {field.name: None for field in schema} | {"finding": "F1", "check": "lost-write", "sentence": "gone"}
-    pq.write_table(pa.Table.from_pylist([row], schema=schema), run / "tables" / "findings.parquet")
+    row = {field.name: None for field in FINDINGS} | {"finding": "F1", "check": "lost-write", "sentence": "gone"}
+    pq.write_table(pa.Table.from_pylist([row], schema=FINDINGS), run / "tables" / "findings.parquet")
 
     ended = command("show", "one", "F9")
 

@@ -35,8 +35,10 @@ class _Connection:
         for writer in (self.near, self.far):
             if writer is not None:
                 _reset(writer)
+        current = asyncio.current_task()
         for task in self.tasks:
-            task.cancel()
+            if task is not current:  # a handler at its end is not cancelled: asyncio would log that as an error
+                task.cancel()
 
 
 class LinkForwarder:
@@ -85,6 +87,7 @@ class LinkForwarder:
     def _reset_all(self) -> None:
         for connection in list(self._connections):
             connection.reset()
+        self._connections.clear()  # at once: how many are held is told before their handlers have ended
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refusing:
@@ -104,6 +107,11 @@ class LinkForwarder:
             connection.tasks.append(back)
             await self._pump(reader, connection.far)
             await back
+            # What the last writes left in buffers still goes out: a reset here would take it back.
+            for end in (writer, connection.far):
+                end.close()
+            for end in (writer, connection.far):
+                await end.wait_closed()
         except OSError:
             _reset(writer)  # nobody listens there: the source sees what it would see without us
         except asyncio.CancelledError:

@@ -27,16 +27,17 @@ class FabricControl:
         command = [sys.executable, "-m", "harness.cluster.local.fabric_process"]
         self._process = await self._spawner.spawn(command, log=self._log, pipes=True)
         lines = [{"link": route.link, "listen": route.listen, "target": route.target} for route in routes]
-        await self._exchange(lines)
+        await self._exchange(0, lines)
 
     async def command(self, do: str, links: Sequence[str], **options: Any) -> dict[str, dict[str, Any]]:
         """Returns what each link looks like afterwards: bytes, connections, cut."""
         self._number += 1
-        answer = await self._exchange({"id": self._number, "do": do, "links": list(links), **options})
+        number = self._number
+        answer = await self._exchange(number, {"id": number, "do": do, "links": list(links), **options})
         seen: dict[str, dict[str, Any]] = answer["links"]
         return seen
 
-    async def _exchange(self, message: Any) -> dict[str, Any]:
+    async def _exchange(self, number: int, message: Any) -> dict[str, Any]:
         process = self._process
         assert process is not None, "the fabric was started"
         assert process.stdin is not None, "it was started with pipes"
@@ -45,15 +46,14 @@ class FabricControl:
             with contextlib.suppress(ConnectionError):
                 process.stdin.write(json.dumps(message).encode() + b"\n")
                 await process.stdin.drain()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ANSWER_S):
-                    line = await process.stdout.readline()
-            except TimeoutError:
-                line = b""
-        if not line:
-            raise HarnessError(f"the link fabric does not answer; see {self._log}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+                    while line := await process.stdout.readline():
+                        answer: dict[str, Any] = json.loads(line)
+                        # An older number answers a command whose caller was cancelled while it waited.
+                        if answer["id"] == number:
+                            return answer
+        raise HarnessError(f"the link fabric does not answer; see {self._log}")
 
     async def stop(self) -> None:
         if self._process is None:

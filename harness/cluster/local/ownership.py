@@ -4,6 +4,7 @@ The sweep is the second line behind PR_SET_PDEATHSIG: every command ends the pro
 only those whose pid, start time, boot and marker all agree.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -41,7 +42,10 @@ class RunOwnership:
         except BlockingIOError:
             os.close(self._lock)
             raise HarnessError(f"{self._run}: another kafka-chaos is at work on this run folder; wait for it") from None
-        self._entry.write_text(json.dumps({"run": str(self._run)}), encoding="utf-8")
+        # Entered whole or not at all: another command's sweep may be reading just now.
+        draft = self._entry.with_suffix(f".{os.getpid()}.new")
+        draft.write_text(json.dumps({"run": str(self._run)}), encoding="utf-8")
+        draft.replace(self._entry)
         return self
 
     def __exit__(
@@ -57,13 +61,16 @@ def sweep() -> list[str]:
     for entry in sorted(_entries().glob("*.json")):
         try:
             run = Path(json.loads(entry.read_text(encoding="utf-8"))["run"])
-        except (ValueError, KeyError):
-            entry.unlink(missing_ok=True)  # half-written by a harness that died: it had started nothing yet
+        except FileNotFoundError:
+            continue  # its run, or another sweep, was done with it first
+        except (ValueError, KeyError, TypeError):
+            entry.unlink(missing_ok=True)  # no entry of ours: nothing can be learnt from it
             continue
-        if not run.is_dir():
-            entry.unlink(missing_ok=True)
+        try:
+            descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except (FileNotFoundError, NotADirectoryError):
+            entry.unlink(missing_ok=True)  # the run folder was removed
             continue
-        descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -104,6 +111,7 @@ def _end_processes(run: Path) -> list[str]:
     told = []
     for pid in processes_of(run):
         if state_of(pid) != "Z":
-            os.kill(pid, signal.SIGKILL)
-            told.append(f"ended process {pid} that {run} had left behind")
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself in this moment
+                os.kill(pid, signal.SIGKILL)
+                told.append(f"ended process {pid} that {run} had left behind")
     return told

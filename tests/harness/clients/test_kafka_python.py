@@ -87,9 +87,29 @@ async def test_a_refusal_by_the_broker_is_told_with_its_code(client_with: Any) -
     outcomes = await client.send(RECORDS[:1])
     await client.close()
 
-    assert [(outcome.status, outcome.error) for outcome in outcomes] == [("fail", "NotEnoughReplicasError 19")]
+    assert [(outcome.status, outcome.error, outcome.code) for outcome in outcomes] == [
+        ("fail", "NotEnoughReplicasError 19", 19)
+    ]
     assert producer.configuration["enable_idempotence"] is False
     assert producer.configuration["retries"] == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.RequestTimedOutError(), 7),
+        (errors.KafkaTimeoutError("expired"), None),
+        (errors.KafkaConnectionError("gone"), None),
+        (ConnectionResetError(104, "reset"), None),
+    ],
+)
+async def test_only_what_a_broker_answered_has_a_code(client_with: Any, error: Exception, code: int | None) -> None:
+    client = client_with(Producer(lambda future, number: future.failure(error)))
+
+    outcomes = await client.send(RECORDS[:1])
+    await client.close()
+
+    assert [(outcome.status, outcome.code) for outcome in outcomes] == [("info", code)]
 
 
 async def test_a_library_that_never_answers_leaves_the_outcome_unknown_and_close_returns(client_with: Any) -> None:

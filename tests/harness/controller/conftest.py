@@ -64,7 +64,7 @@ class MemoryCluster:
     def bootstrap(self, client: ClientId | None) -> str:
         return "memory"
 
-    def elect(self) -> None:
+    def choose_leaders(self) -> None:
         for partition, replicas in self.replicas.items():
             leader = next((each for each in replicas if each in self.running), -1)
             if leader != self.leaders[partition]:
@@ -72,7 +72,7 @@ class MemoryCluster:
                 self.epochs[partition] += 1
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        self.elect()
+        self.choose_leaders()
         return [
             PartitionState(
                 topic=partition.topic,

@@ -3,14 +3,18 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Mapping, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
-from harness.controller.context import RunContext
+from faults import links, targets
+from harness.controller.context import PlanResult, RunContext
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
+from harness.controller.steps import OrderedSteps
 from harness.controller.workers import controller_numbers
 from harness.errors import HarnessError
 from harness.history.controller_rows import ROWS, read_rows
@@ -20,7 +24,6 @@ from harness.interfaces import (
     Link,
     NodeId,
     PartitionState,
-    ReadRecord,
     ReplicaLog,
     Send,
     SendOutcome,
@@ -123,25 +126,147 @@ class FaultyCluster(MemoryCluster):
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         self.settings |= settings
 
-    async def elect_leader(self) -> int:
+    async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
+        self.deeds.append(f"elect {topic}-{partition} {kind}")
         return self.election_error
 
     def set_log(self, *values: str) -> None:
         self.logs[ORDERS] = [value.encode() for value in values]
 
 
-class Reconfigurable(FaultyCluster):
-    """`elect` is a word of the memory cluster's own; here it is the capability's, and elections by role go on."""
+class FaultyClient(MemoryClient):
+    """Answers as the cluster is told to; without end offsets, reading works all the same."""
 
-    async def elect(self, topic: str, partition: int, *, kind: str) -> int:  # type: ignore[override]
-        self.deeds.append(f"elect {topic}-{partition} {kind}")
-        return self.election_error
+    def __init__(self, cluster: FaultyCluster) -> None:
+        super().__init__(cluster)
+        self._faulty = cluster
 
-    async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        MemoryCluster.elect(self)
-        self.elect_now = self.elect
-        try:
-            self.elect = lambda: None  # type: ignore[assignment,method-assign,misc]
-            return await super().live_partition_states(topics)
-        finally:
-            del self.elect
+    async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
+        status, code = self._faulty.answer
+        if status == "ok":
+            return await super().send(records)
+        now = CLOCK.monotonic_ns()
+        return [
+            SendOutcome(status=cast(Any, status), offset=None, error=f"error {code}", code=code, t1_ns=now)
+            for _ in records
+        ]
+
+    async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        if not self._faulty.ends_known:
+            raise RuntimeError("OffsetNotAvailableError 78")
+        return await super().end_offsets(partitions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultWorld:
+    cluster: FaultyCluster
+    context: RunContext
+    folder: Path
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return read_rows(self.folder / ROWS).get(table, [])
+
+    def faults(self) -> list[dict[str, Any]]:
+        return self.rows("faults")
+
+    def outcomes(self) -> list[str]:
+        return [row["outcome"] for row in self.rows("steps")]
+
+    def snapshots(self) -> list[tuple[str, int]]:
+        return [(row["reason"], row["node"]) for row in self.rows("replica_snapshots")]
+
+
+def steps_of(*tables: Mapping[str, Any]) -> tuple[StepSpec, ...]:
+    return tuple(read_step(dict(table), line=10 + number) for number, table in enumerate(tables))
+
+
+def scenario_of(
+    *, steps: Sequence[StepSpec] = (), faults: Sequence[FaultSpec] = (), duration_s: float = 0.2
+) -> Scenario:
+    return Scenario(
+        name="story",
+        story="",
+        source="",
+        cluster=ClusterSpec(),
+        topics=(TopicSpec(name="orders", assignment=((1, 2, 3),)),),
+        workload=WorkloadSpec(name="none", duration_s=duration_s),
+        faults=tuple(faults),
+        steps=tuple(steps),
+        expect=ExpectSpec(),
+        coverage={},
+    )
+
+
+@contextlib.asynccontextmanager
+async def fault_world(folder: Path, scenario: Scenario) -> AsyncIterator[FaultWorld]:
+    """A started cluster with its topic, and an observer that has looked once and goes on looking."""
+    cluster = FaultyCluster()
+    await cluster.start()
+    topics = [TopicDefinition(name=topic.name, assignment=topic.assignment) for topic in scenario.topics]
+    await cluster.create_topics(topics)
+    recorder = Recorder(folder=folder, clock=CLOCK)
+    observer = Observer(cluster=cluster, topics=["orders"], clock=CLOCK, recorder=recorder, interval_s=0.005)
+
+    def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+        return FaultyClient(cluster)
+
+    context = RunContext(
+        scenario=scenario,
+        cluster=cluster,
+        observer=observer,
+        recorder=recorder,
+        clock=CLOCK,
+        seed=1,
+        probes=Probes(
+            make_client=make_client,
+            bootstrap=cluster.bootstrap,
+            settings=scenario.workload,
+            folder=folder,
+            clock=CLOCK,
+            numbers=controller_numbers(producers=0, consumers=0),
+        ),
+    )
+    await observer.poll_once()
+    observer.start()
+    try:
+        yield FaultWorld(cluster=cluster, context=context, folder=folder)
+    finally:
+        await observer.stop()
+        recorder.close()
+
+
+class Play(Protocol):
+    """Runs steps. `before` sets the cluster up, `during` meddles meanwhile."""
+
+    async def __call__(
+        self,
+        *tables: dict[str, Any],
+        before: Callable[[FaultyCluster], None] | None = None,
+        during: Callable[[FaultWorld], Coroutine[Any, Any, None]] | None = None,
+    ) -> tuple[PlanResult, FaultWorld]: ...
+
+
+@contextlib.asynccontextmanager
+async def player(folder: Path) -> AsyncIterator[Play]:
+    """Each play has a world of its own; what a plan left in force there can be looked at until the end."""
+    numbers = itertools.count()
+    async with contextlib.AsyncExitStack() as worlds:
+
+        async def play(
+            *tables: dict[str, Any],
+            before: Callable[[FaultyCluster], None] | None = None,
+            during: Callable[[FaultWorld], Coroutine[Any, Any, None]] | None = None,
+        ) -> tuple[PlanResult, FaultWorld]:
+            scenario = scenario_of(steps=steps_of(*tables))
+            world = await worlds.enter_async_context(fault_world(folder / str(next(numbers)), scenario))
+            if before is not None:
+                before(world.cluster)
+                await world.context.observer.poll_once()
+            plan = OrderedSteps(scenario=scenario, resolve=targets.resolve, links=links)
+            meddling = asyncio.create_task(during(world)) if during is not None else None
+            result = await plan.run(world.context)
+            if meddling is not None:
+                await meddling
+            return result, world
+
+        yield play

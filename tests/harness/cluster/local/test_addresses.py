@@ -32,27 +32,23 @@ def test_two_blocks_of_one_process_differ() -> None:
         assert one.node(NodeId(1)) != other.node(NodeId(1))
 
 
-def test_blocks_of_two_processes_differ_and_a_dead_process_holds_none() -> None:
+def test_a_block_of_another_process_is_not_taken_before_that_process_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
-        assert holder.stdout is not None
-        theirs = int(holder.stdout.readline())
-        held = []
         try:
-            # Ours start looking elsewhere, so all blocks are taken until only theirs would be left.
-            while True:
-                held.append(AddressBlock(_NODES, client_links=1))
-                assert held[-1].block != theirs
-        except HarnessError as error:
-            assert "kafka-chaos sweep" in str(error)
+            assert holder.stdout is not None
+            theirs = int(holder.stdout.readline())
+            with AddressBlock(_NODES, client_links=1) as ours:
+                assert ours.block != theirs
+            monkeypatch.setattr("harness.cluster.local.addresses._BLOCKS", range(theirs, theirs + 1))
+            with pytest.raises(HarnessError, match="kafka-chaos sweep"):
+                AddressBlock(_NODES, client_links=1)
+        finally:
             holder.kill()
             holder.wait()
-            with AddressBlock(_NODES, client_links=1) as freed:
-                assert freed.block == theirs
-        finally:
-            for block in held:
-                block.release()
+    with AddressBlock(_NODES, client_links=1) as freed:
+        assert freed.block == theirs
 
 
 def test_a_released_block_can_be_taken_again() -> None:

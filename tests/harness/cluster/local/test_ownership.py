@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -157,8 +158,6 @@ asyncio.run(main())
     descriptor = os.pidfd_open(pid)
     harness.kill()
     try:
-        import select
-
         ended, _, _ = select.select([descriptor], [], [], 5)
     finally:
         os.close(descriptor)

@@ -1,0 +1,132 @@
+"""The fabric as a process of its own, commanded through its control."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.local.addresses import AddressBlock
+from harness.cluster.local.fabric import Route
+from harness.cluster.local.fabric_control import FabricControl
+from harness.cluster.local.ownership import processes_of
+from harness.cluster.local.processes import Spawner
+from harness.errors import HarnessError
+from harness.interfaces import NodeId
+
+_ONE, _TWO = NodeId(1), NodeId(2)
+_SILENCE_S = 0.15  # how long a silent link is listened to
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class World:
+    """Two nodes that echo, and a link each way between them."""
+
+    def __init__(self, addresses: AddressBlock, control: FabricControl, run: Path) -> None:
+        self.addresses = addresses
+        self.control = control
+        self.run = run
+        self.servers: list[asyncio.Server] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def start(self) -> None:
+        port = self.addresses.internal_port
+        for node in (_ONE, _TWO):
+            self.servers.append(await asyncio.start_server(self._echo, self.addresses.node(node), port))
+        pairs = ((_ONE, _TWO), (_TWO, _ONE))
+        routes = [
+            Route(
+                link=f"n{source}>n{target}",
+                listen=(self.addresses.link(source, target), port),
+                target=(self.addresses.node(target), port),
+            )
+            for source, target in pairs
+        ]
+        await self.control.start(routes)
+
+    async def _echo(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while piece := await reader.read(1 << 16):
+                writer.write(piece)
+        writer.close()
+
+    async def connect(self, source: NodeId, target: NodeId) -> Streams:
+        streams = await asyncio.open_connection(self.addresses.link(source, target), self.addresses.internal_port)
+        self.writers.append(streams[1])
+        return streams
+
+    async def stop(self) -> None:
+        for writer in self.writers:
+            writer.transport.abort()
+        await self.control.stop()
+        for server in self.servers:
+            server.close()
+        self.addresses.release()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    control = FabricControl(spawner=Spawner(run=tmp_path), log=tmp_path / "fabric.log")
+    made = World(AddressBlock([_ONE, _TWO], client_links=1), control, tmp_path)
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.stop()
+
+
+async def _is_echoed(streams: Streams, data: bytes) -> bool:
+    reader, writer = streams
+    writer.write(data)
+    try:
+        async with asyncio.timeout(_SILENCE_S):
+            return await reader.readexactly(len(data)) == data
+    except TimeoutError:
+        return False
+
+
+async def test_one_direction_is_cut_and_the_other_goes_on(world: World) -> None:
+    there, back = await world.connect(_ONE, _TWO), await world.connect(_TWO, _ONE)
+    assert await _is_echoed(there, b"a")
+    assert await _is_echoed(back, b"a")
+    seen = await world.control.command("cut", ["n1>n2"], mode="hang")
+    assert seen == {"n1>n2": {"bytes": 2, "connections": 1, "cut": True}}
+    assert not await _is_echoed(there, b"b")
+    assert await _is_echoed(back, b"b")
+    seen = await world.control.command("look", ["n1>n2", "n2>n1"])
+    assert [(seen[link]["cut"], seen[link]["bytes"]) for link in ("n1>n2", "n2>n1")] == [(True, 2), (False, 4)]
+    await world.control.command("heal", ["n1>n2"], mode="resume")
+    async with asyncio.timeout(5):
+        assert await there[0].readexactly(1) == b"b"
+
+
+async def test_a_command_that_was_broken_off_does_not_answer_for_the_next(world: World) -> None:
+    cut = asyncio.create_task(world.control.command("cut", ["n1>n2"], mode="hang"))
+    await asyncio.sleep(0)  # it is on its way, and its answer is not here yet
+    cut.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await cut
+    assert (await world.control.command("look", ["n1>n2"]))["n1>n2"]["cut"]
+    assert not (await world.control.command("heal", ["n1>n2"], mode="resume"))["n1>n2"]["cut"]
+    assert set(await world.control.command("look", ["n2>n1"])) == {"n2>n1"}
+
+
+async def test_a_fabric_that_died_is_told_with_the_place_of_its_log(world: World) -> None:
+    (pid,) = processes_of(world.run)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(HarnessError, match=r"the link fabric does not answer; see .*/fabric\.log"):
+        await world.control.command("look", ["n1>n2"])
+
+
+async def test_a_stopped_fabric_ends_its_links_and_its_process(world: World) -> None:
+    reader, _ = streams = await world.connect(_ONE, _TWO)
+    assert await _is_echoed(streams, b"a")
+    await world.control.stop()
+    assert list(processes_of(world.run)) == []
+    with contextlib.suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    with pytest.raises(ConnectionRefusedError):
+        await world.connect(_ONE, _TWO)

@@ -1,0 +1,270 @@
+"""The local world with real processes: every fault does what it says, to whom it says, and nothing is left behind.
+
+One cluster of three brokers serves the module. Its address block is locked in the user's own state directory, where
+all runs of this machine meet.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from kafka import KafkaProducer
+
+from harness.clock import SystemClock
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.ownership import processes_of
+from harness.cluster.local.processes import PROCESSES, state_of
+from harness.errors import HarnessError
+from harness.history.run_folder import RunFolder
+from harness.interfaces import (
+    COORDINATION,
+    CanCrash,
+    CanCutLinks,
+    CanPause,
+    CanReconfigure,
+    CanSlowLinks,
+    ClientId,
+    Cluster,
+    HasDisks,
+    LeakCheck,
+    Link,
+    NodeId,
+    TopicDefinition,
+)
+from harness.scenario import ClusterSpec
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_PATIENCE_S = 15.0
+_LEADER, _FOLLOWER, _OTHER = NodeId(1), NodeId(2), NodeId(3)
+
+
+def _link(source: int, target: int) -> Link:
+    return Link(source=f"n{source}", target=f"n{target}")
+
+
+def _made(folder: Path, spec: ClusterSpec, *, client_links: int = 1) -> LocalCluster:
+    clock = SystemClock()
+    run = RunFolder.create(folder, scenario="test", clock=clock, seed=1, stamp="now")
+    return LocalCluster(run_path=run.path, spec=spec, client_links=client_links, clock=clock)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE_S):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def _written_down(run: Path) -> list[int]:
+    return [json.loads(line)["pid"] for line in (run / PROCESSES).read_text().splitlines()]
+
+
+def _block(cluster: LocalCluster) -> int:
+    """B of the cluster's addresses 127.B."""
+    return int(cluster.coordination().split(".")[1])
+
+
+def _listeners(block: int) -> list[str]:
+    suffix = f"{block:02X}7F"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and row[1].split(":")[0].endswith(suffix)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCluster]:
+    made = _made(tmp_path_factory.mktemp("runs"), ClusterSpec(brokers=(3, 1, 2)), client_links=2)
+    try:
+        await made.start()
+        definition = TopicDefinition(name="orders", assignment=((_LEADER, _FOLLOWER, _OTHER),))
+        await made.create_topics([definition])
+        yield made
+    finally:
+        await made.stop()
+        await made.stop()
+
+
+class Load:
+    """Appends to orders/0 at the leader, acknowledged by it alone, and waits for logs to reach what was appended."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+
+    def end(self, node: NodeId) -> int | None:
+        return self._cluster.log_end(node, "orders", 0)
+
+    async def append(self, count: int = 10) -> int:
+        """The log end afterwards."""
+        return await asyncio.to_thread(self._append, count)
+
+    def _append(self, count: int) -> int:
+        producer = KafkaProducer(bootstrap_servers=self._cluster.bootstrap(ClientId(1)), acks=1)
+        try:
+            sent = [producer.send("orders", b"value", partition=0) for _ in range(count)]
+            return max(int(each.get(10).offset) for each in sent) + 1
+        finally:
+            producer.close()
+
+    async def reaches(self, node: NodeId, end: int) -> None:
+        await _until(lambda: self.end(node) == end)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def load(cluster: LocalCluster) -> AsyncIterator[Load]:
+    made = Load(cluster)
+    end = await made.append(1)
+    for node in (_LEADER, _FOLLOWER, _OTHER):
+        await made.reaches(node, end)
+    yield made
+    await cluster.heal(cluster.links())
+
+
+async def test_a_local_cluster_has_every_capability(cluster: LocalCluster) -> None:
+    kinds = (Cluster, CanCrash, CanPause, CanCutLinks, CanSlowLinks, HasDisks, CanReconfigure, LeakCheck)
+    assert [kind for kind in kinds if not isinstance(cluster, kind)] == []
+
+
+async def test_every_node_and_the_fabric_is_a_process_of_its_own(cluster: LocalCluster) -> None:
+    run = cluster._run
+    pids = list(processes_of(run))
+    assert len(set(pids)) == len(cluster.nodes) + 1
+    assert all(cluster.is_running(node.node) for node in cluster.nodes)
+    assert [node.node for node in cluster.nodes] == [COORDINATION, 1, 2, 3]
+    await cluster.live_partition_states([])
+    assert await cluster.controller() == 3, "the first started"
+
+
+async def test_cutting_a_followers_link_to_the_leader_stops_that_follower_alone(
+    cluster: LocalCluster, load: Load
+) -> None:
+    before = load.end(_FOLLOWER)
+    seen = await cluster.cut([_link(_FOLLOWER, _LEADER)])
+    assert "link 2>1 cut, bytes wait" in seen.sentence
+    end = await load.append()
+    await load.reaches(_OTHER, end)
+    assert load.end(_FOLLOWER) == before
+    await cluster.heal([_link(_FOLLOWER, _LEADER)])
+    await load.reaches(_FOLLOWER, end)
+
+
+async def test_cutting_the_leaders_link_to_a_follower_does_not_stop_the_follower(
+    cluster: LocalCluster, load: Load
+) -> None:
+    await cluster.cut([_link(_LEADER, _FOLLOWER)])
+    end = await load.append()
+    await load.reaches(_FOLLOWER, end)
+    await cluster.heal([_link(_LEADER, _FOLLOWER)])
+
+
+async def test_a_link_cut_by_reset_stops_the_follower_and_heals(cluster: LocalCluster, load: Load) -> None:
+    before = load.end(_FOLLOWER)
+    seen = await cluster.cut([_link(_FOLLOWER, _LEADER)], mode="reset")
+    assert "connections are reset, 0 connections held" in seen.sentence
+    end = await load.append()
+    await load.reaches(_OTHER, end)
+    assert load.end(_FOLLOWER) == before
+    await cluster.heal([_link(_FOLLOWER, _LEADER)], mode="reset")
+    await load.reaches(_FOLLOWER, end)
+
+
+async def test_a_slow_link_is_slow_until_it_is_not(cluster: LocalCluster, load: Load) -> None:
+    assert "by 50 ms" in (await cluster.slow([_link(_FOLLOWER, _LEADER)], delay_ms=50)).sentence
+    await load.reaches(_FOLLOWER, await load.append())
+    assert "without delay" in (await cluster.slow([_link(_FOLLOWER, _LEADER)], delay_ms=0)).sentence
+
+
+async def test_a_paused_broker_is_seen_stopped_and_goes_on_when_resumed(cluster: LocalCluster, load: Load) -> None:
+    pid = cluster._process(_FOLLOWER).pid
+    before = load.end(_FOLLOWER)
+    assert f"process {pid} of broker 2 is in state T" in (await cluster.pause(_FOLLOWER)).sentence
+    assert state_of(pid) == "T"
+    end = await load.append()
+    await load.reaches(_OTHER, end)
+    assert load.end(_FOLLOWER) == before
+    await cluster.resume(_FOLLOWER)
+    assert state_of(pid) != "T"
+    await load.reaches(_FOLLOWER, end)
+
+
+async def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster: LocalCluster, load: Load) -> None:
+    pid = cluster._process(_FOLLOWER).pid
+    with pytest.raises(HarnessError, match="broker 2 is running; kill it"):
+        await cluster.wipe(_FOLLOWER)
+    await cluster.kill(_FOLLOWER)
+    assert state_of(pid) == ""
+    assert not cluster.is_running(_FOLLOWER)
+    with pytest.raises(HarnessError, match="broker 2 is not running"):
+        await cluster.kill(_FOLLOWER)
+    end = await load.append()
+    await cluster.start_node(_FOLLOWER)
+    await load.reaches(_FOLLOWER, end)
+    assert cluster._process(_FOLLOWER).pid != pid
+    assert "was running already" in (await cluster.start_node(_FOLLOWER)).sentence
+
+
+async def test_a_wiped_disk_is_empty_noticed_and_filled_again(cluster: LocalCluster, load: Load) -> None:
+    await cluster.kill(_FOLLOWER)
+    assert "is empty" in (await cluster.wipe(_FOLLOWER)).sentence
+    assert list(cluster._data(_FOLLOWER).iterdir()) == []
+    assert cluster.log_end(_FOLLOWER, "orders", 0) is None
+    assert cluster.high_watermark(_FOLLOWER, "orders", 0) is None
+    assert cluster.read_replicas(_FOLLOWER) == []
+    assert not any(event.event == "directory_lost" for event in cluster.collect().broker_events)
+    await cluster.start_node(_FOLLOWER)
+    await load.reaches(_FOLLOWER, await load.append())
+    (lost,) = [event for event in cluster.collect().broker_events if event.event == "directory_lost"]
+    assert lost.node == _FOLLOWER
+    assert lost.t_ns <= SystemClock().monotonic_ns()
+    mine, leaders = cluster.read_replicas(_FOLLOWER)[0], cluster.read_replicas(_LEADER)[0]
+    assert mine.records == leaders.records
+
+
+async def test_a_broker_shuts_down_by_itself_when_asked(cluster: LocalCluster, load: Load) -> None:
+    assert "ended by itself with code 0" in (await cluster.shut_down(_FOLLOWER)).sentence
+    assert "runs as process" in (await cluster.start_node(_FOLLOWER)).sentence
+    await load.reaches(_FOLLOWER, await load.append())
+
+
+async def test_after_all_this_no_node_goes_past_the_links(cluster: LocalCluster) -> None:
+    assert cluster.leaks() == []
+    assert {str(link) for link in cluster.links()} == {
+        *("n1>n2", "n1>n3", "n2>n1", "n2>n3", "n3>n1", "n3>n2", "n1>n100", "n2>n100", "n3>n100"),
+        *("c1>n1", "c1>n2", "c1>n3", "c2>n1", "c2>n2", "c2>n3"),
+    }
+
+
+async def test_a_second_cluster_beside_it_is_apart_and_leaves_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+    second = _made(tmp_path, ClusterSpec(brokers=(0,)))
+    with pytest.raises(HarnessError, match="not running"):
+        second.bootstrap(None)
+    try:
+        await second.start()
+        block = _block(second)
+        assert block != _block(cluster)
+        assert len(_listeners(block)) == 6, "3 of the broker, 1 of the coordination service, 2 of links"
+        await second.create_topics([TopicDefinition(name="mine", partitions=1, replication_factor=1)])
+        assert await cluster.live_partition_states(["mine"]) == []
+    finally:
+        await second.stop()
+    assert [pid for pid in _written_down(second._run) if state_of(pid)] == []
+    assert _listeners(block) == []
+    assert second.collect().controllers[0].node == 0
+
+
+async def test_a_broker_that_refuses_its_settings_is_told_in_one_line_and_nothing_stays(tmp_path: Path) -> None:
+    refused = _made(tmp_path, ClusterSpec(brokers=(1,), settings={"replica.lag.time.max.ms": "x"}))
+    try:
+        with pytest.raises(HarnessError) as error:
+            await refused.start()
+        block = _block(refused)
+    finally:
+        await refused.stop()
+    assert "\n" not in str(error.value)
+    assert "broker 1 ended with code" in str(error.value)
+    log = refused._log(_LEADER)
+    assert str(log) in str(error.value)
+    assert "replica.lag.time.max.ms" in log.read_text()
+    assert [pid for pid in _written_down(refused._run) if state_of(pid)] == []
+    assert _listeners(block) == []

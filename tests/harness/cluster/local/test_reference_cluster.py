@@ -1,0 +1,178 @@
+"""What needs a cluster of its own: clients' own links, the exact books after crashes, and a harness that is killed.
+
+The faults one by one, on one cluster, are in test_local_cluster.py.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from harness.clock import SystemClock
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
+from harness.cluster.local.processes import state_of
+from harness.history.run_folder import RunFolder
+from harness.interfaces import (
+    ClientId,
+    Link,
+    NodeId,
+    TopicDefinition,
+)
+from harness.scenario import ClusterSpec
+
+_TOPIC = "orders"
+_ONE, _TWO, _THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+def _cluster_in(folder: Path, settings: dict[str, str] | None = None) -> LocalCluster:
+    run = RunFolder.create(folder, scenario="local", clock=SystemClock(), seed=1, stamp="test")
+    spec = ClusterSpec(brokers=(1, 2, 3), settings=settings or {})
+    return LocalCluster(run_path=run.path, spec=spec, client_links=2, clock=SystemClock())
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalCluster]:
+    """Broker 1 is the controller and leads the only partition; 2 and 3 follow."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made = _cluster_in(tmp_path)
+    try:
+        await made.start()
+        await made.create_topics([TopicDefinition(name=_TOPIC, assignment=((1, 2, 3),))])
+        await _until(lambda: _is_led_by_one(made))
+        yield made
+    finally:
+        await made.stop()
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await holds():
+            await asyncio.sleep(0.02)
+
+
+async def _is_led_by_one(cluster: LocalCluster) -> bool:
+    states = await cluster.live_partition_states([_TOPIC])
+    return [(state.leader, state.isr) for state in states] == [(1, (1, 2, 3))] * 3
+
+
+def _produce(bootstrap: str, count: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), acks=1, enable_idempotence=False)
+    try:
+        for answer in [producer.send(_TOPIC, b"value", partition=0) for _ in range(count)]:
+            answer.get(10)
+    finally:
+        producer.close(5)
+
+
+async def _reaches(cluster: LocalCluster, end: int, *nodes: NodeId) -> None:
+    async def holds() -> bool:
+        return all(cluster.log_end(node, _TOPIC, 0) == end for node in nodes)
+
+    await _until(holds)
+
+
+async def test_a_client_is_cut_from_one_broker_by_its_own_link_alone(cluster: LocalCluster) -> None:
+    await cluster.cut([Link(source="c1", target=f"n{broker}") for broker in (1, 2, 3)], mode="reset")
+    with pytest.raises(Exception, match=r"[Bb]roker|imeout|onnect"):
+        await asyncio.to_thread(_produce_within, cluster.bootstrap(ClientId(1)), 1500)
+    assert cluster.log_end(_ONE, _TOPIC, 0) == 0
+    await asyncio.to_thread(_produce, cluster.bootstrap(ClientId(2)), 1)
+    await cluster.heal([Link(source="c1", target=f"n{broker}") for broker in (1, 2, 3)])
+    await asyncio.to_thread(_produce, cluster.bootstrap(ClientId(1)), 1)
+    await _reaches(cluster, 2, _ONE, _TWO, _THREE)
+
+
+def _produce_within(bootstrap: str, limit_ms: int) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap.split(","),
+        acks=1,
+        enable_idempotence=False,
+        max_block_ms=limit_ms,
+        bootstrap_timeout_ms=limit_ms,
+    )
+    try:
+        producer.send(_TOPIC, b"value", partition=0).get(limit_ms / 1000)
+    finally:
+        producer.close(0)
+
+
+async def test_the_books_tell_leaders_controllers_registrations_lost_disks_and_settings(
+    cluster: LocalCluster,
+) -> None:
+    await cluster.set_topic_config(_TOPIC, {"min.insync.replicas": "2"})
+    assert await cluster.elect(_TOPIC, 0, kind="preferred") == 84  # ELECTION_NOT_NEEDED: 1 leads already
+    await cluster.kill(_THREE)
+    await cluster.wipe(_THREE)
+    await cluster.start_node(_THREE)
+    await cluster.kill(_ONE)
+
+    async def is_led_by_two() -> bool:
+        states = await cluster.live_partition_states([_TOPIC])
+        return any(state.leader == _TWO and state.observer == _TWO for state in states)
+
+    await _until(is_led_by_two)
+    assert await cluster.controller() in (_TWO, _THREE)
+    await cluster.stop()
+    told = cluster.collect()
+    assert (told.partition_states[0].leader, told.partition_states[0].isr) == (1, (1, 2, 3))
+    assert told.partition_states[0].replicas == (1, 2, 3)
+    assert told.partition_states[-1].leader == 2
+    assert all(state.exact for state in told.partition_states)
+    epochs = [state.partition_epoch for state in told.partition_states]
+    assert epochs == list(range(len(epochs))), "every change of the partition is there"
+    assert told.controllers[0].node == 1
+    assert told.controllers[-1].node in (2, 3)
+    assert (told.controllers[-1].controller_epoch or 0) == (told.controllers[0].controller_epoch or 0) + 1
+    assert ("min.insync.replicas", "2") in [(change.key, change.value) for change in told.configuration]
+    seen = {(event.event, event.node) for event in told.broker_events}
+    assert {("broker_registered", _ONE), ("broker_gone", _ONE), ("directory_lost", _THREE)} <= seen
+    times = [state.t_ns for state in told.partition_states]
+    assert times == sorted(times)
+    assert 0 <= time.monotonic_ns() - times[0] < 120 * 10**9, "on the run's own axis"
+
+
+_HOLDER = """
+import asyncio, pathlib, sys
+from harness.clock import SystemClock
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.ownership import RunOwnership
+from harness.scenario import ClusterSpec
+
+async def main() -> None:
+    spec = ClusterSpec(brokers=(1,), settings={"default.replication.factor": "1"})
+    cluster = LocalCluster(run_path=pathlib.Path(sys.argv[1]), spec=spec, client_links=1, clock=SystemClock())
+    await cluster.start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+with RunOwnership(pathlib.Path(sys.argv[1])):
+    asyncio.run(main())
+"""
+
+
+def test_a_harness_killed_in_the_middle_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = RunFolder.create(tmp_path, scenario="local", clock=SystemClock(), seed=1, stamp="test").path
+    holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(run)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n"
+        assert len(list(processes_of(run))) == 3
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+        if holder.stdout is not None:
+            holder.stdout.close()
+    sweep()
+    deadline = time.monotonic() + 5
+    while any(state_of(pid) not in ("", "Z") for pid in processes_of(run)):
+        assert time.monotonic() < deadline
+    with RunOwnership(run):
+        pass  # and the folder is free
