@@ -65,7 +65,7 @@ class Flagged:
     log_epoch: int | None  # from the replicas' logs
     held: frozenset[int]  # nodes that had the record in some snapshot or truncation
     held_at_end: frozenset[int]
-    below_acks_all: bool  # a record with a higher offset had been acknowledged with acks=all before this send began
+    below_acks_all: bool  # at or above its offset, one had been acknowledged with acks=all before this send began
 
     @property
     def epoch(self) -> int | None:
@@ -139,7 +139,7 @@ select *,
   min(if(acked and off is not null, s_t1, null)) over (
     partition by run, tp order by down range between unbounded preceding and 1 preceding) as acked_above,
   min(if(acked and off is not null and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
-    partition by run, tp order by down range between unbounded preceding and 1 preceding) as acked_all_above,
+    partition by run, tp order by down range between unbounded preceding and current row) as acked_all_above,
   lag(off) over (partition by run, tp, if(acked, s_process, null) order by s_op, s_i) as sent_before
 from spread
 """

@@ -42,8 +42,8 @@ def lost_records(folder: Path) -> set[tuple[str, int, int]]:
             if tag == "I":
                 sent[operation] = rest
             elif tag == "S":
-                _, _, tps, values, _ = sent[operation]  # type: ignore[misc]
-                for tp, value, status, offset in zip(tps, values, rest[1], rest[2], strict=True):  # type: ignore[has-type, call-overload]
+                _, _, tps, values, _ = sent[operation]
+                for tp, value, status, offset in zip(tps, values, rest[1], rest[2], strict=True):
                     if status == 0:
                         acknowledged[partitions[tp], value] = offset
             elif tag == "R" and sent[operation][0] == "final_poll":

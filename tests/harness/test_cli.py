@@ -1,4 +1,4 @@
-"""The command line as a shell sees it: exit codes, one line for every foreseen error, and output other programs read."""
+"""The command line as a shell sees it: exit codes, one line per foreseen error, and output other programs read."""
 
 import json
 import sys
@@ -202,9 +202,10 @@ def test_a_bug_of_ours_keeps_its_traceback(command: Command, monkeypatch: pytest
 
 
 def a_cell(name: str, *, as_stated: bool, note: str = "") -> verification.Cell:
+    seen = "pass" if as_stated else "violation"
     return verification.Cell(
-        scenario=name, number=1, seed=1, folder=f"runs/{name}", stated="pass", seen="pass" if as_stated else "violation",
-        as_stated=as_stated, duration_s=12.3456, note=note,
+        scenario=name, number=1, seed=1, folder=f"runs/{name}", stated="pass", seen=seen, as_stated=as_stated,
+        duration_s=12.3456, note=note,
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Clients that nobody wrote for this broker: each creates a topic, produces with idempotence, loses its leader to a
-kill, and reads every record once and in order. kafka-python does so in tests/reference_impl/runtime/test_processes.py."""
+kill, and reads every record once and in order. (kafka-python: tests/reference_impl/runtime/test_processes.py.)"""
 
 import asyncio
 import json
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.admin import NewTopic as ConfluentNewTopic
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
@@ -30,13 +32,16 @@ AFTER = [b"after-%03d" % number for number in range(200)]
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    made = LocalCluster(run_path=tmp_path, spec=ClusterSpec(brokers=(1, 2, 3)), client_links=1, clock=SystemClock())
+    (tmp_path / "run").mkdir()
+    made = LocalCluster(
+        run_path=tmp_path / "run", spec=ClusterSpec(brokers=(1, 2, 3)), client_links=1, clock=SystemClock()
+    )
     try:
         await made.start()
         yield made
     finally:
         await made.stop()
-        assert made.leaks() == []
+    assert Shell(directory=tmp_path.resolve()).processes() == []
 
 
 async def kill_leader(cluster: LocalCluster) -> None:
@@ -67,6 +72,7 @@ class Librdkafka:
         admin = AdminClient(self._servers)
         topic = ConfluentNewTopic(TOPIC, num_partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
         admin.create_topics([topic])[TOPIC].result(20)
+        until(lambda: admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions, "the topic in the metadata")
         assert len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].replicas) == 3
         resource = ConfigResource(ResourceType.TOPIC, TOPIC)
         described = admin.describe_configs([resource])[resource].result(10)
@@ -87,16 +93,12 @@ class Librdkafka:
         return offsets
 
     def read(self, count: int) -> list[bytes]:
-        values: list[bytes] = []
-
-        def read_more() -> bool:
-            message = self._consumer.poll(0.5)
-            if message is not None and message.error() is None:
-                values.append(message.value())
-            return len(values) == count
-
-        until(read_more, f"{count} records")
-        return values
+        """Every message, errors too, so that a gap or a refused fetch shows in the comparison."""
+        messages: list[Message] = []
+        deadline = time.monotonic() + 40
+        while len(messages) < count and time.monotonic() < deadline:
+            messages += self._consumer.consume(count - len(messages), timeout=0.5)
+        return [message.value() for message in messages]
 
     def end_offset(self) -> int:
         return int(self._consumer.get_watermark_offsets(ConfluentPartition(TOPIC, 0), timeout=10)[1])
@@ -127,6 +129,9 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
     await admin.start()
     try:
         await admin.create_topics([AioNewTopic(TOPIC, 1, 3, topic_configs={"min.insync.replicas": "2"})])
+        async with asyncio.timeout(20):  # a broker tells of a topic once the controller has told it
+            while not (await admin.describe_topics([TOPIC]))[0]["partitions"]:
+                await asyncio.sleep(0.1)
         (described,) = await admin.describe_topics([TOPIC])
         assert len(described["partitions"][0]["replicas"]) == 3
     finally:
@@ -168,12 +173,17 @@ async def read(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
 def test_the_cluster_command_serves_clients_until_an_interrupt_and_leaves_nothing(tmp_path: Path) -> None:
     shell = Shell(directory=tmp_path.resolve())
     ready = tmp_path / "ready.json"
-    process = shell.start("cluster", "--ready-file", str(ready), "--set", "auto.create.topics.enable=true")
+    process = shell.start("cluster", "--ready-file", str(ready))
     try:
         until(lambda: ready.is_file() or process.poll() is not None, "the ready file")
         addresses = json.loads(ready.read_text())
         assert addresses["coordination"]
         assert shell.processes()
+        admin = KafkaAdminClient(bootstrap_servers=addresses["bootstrap"])
+        try:
+            admin.create_topics([NewTopic(TOPIC, 1, 3)])
+        finally:
+            admin.close()
         producer = KafkaProducer(bootstrap_servers=addresses["bootstrap"], acks="all")
         try:
             assert producer.send(TOPIC, b"first", partition=0).get(20).offset == 0

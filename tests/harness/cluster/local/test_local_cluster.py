@@ -89,8 +89,9 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loc
 class Load:
     """Appends to orders/0 at the leader, acknowledged by it alone, and waits for logs to reach what was appended."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, cluster: LocalCluster, producer: KafkaProducer) -> None:
         self._cluster = cluster
+        self._producer = producer
 
     def end(self, node: NodeId) -> int | None:
         return self._cluster.log_end(node, "orders", 0)
@@ -100,20 +101,24 @@ class Load:
         return await asyncio.to_thread(self._append, count)
 
     def _append(self, count: int) -> int:
-        producer = KafkaProducer(bootstrap_servers=self._cluster.bootstrap(ClientId(1)), acks=1)
-        try:
-            sent = [producer.send("orders", b"value", partition=0) for _ in range(count)]
-            return max(int(each.get(10).offset) for each in sent) + 1
-        finally:
-            producer.close()
+        sent = [self._producer.send("orders", b"value", partition=0) for _ in range(count)]
+        return max(int(each.get(_PATIENCE_S).offset) for each in sent) + 1
 
     async def reaches(self, node: NodeId, end: int) -> None:
         await _until(lambda: self.end(node) == end)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def producer(cluster: LocalCluster) -> AsyncIterator[KafkaProducer]:
+    """One for all tests: a new one might ask the very broker that is paused for its bearings."""
+    made = await asyncio.to_thread(KafkaProducer, bootstrap_servers=cluster.bootstrap(ClientId(1)), acks=1)
+    yield made
+    await asyncio.to_thread(made.close)
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def load(cluster: LocalCluster) -> AsyncIterator[Load]:
-    made = Load(cluster)
+async def load(cluster: LocalCluster, producer: KafkaProducer) -> AsyncIterator[Load]:
+    made = Load(cluster, producer)
     end = await made.append(1)
     for node in (_LEADER, _FOLLOWER, _OTHER):
         await made.reaches(node, end)
