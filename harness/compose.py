@@ -139,12 +139,14 @@ def _logging_to(path: Path) -> Iterator[None]:
     """What the client library logs of the probes belongs to the run, not on the user's screen."""
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
+    library = logging.getLogger("kafka")
+    library.addHandler(handler)
+    library.propagate = False
     try:
         yield
     finally:
-        root.removeHandler(handler)
+        library.propagate = True
+        library.removeHandler(handler)
         handler.close()
 
 

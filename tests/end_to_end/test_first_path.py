@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +25,7 @@ def folder(shell: Shell, ended: subprocess.CompletedProcess[str]) -> Path:
     return shell.folder
 
 
-def journals(folder: Path) -> Iterator[tuple[dict[int, str], list[list[object]]]]:
+def journals(folder: Path) -> Iterator[tuple[dict[int, str], list[list[Any]]]]:
     """Per journal, the short numbers of its partitions and its lines."""
     for path in sorted(folder.glob("history/*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -37,7 +38,7 @@ def lost_records(folder: Path) -> set[tuple[str, int, int]]:
     acknowledged: dict[tuple[str, int], int] = {}
     finally_read: set[tuple[str, int]] = set()
     for partitions, lines in journals(folder):
-        sent: dict[object, list[object]] = {}
+        sent: dict[int, list[Any]] = {}
         for tag, operation, *rest in lines:
             if tag == "I":
                 sent[operation] = rest

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -129,11 +130,12 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
     await admin.start()
     try:
         await admin.create_topics([AioNewTopic(TOPIC, 1, 3, topic_configs={"min.insync.replicas": "2"})])
+        described: list[dict[str, Any]] = []
         async with asyncio.timeout(20):  # a broker tells of a topic once the controller has told it
-            while not (await admin.describe_topics([TOPIC]))[0]["partitions"]:
+            while not (described and described[0]["partitions"]):
+                described = await admin.describe_topics([TOPIC])
                 await asyncio.sleep(0.1)
-        (described,) = await admin.describe_topics([TOPIC])
-        assert len(described["partitions"][0]["replicas"]) == 3
+        assert len(described[0]["partitions"][0]["replicas"]) == 3
     finally:
         await admin.close()
     partition = TopicPartition(TOPIC, 0)
