@@ -275,8 +275,8 @@ class Bench:
         except Exception as error:
             error.add_note(str(error))  # Spark's errors ask the JVM for their text, and it ends before they are shown
             raise
-        page, error = render(folder.path)
-        return Judged(folder=folder.path, judgement=judgement, page=page, page_error=error)
+        page, page_error = render(folder.path)
+        return Judged(folder=folder.path, judgement=judgement, page=page, page_error=page_error)
 
     def close(self) -> None:
         if self._open is not None:

@@ -48,7 +48,7 @@ def lost_records(folder: Path) -> set[tuple[str, int, int]]:
                     if status == 0:
                         acknowledged[partitions[tp], value] = offset
             elif tag == "R" and sent[operation][0] == "final_poll":
-                for tp, _, _, values, _ in rest[1]:  # type: ignore[attr-defined]
+                for tp, _, _, values, _ in rest[1]:
                     finally_read |= {(partitions[tp], value) for value in values}
     return {(tp, offset, value) for (tp, value), offset in acknowledged.items() if (tp, value) not in finally_read}
 
