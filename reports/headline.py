@@ -57,8 +57,13 @@ def _how(finding: Mapping[str, Any]) -> str:
 
 
 def lead(data: RunData) -> str:
+    """What decided it, and what then took the last copies; without a loss, what the scenario is about."""
     finding = worst(data)
-    return str(finding["sentence"]) if finding is not None else str(data.scenario.story)
+    if finding is None:
+        return str(data.scenario.story)
+    chain = evidence_of(finding).get("cause_chain") or ()
+    told = [link["sentence"] for link in chain if link["decisive"] or link["event"] in ("truncation", "disk-loss")]
+    return " ".join(told[:2]) or str(finding["sentence"])
 
 
 def answers(data: RunData) -> list[Answer]:
