@@ -203,8 +203,8 @@ def _write_evidence(run: Path, told: list[dict[str, Any]]) -> None:
     log_rows = [
         {
             "finding": row["finding"], "off": off, "acknowledged_value": value, "acknowledged_t": at(2),
-            "replica": node, "epoch": 0, "value": value if node == 1 else None, "truncated": node == 1, "truncated_t": at(6),
-            "final_epoch": 2, "final_value": values.number(9, off),
+            "replica": node, "epoch": 0, "value": value if node == 1 else None, "truncated": node == 1,
+            "truncated_t": at(6), "final_epoch": 2, "final_value": values.number(9, off),
         }
         for row in told
         for off, value in zip(row["offsets"] or (), row["values"] or (), strict=True)
