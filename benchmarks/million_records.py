@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness import compose
 from harness.clock import SystemClock
+from harness.controller.recorder import Recorder
 from harness.history import values
 from harness.history.journal import JournalFile
 from harness.history.run_folder import RunFolder
@@ -48,6 +49,10 @@ def write_history(folder: RunFolder, count: int) -> None:
         operation = producer.invoke("send", records)
         producer.complete_send(operation, outcomes)
     producer.close()
+    recorder = Recorder(folder=folder.history, clock=clock)
+    for part, end in enumerate(ends):
+        recorder.partition(topic="t", partition=part, replicas=(1, 2, 3), read_to_end=True, end_offset=end, note="")
+    recorder.close()
     for name, f in (("consumer-1", "poll"), ("final-read", "final_poll")):
         _read_all(folder, name, f, logs)
 

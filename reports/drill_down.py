@@ -10,11 +10,13 @@ from itertools import groupby
 from typing import Any, Literal
 
 from reports.model import LogCell, LogRow, LogTable, OperationRow
-from reports.run_data import RunData
+from reports.run_data import RunData, readable
+from reports.story import evidence_of, fault_title
 
 ROWS_OPEN = 14
 ROWS_TAIL = 6
-OPERATIONS = 30
+OPERATIONS_HEAD = 8
+OPERATIONS_TAIL = 4
 _NIL = LogCell(text="–", epoch="", colour=4, cut="")
 Tone = Literal["yes", "no", "na", "event", "key"]
 
@@ -27,11 +29,13 @@ def log_table(data: RunData, finding: Mapping[str, Any]) -> LogTable | None:
     lost = set(finding["offsets"] or ())
     nodes = sorted({row["replica"] for row in rows})
     colours = _epoch_colours(data, finding)
+    evidence = evidence_of(finding)
     made = []
     rows.sort(key=lambda row: (row["off"], row["replica"]))
     for offset, group in groupby(rows, key=lambda row: row["off"]):
         cells = {row["replica"]: row for row in group}
-        made.append(_log_row(data, offset, cells, nodes, colours, lost))
+        boundary = _boundary(evidence, lost, offset)
+        made.append(_log_row(data, offset, cells, nodes, colours, lost, boundary))
     return LogTable(heads=[f"Broker {node}" for node in nodes], rows=_folded(made))
 
 
@@ -42,15 +46,11 @@ def _log_row(
     nodes: Sequence[int],
     colours: Mapping[int, int],
     lost: set[int],
+    boundary: str,
 ) -> LogRow:
     first = next(iter(cells.values()))
     told = first["acknowledged_value"]
     acknowledged = "" if told is None else f"{data.value(told)}  {data.moment(first['acknowledged_t'])}"
-    boundary = ""
-    if lost and offset == min(lost):
-        boundary = f"Offsets {min(lost)} to {max(lost)}: the records that were lost"
-    elif lost and offset == max(lost) + 1:
-        boundary = "After the last lost record"
     return LogRow(
         offset=offset,
         acknowledged=acknowledged,
@@ -70,6 +70,22 @@ def _log_row(
         lost=offset in lost,
         boundary=boundary,
     )
+
+
+def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int) -> str:
+    """The line drawn above an offset: where the elected leader's log ended, and where the loss begins and ends."""
+    words = []
+    if offset == evidence.get("elected_log_end"):
+        words.append(
+            f"Broker {evidence['elected']}'s log ended here when it was elected: epoch {evidence.get('elected_epoch')} "
+            f"begins at {offset}"
+        )
+    if lost and offset == min(lost):
+        words.append(f"offsets {min(lost)} to {max(lost)} were lost")
+    elif lost and offset == max(lost) + 1:
+        words.append("after the last lost record")
+    told = "; ".join(words)
+    return told[:1].upper() + told[1:]
 
 
 def _cell(data: RunData, value: int | None, epoch: int | None, colours: Mapping[int, int], cut: str) -> LogCell:
@@ -106,8 +122,15 @@ def operations(data: RunData, finding: Mapping[str, Any]) -> list[OperationRow]:
     if not rows:
         return []
     lost = set(finding["values"] or ())
-    shown = rows if len(rows) <= OPERATIONS else [*rows[: OPERATIONS - 8], *rows[-8:]]
+    shown, hidden = rows, rows[OPERATIONS_HEAD:-OPERATIONS_TAIL]
+    if len(hidden) > 2:
+        shown = [*rows[:OPERATIONS_HEAD], *rows[-OPERATIONS_TAIL:]]
     timed = [(row["t0"] or row["t1"] or 0, _operation(data, row, lost)) for row in shown]
+    if len(hidden) > 2:
+        where = f"kafka-chaos show {data.run['id']} {finding['finding']}"
+        told = f"{len(hidden)} more operations on these records; all: {where}"
+        at = hidden[0]["t0"] or hidden[0]["t1"] or 0
+        timed.append((at, _event(data, at, told, key=False)))
     begin = min(at for at, _ in timed) - 5_000_000_000
     timed += [(at, row) for at, row in _events(data, finding) if at >= begin]
     return [row for _, row in sorted(timed, key=lambda pair: pair[0])]
@@ -148,8 +171,8 @@ def _events(data: RunData, finding: Mapping[str, Any]) -> list[tuple[int, Operat
         elif row["isr_before"] is not None and list(row["isr"]) != list(row["isr_before"]):
             events.append((row["t"], f"ISR {list(row['isr_before'])} becomes {list(row['isr'])}", False))
     for row in data.rows("faults"):
-        events += [(row["t_begin"], f"{row['label']}: in force", False)] if row["t_begin"] is not None else []
-        events += [(row["t_end"], f"{row['label']}: over", False)] if row["t_end"] is not None else []
+        events += [(row["t_begin"], fault_title(row), False)] if row["t_begin"] is not None else []
+        events += [(row["t_end"], f"Over: {readable(row['label'])}", False)] if row["t_end"] is not None else []
     for row in data.rows("broker_events"):
         if row["event"] == "truncation" and (row["topic"], row["part"]) == where:
             text = f"Broker {row['node']} truncates its log from {row['from_offset']} to {row['to_offset']}"

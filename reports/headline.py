@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reports.model import Answer, Badge, Setting, Tone
-from reports.run_data import RunData, count_of, partition_name, span_of
+from reports.run_data import RunData, count_of, partition_name, readable, span_of
 from reports.story import evidence_of, worst
 
 _VERDICT_TONES: dict[str, Tone] = {"pass": "pass", "violation": "viol"}
@@ -57,13 +57,23 @@ def _how(finding: Mapping[str, Any]) -> str:
 
 
 def lead(data: RunData) -> str:
-    """What decided it, and what then took the last copies; without a loss, what the scenario is about."""
+    """What decided it, in words the headline does not use; without a loss, what the scenario is about."""
     finding = worst(data)
     if finding is None:
         return str(data.scenario.story)
-    chain = evidence_of(finding).get("cause_chain") or ()
+    evidence = evidence_of(finding)
+    isr, start, elected = (evidence.get(name) for name in ("isr_before", "elected_log_end", "elected"))
+    if elected is not None and start is not None and isr and evidence.get("lost_range") is not None:
+        nodes = ", ".join(str(node) for node in isr)
+        alone = f"Only broker {nodes} was" if len(isr) == 1 else f"Brokers {nodes} were"
+        role = "outside it" if evidence.get("unclean") else "elected from it"
+        return (
+            f"{alone} in the ISR. Broker {elected}, {role}, took over with a log that ended at {start}, so "
+            "it never had these records."
+        )
+    chain = evidence.get("cause_chain") or ()
     told = [link["sentence"] for link in chain if link["decisive"] or link["event"] in ("truncation", "disk-loss")]
-    return " ".join(told[:2]) or str(finding["sentence"])
+    return readable(" ".join(told[:2]) or str(finding["sentence"]))
 
 
 def answers(data: RunData) -> list[Answer]:
@@ -78,7 +88,11 @@ def answers(data: RunData) -> list[Answer]:
     rules = evidence.get("rules") or []
     permitted = finding["classification"] == "permitted"
     holding = next((rule for rule in rules if rule["holds"]), None)
-    acknowledged = f"First {data.moment(finding['t_first'])}, last {data.moment(finding['t_last'])}"
+    first, last = data.seconds(finding["t_first"]), data.seconds(finding["t_last"])
+    acknowledged = data.moment(finding["t_first"])
+    if first is not None and last is not None and last - first >= 0.001:
+        acknowledged = f"{first:.3f}–{last:.3f} s"
+    outside = "It was not in the ISR, which was" if evidence.get("unclean") else "The ISR before was"
     return [
         Answer(
             question="Which records",
@@ -89,19 +103,26 @@ def answers(data: RunData) -> list[Answer]:
         Answer(
             question="When",
             short=f"Lost at {data.moment(decisive['t_ns'])}" if decisive else data.moment(finding["t_first"]),
-            more=f"Acknowledged: {acknowledged[0].lower()}{acknowledged[1:]}",
+            more=f"{'Acknowledged' if decisive else 'Seen'} {acknowledged}",
         ),
         Answer(
             question="Why",
             short=_why(evidence, elected),
-            more=f"The ISR before was {evidence.get('isr_before')}" if elected is not None else finding["sentence"],
+            more=f"{outside} {evidence.get('isr_before')}" if elected is not None else readable(finding["sentence"]),
         ),
         Answer(
             question="Permitted?",
             short="Yes, by configuration" if permitted else "No",
-            more=holding["evidence"] if holding is not None else "Every exception was tried, and none holds.",
+            more=_permission(holding) if holding is not None else "Every exception was tried, and none holds.",
         ),
     ]
+
+
+def _permission(rule: Mapping[str, Any]) -> str:
+    """The setting that allowed it, where the rule's evidence ends in one; else the evidence."""
+    evidence = str(rule["evidence"])
+    setting = evidence.rpartition("; ")[2]
+    return readable(setting[:1].upper() + setting[1:] if "=" in setting else evidence)
 
 
 def _why(evidence: Mapping[str, Any], elected: Any) -> str:
@@ -121,7 +142,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         Answer(
             question="Acknowledged",
             short=f"{count_of(sums.get('acknowledged', 0))} records",
-            more=f"of {count_of(sums.get('sent', 0))} sent, all read back in the end",
+            more=_read_back(data, sums),
         ),
         Answer(
             question="Faults survived",
@@ -130,7 +151,7 @@ def _without_finding(data: RunData) -> list[Answer]:
         ),
         Answer(
             question="Longest gap",
-            short=f"{max(gaps) / 1e9:.1f} s" if gaps else "under a second",
+            short=f"{max(gaps) / 1e9:.1f} s" if gaps else "under a second" if sums.get("acknowledged") else "not known",
             more="without an acknowledged write, in any one partition",
         ),
         Answer(
@@ -139,6 +160,15 @@ def _without_finding(data: RunData) -> list[Answer]:
             more="conditions that make the run worth judging",
         ),
     ]
+
+
+def _read_back(data: RunData, sums: Mapping[str, Any]) -> str:
+    """Only a run that passed says that nothing is missing; of the others the sums are all there is."""
+    sent = f"of {count_of(sums.get('sent', 0))} sent"
+    missing = sums.get("acknowledged_missing", 0)
+    if missing:
+        return f"{sent}; {count_of(missing)} not in the final log"
+    return f"{sent}, all read back in the end" if data.verdict["verdict"] == "pass" else sent
 
 
 def settings(data: RunData) -> list[Setting]:

@@ -281,6 +281,7 @@ class Page:
     badges: Sequence[Badge]
     aside: str
     headline: str
+    concluded: bool  # pass or violation: the absence of a finding means something
     lead: str
     answers: Sequence[Answer]
     facts: Sequence[tuple[str, str]]

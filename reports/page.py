@@ -9,12 +9,13 @@ from reports import accounting as accounts
 from reports import drill_down, timeline
 from reports.headline import answers, badges, headline, lead, settings
 from reports.model import CoverageRow, Finding, Page, ProofRow, StepRow
-from reports.run_data import RunData, partition_name, span_of
+from reports.run_data import RunData, partition_name, readable, span_of
 from reports.story import TONES, evidence_of, rule_lines, story
 from reports.terms import TERMS
 
 T = TypeVar("T")
 
+_CAUSE_LENGTH_MAX = 60
 _TITLES = {
     "lost-write": "Lost write",
     "unseen-tail": "Acknowledged, not read at the end",
@@ -50,6 +51,7 @@ def build(path: Path) -> Page:
         badges=badges(data),
         aside=_aside(data),
         headline=headline(data),
+        concluded=data.verdict["verdict"] in ("pass", "violation"),
         lead=lead(data),
         answers=problems.safely("Answers", lambda: answers(data), []),
         facts=problems.safely("Facts", lambda: _facts(data), []),
@@ -78,7 +80,8 @@ def _aside(data: RunData) -> str:
         if data.verdict.get("as_expected")
         else f"The scenario states another outcome ({data.verdict.get('expected')})."
     )
-    return f"{violations} violations. {expected} Exit code {data.verdict['exit_code']}."
+    counted = "1 violation" if violations == 1 else f"{violations} violations"
+    return f"{counted}. {expected} Exit code {data.verdict['exit_code']}."
 
 
 def _facts(data: RunData) -> list[tuple[str, str]]:
@@ -89,7 +92,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
         ("System", f"{cluster.system} cluster"),
         ("World", f"{cluster.world}, {len(cluster.brokers)} brokers"),
         ("Seed", str(run["seed"])),
-        ("Load", f"{data.end_s:.0f} s"),
+        ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
         ("Workload", data.scenario.workload.name),
     ]
@@ -119,8 +122,8 @@ def _finding(data: RunData, row: Mapping[str, Any]) -> Finding:
         offsets=span_of(row["offset_first"], row["offset_last"]),
         count=row["count"],
         first=data.moment(row["t_first"]) if row["t_first"] is not None else "",
-        cause=(row["cause"] or "").replace("-", " "),
-        sentence=row["sentence"],
+        cause=_cause(row),
+        sentence=readable(row["sentence"]),
         fingerprint=row["fingerprint"],
         rules=rule_lines(evidence_of(row)),
         log=log,
@@ -128,6 +131,16 @@ def _finding(data: RunData, row: Mapping[str, Any]) -> Finding:
         lost_values=values,
         hidden=hidden,
     )
+
+
+def _cause(row: Mapping[str, Any]) -> str:
+    """A few words for the table; the sentence below says the rest."""
+    evidence = evidence_of(row)
+    if evidence.get("cause") and row["epoch"] is not None:
+        return f"{str(evidence['cause']).replace('-', ' ').capitalize()}, epoch {row['epoch']}"
+    cause = readable(row["cause"] or "")
+    head = cause[:_CAUSE_LENGTH_MAX]
+    return cause if head == cause else (head.rpartition(" ")[0] or head) + " …"
 
 
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:
@@ -140,15 +153,16 @@ def _proofs(data: RunData) -> list[ProofRow]:
     rows = []
     for fault in data.rows("faults"):
         trigger = fault["trigger"] or (f"step {fault['step'] + 1}" if fault["step"] in steps else "")
+        seen = fault["t_begin"] is not None
         rows.append(
             ProofRow(
-                label=fault["label"],
-                trigger=trigger,
+                label=readable(fault["label"]),
+                trigger=readable(trigger),
                 begin=data.moment(fault["t_begin"]),
-                proof=fault["proof"] or "planned, no effect seen",
-                end=data.moment(fault["t_end"]) if fault["t_end"] is not None else "never",
-                healed=fault["healed_proof"] or "not healed while the run lasted",
-                seen=fault["t_begin"] is not None,
+                proof=readable(fault["proof"] or ("no proof recorded" if seen else "planned, no effect seen")),
+                end=data.moment(fault["t_end"]) if fault["t_end"] is not None else "never" if seen else "",
+                healed=readable(fault["healed_proof"] or ("not healed while the run lasted" if seen else "")),
+                seen=seen,
             )
         )
     return rows
@@ -159,10 +173,10 @@ def _steps(data: RunData) -> list[StepRow]:
         StepRow(
             number=row["step"] + 1,
             kind=row["kind"],
-            text=row["text"],
+            text=readable(row["text"].removeprefix(f"{row['kind']} ")),
             time=data.moment(row["t0"]),
             outcome=row["outcome"],
-            seen=row["seen"],
+            seen=readable(row["seen"] or ""),
             ok=row["outcome"] == "ok",
         )
         for row in sorted(data.rows("steps"), key=lambda row: row["step"])

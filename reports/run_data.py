@@ -1,6 +1,7 @@
 """A judged run folder, read once with pandas: tables, verdict and names, and how moments and values are written."""
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,11 @@ import pyarrow.parquet as pq
 from harness.errors import UsageError
 from harness.history import values
 from harness.history.run_folder import RunFolder
+from harness.interfaces import COORDINATION
 from harness.scenario import Scenario
 
 VALUE_LENGTH_MAX = 120
+_LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
 
 
 class RunData:
@@ -87,6 +90,18 @@ class RunData:
             times.append(max(ops.column("t1").drop_null().to_pylist() or [self.origin_ns]))
         seconds = [self.seconds(time) for time in times if time is not None]
         return max([second for second in seconds if second is not None] or [1.0])
+
+
+def readable(text: str) -> str:
+    """Names of nodes and links as people say them: "n2>n100" is "2→coordination service"."""
+    linked = _LINK.sub(lambda found: f"{_end(found[1], found[2])}→{_end(found[3], found[4])}", text)
+    return re.sub(rf"\b(?:node ?|broker |n){COORDINATION}\b", "the coordination service", linked)
+
+
+def _end(kind: str, number: str) -> str:
+    if int(number) == COORDINATION and kind != "c":
+        return "coordination service"
+    return f"client {number}" if kind == "c" else number
 
 
 def count_of(number: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reports.model import Bar, Chart, Lane, Mark, Overview, Span, Story, Tone
-from reports.run_data import RunData, count_of, partition_name
+from reports.run_data import RunData, count_of, partition_name, readable
 
 SHOWN_PARTITIONS = 12
 _STYLES = {"kill": "kill", "stop": "kill", "pause": "pause", "cut": "iso", "slow": "slow", "wipe": "wiped"}
@@ -56,7 +56,7 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
         place = _span(data, row["t0"], row["t1"], duration)
         if place is not None:
             style = "stepok" if row["outcome"] == "ok" else "stepbad"
-            title = f"step {row['step'] + 1}: {row['text']} ({row['outcome']}), {data.moment(row['t0'])}"
+            title = f"step {row['step'] + 1}: {readable(row['text'])} ({row['outcome']}), {data.moment(row['t0'])}"
             number = str(row["step"] + 1)
             spans.append(Span(at=place[0], length=place[1], style=style, text=number, short=number, title=title))
     return [Lane(label="Plan", kind="step", spans=spans, first=True)] if spans else []
@@ -93,11 +93,11 @@ def _fault_lanes(data: RunData, duration: float) -> list[Lane]:
 def _fault_span(data: RunData, fault: dict[str, Any], node: int, place: tuple[float, float]) -> Span:
     word = _WORDS.get(fault["kind"], fault["kind"])
     if fault["kind"] in ("cut", "slow") and fault["links"]:
-        own = [link for link in fault["links"].split() if f"n{node}" in link.split(">")]
-        if len(own) <= 2:
-            word = f"{word} {' '.join(own).replace('n', '')}"
+        own = [link for link in fault["links"].split() if {str(node), f"n{node}"} & set(link.split(">"))]
+        if 0 < len(own) <= 2:
+            word = readable(f"{word} {' '.join(own)}")
     end = data.moment(fault["t_end"]) if fault["t_end"] is not None else "the end"
-    title = f"{fault['label']}: {data.moment(fault['t_begin'])} to {end}. {fault['proof']}"
+    title = readable(f"{fault['label']}: {data.moment(fault['t_begin'])} to {end}. {fault['proof'] or ''}").rstrip()
     style = _STYLES.get(fault["kind"], "iso")
     return Span(at=place[0], length=place[1], style=style, text=word, short=word[:1], title=title)
 
@@ -132,21 +132,24 @@ def _states(data: RunData, name: tuple[str, int]) -> list[dict[str, Any]]:
 def _partition_lanes(data: RunData, name: tuple[str, int], duration: float) -> list[Lane]:
     leaders: list[Span] = []
     isrs: list[Span] = []
-    for row, end in _with_ends(_states(data, name)):
+    states = _states(data, name)
+    unclean = {row["leader_epoch"] for row in states if row["unclean"]}  # an ISR change keeps the epoch's leader
+    for row, end in _with_ends(states):
         place = _span(data, row["t"], end, duration)
         if place is None:
             continue
         leader, epoch, isr = row["leader"], row["leader_epoch"], list(row["isr"] or ())
         text = "no leader" if leader < 0 else f"broker {leader} · e{epoch}"
-        style = "none" if leader < 0 else f"ld L{data.colour(leader)}" + (" unc" if row["unclean"] else "")
-        how = ", elected uncleanly" if row["unclean"] else ""
+        style = "none" if leader < 0 else f"ld L{data.colour(leader)}" + (" unc" if epoch in unclean else "")
+        how = ", elected uncleanly" if epoch in unclean else ""
         title = f"{text}{how}, from {data.moment(row['t'])}"
         _extend(leaders, Span(at=place[0], length=place[1], style=style, text=text, short=f"{leader}", title=title))
         full = len(isr) >= len(row["replicas"] or isr)
         width = "i1" if len(isr) <= 1 else "i3" if full else "i2"
         members = "{" + ", ".join(str(node) for node in isr) + "}"
+        few = members.replace(" ", "") if len(isr) <= 2 else f"{len(isr)}"
         title = f"ISR {members} from {data.moment(row['t'])}"
-        _extend(isrs, Span(at=place[0], length=place[1], style=width, text=members, short=str(len(isr)), title=title))
+        _extend(isrs, Span(at=place[0], length=place[1], style=width, text=members, short=few, title=title))
     gaps = [span for span in (_gap(data, row, duration) for row in data.evidence("gaps") if _of(row, name)) if span]
     label = f"{name[0]}-{name[1]}"
     lanes = [

@@ -1,0 +1,204 @@
+"""The page of an unclean election, read by someone who has nothing else, and the pages of runs that came to nothing."""
+
+import html as escapes
+import re
+from pathlib import Path
+
+import pytest
+
+from reports.model import Page
+from reports.page import build
+from reports.render import write_report
+from reports.run_data import readable
+from tests.reports.judged_folder import FIRST_LOST, HOSTILE, LOST, quiet_run
+from tests.reports.unclean_story import loss_run
+
+
+def page_of(run: Path) -> str:
+    return write_report(run).read_text(encoding="utf-8")
+
+
+def text_of(page: str) -> str:
+    """What a reader sees of it: no style, no script, no tags."""
+    body = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
+    return escapes.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, str]:
+    run = loss_run(tmp_path_factory.mktemp("runs"))
+    return build(run), page_of(run)
+
+
+def test_no_section_of_a_whole_story_fails(story: tuple[Page, str]) -> None:
+    assert story[0].problems == []
+
+
+def test_the_page_says_which_when_why_whether_permitted_and_what_would_have_prevented_it(
+    story: tuple[Page, str],
+) -> None:
+    told = text_of(story[1])
+    for answer in (
+        "orders-0, offsets 260–296",
+        "Lost at 8.440 s",
+        "Acknowledged 7.513–8.006 s",
+        "Unclean election of broker 2, epoch 2",
+        "Topic setting unclean.leader.election.enable=true.",
+        "What would have prevented it. With unclean.leader.election.enable=false",
+    ):
+        assert answer in told
+
+
+def test_the_lead_does_not_repeat_the_headline(story: tuple[Page, str]) -> None:
+    page = story[0]
+    assert page.lead != page.headline
+    assert page.lead.startswith("Only broker 1 was in the ISR. Broker 2, outside it,")
+
+
+def test_causes_stand_in_order_of_time_and_one_decides(story: tuple[Page, str]) -> None:
+    assert story[0].story is not None
+    steps = story[0].story.steps
+    assert [step.event for step in steps] == [
+        "Links 2→1 and 3→1 are cut",
+        "The ISR shrinks from [1, 3] to [1]",
+        "Offsets 260–296 are acknowledged",
+        "Broker 1 is killed",
+        "Broker 2 is elected uncleanly, epoch 1 → 2",
+        "Broker 1 cuts its log from 297 to 260",
+    ]
+    assert [step.number for step in steps if step.decisive] == [5]
+
+
+def test_a_sentence_under_a_cause_adds_to_its_title(story: tuple[Page, str]) -> None:
+    assert story[0].story is not None
+    assert all(step.event not in step.sentence for step in story[0].story.steps)
+
+
+def test_the_coordination_service_is_called_by_its_name_everywhere(story: tuple[Page, str]) -> None:
+    told = text_of(story[1])
+    assert "broker 3 to the coordination service untouched" in told
+    assert not re.search(r"\bn100\b|\bnode 100\b", told)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("cut n2>n100", "cut 2→coordination service"),
+        ("cut c1>n2", "cut client 1→2"),
+        ("node100 answered", "the coordination service answered"),
+        ("unanswered for 100 ms, offset 100, acks >= 100", "unanswered for 100 ms, offset 100, acks >= 100"),
+    ],
+)
+def test_only_names_of_nodes_are_rewritten(written: str, read: str) -> None:
+    assert readable(written) == read
+
+
+def test_a_fault_without_proof_is_said_to_be_planned_and_never_drawn(story: tuple[Page, str]) -> None:
+    page = story[0]
+    unseen = [proof for proof in page.proofs if not proof.seen]
+    assert [(proof.label, proof.proof, proof.end) for proof in unseen] == [
+        ("pause broker 3", "planned, no effect seen", "")
+    ]
+    assert page.overview is not None
+    assert all("pause" not in span.title for lane in page.overview.lanes for span in lane.spans)
+
+
+def test_the_plan_is_a_lane_and_a_table_with_the_same_numbers(story: tuple[Page, str]) -> None:
+    page = story[0]
+    assert page.overview is not None
+    plan = next(lane for lane in page.overview.lanes if lane.kind == "step")
+    assert [span.text for span in plan.spans] == [str(step.number) for step in page.steps]
+    assert page.steps[1].text == "cut 2→1 3→1"
+    assert page.steps[2].text == "isr 1 (topic orders)"
+
+
+def test_a_leader_that_was_elected_uncleanly_stays_one_interval_when_its_isr_changes(story: tuple[Page, str]) -> None:
+    assert story[0].overview is not None
+    leaders = next(lane for lane in story[0].overview.lanes if lane.label == "orders-0")
+    assert [(span.text, "unc" in span.style.split()) for span in leaders.spans] == [
+        ("broker 1 · e1", False),
+        ("broker 2 · e2", True),
+    ]
+
+
+def test_a_cut_says_how_much_it_hides_and_where_the_rest_is(story: tuple[Page, str]) -> None:
+    told = text_of(story[1])
+    assert "27 more offsets like these, in tables/evidence_log_rows.parquet" in told
+    assert "25 more operations on these records; all: kafka-chaos show" in told
+
+
+def test_every_lost_record_is_in_the_page(story: tuple[Page, str]) -> None:
+    listed = story[0].findings[0].lost_values
+    assert len(listed) == LOST
+    assert listed[0] == f"{FIRST_LOST}: p1-000180"
+    assert all(line in story[1] for line in listed)
+
+
+def test_every_finding_is_an_anchor_and_the_file_is_small(story: tuple[Page, str]) -> None:
+    assert [finding.id for finding in story[0].findings] == ["F1", "F2", "F3"]
+    assert all(f'<tbody id="{finding.id}"' in story[1] for finding in story[0].findings)
+    assert len(story[1].encode()) < 300_000
+
+
+def test_the_sums_of_the_partitions_are_the_sums_of_the_outcomes(story: tuple[Page, str]) -> None:
+    sums = story[0].accounting
+    assert sums is not None
+    assert sum(row.sent for row in sums.partitions) == sum(row.sent for row in sums.outcomes) == sums.sent == 2000
+    assert sum(row.lost for row in sums.partitions) == sums.lost_permitted == LOST
+    assert "Total 2\u202f000 1\u202f975 12 13 37".replace("\u202f", " ") in text_of(story[1]).replace("\u202f", " ")
+
+
+def test_a_violation_lists_each_exception_that_was_tried_and_failed(tmp_path: Path) -> None:
+    run = loss_run(tmp_path, classification="violation")
+    told = build(run).story
+    assert told is not None
+    assert [rule.holds for rule in told.rules] == [False, False, False]
+    page = page_of(run)
+    what = text_of(page[page.index('id="what"') : page.index('id="acc"')])
+    assert all(rule.rule in what for rule in told.rules)
+    assert "What would have prevented it" not in what
+
+
+def test_hostile_text_is_data_wherever_a_run_may_bring_it(tmp_path: Path) -> None:
+    page = page_of(loss_run(tmp_path, hostile=HOSTILE + "x" * 500))
+
+    assert page.count("</script>") == 1
+    assert "<b>\"'" not in page
+    assert not {"\x00", "\u202e", "\u200f"} & set(page)
+    assert "&lt;/script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sentence"),
+    [
+        ("inconclusive", "Inconclusive: step 3 (line 12): no leader within 10 s."),
+        ("vacuous", "Vacuous: Coverage: elections (elections of a leader): required 1, seen 0."),
+        ("error", "Error: The run could not be done: broker 2 did not start."),
+    ],
+)
+def test_a_run_without_a_conclusion_says_what_is_missing_and_claims_nothing(
+    tmp_path: Path, verdict: str, sentence: str
+) -> None:
+    run = quiet_run(tmp_path, verdict=verdict, sentence=sentence)
+    assert build(run).problems == []
+    told = text_of(page_of(run))
+    assert sentence in told
+    assert "Nothing was lost" not in told
+    assert "all read back" not in told
+
+
+def test_a_quiet_pass_says_that_nothing_was_lost(tmp_path: Path) -> None:
+    told = text_of(page_of(quiet_run(tmp_path)))
+    assert "PASS" in told
+    assert "Nothing was lost or broken" in told
+    assert "all read back in the end" in told
+
+
+def test_evidence_that_was_never_written_leaves_a_page_without_it(tmp_path: Path) -> None:
+    run = loss_run(tmp_path)
+    for table in (run / "tables").glob("evidence_*.parquet"):
+        table.unlink()
+    page = build(run)
+    assert page.problems == []
+    assert page.findings[0].log is None
+    assert page.story is not None

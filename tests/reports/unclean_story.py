@@ -1,0 +1,396 @@
+"""harness/scenarios/unclean-election.toml as a judged run folder: broker 1 acknowledges 37 records alone and dies.
+
+Broker 2, which lacks them, is elected. The same story is permitted or a violation, by the topic's configuration.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.history import values
+from harness.scenario_file import load
+from harness.scenario_written import written_out
+from tests.reports.judged_folder import (
+    DURATION_S,
+    ELECTED_END,
+    FIRST_LOST,
+    LOST,
+    Rows,
+    accounting,
+    at,
+    folder_of,
+    partitions,
+    states,
+    summary,
+    write_tables,
+    write_verdict,
+)
+
+# ---- the loss -------------------------------------------------------------------------------------------------------
+
+_STEPS = (
+    ("wait", "wait acks 400", 0.0, 3.9, "400 acknowledged"),
+    ("act", "cut 2>1 3>1", 3.9, 4.004, "a request on 2>1 was lost"),
+    ("wait", "wait isr 1 (topic orders)", 4.004, 7.512, "isr [1] of orders-0"),
+    ("wait", "wait acks +60", 7.512, 8.019, "62 more acknowledged"),
+    ("act", "kill 1", 8.019, 8.022, "process of broker 1 gone"),
+    ("wait", "wait leader 2 (topic orders)", 8.022, 10.481, "leader 2, epoch 2"),
+    ("act", "heal all", 10.481, 10.502, ""),
+    ("wait", "wait acks +200", 10.502, 12.4, "203 more acknowledged"),
+    ("act", "start 1", 12.4, 13.31, "broker 1 registered"),
+    ("wait", "wait recovered true", 13.31, 15.2, "every ISR is full"),
+)
+
+
+def _fault(
+    fault: int, kind: str, label: str, nodes: list[int], begin: float | None, end: float | None
+) -> dict[str, Any]:
+    proofs = {
+        "cut": (
+            "request from broker 2 to broker 1 unanswered for 100 ms; broker 3 to n100 untouched",
+            "fetching again",
+        ),
+        "kill": ("process 4711 of broker 1 gone: SIGKILL", "registered with node 100 again"),
+    }
+    proof, healed = proofs.get(kind, (None, None))
+    return {
+        "fault": fault,
+        "kind": kind,
+        "label": label,
+        "nodes": nodes,
+        "links": "n2>n1 n3>n1" if kind == "cut" else "",
+        "trigger": "",
+        "t_asked": at((begin or 1.0) - 0.002),
+        "t_begin": None if begin is None else at(begin),
+        "t_end_asked": None if end is None else at(end - 0.01),
+        "t_end": None if end is None else at(end),
+        "proof": proof if begin is not None else None,
+        "healed_proof": healed if end is not None else None,
+        "step": {"cut": 1, "kill": 4}.get(kind, -1),
+    }
+
+
+def _faults() -> Rows:
+    return [
+        _fault(0, "cut", "cut 2>1 3>1", [2, 3], 4.004, 10.502),
+        _fault(1, "kill", "kill 1", [1], 8.022, 13.31),
+        _fault(2, "pause", "pause broker 3", [3], None, None),
+    ]
+
+
+def _bins() -> Rows:
+    rows = []
+    for number in range(DURATION_S * 2):
+        t = number / 2
+        quiet = 8.0 <= t < 10.5
+        rows.append(
+            {
+                "t": at(t),
+                "width_ns": 500_000_000,
+                "ok": 40 if quiet else 62,
+                "info": 12 if t == 8.0 else 0,
+                "fail": 4 if 8.5 <= t < 10 else 0,
+                "polled": 60,
+                "p50_ns": 3_000_000 + number * 20_000,
+                "p99_ns": 900_000_000 if 7.5 <= t < 10.5 else 11_000_000,
+                "max_ns": 1_000_000_000,
+            }
+        )
+    return rows
+
+
+def _lost_values() -> list[int]:
+    return [values.number(1, 180 + number) for number in range(LOST)]
+
+
+def _acknowledged_at(number: int) -> float:
+    return 7.513 + number * 0.0137
+
+
+def _evidence_of_loss(classification: str) -> dict[str, Any]:
+    permitted = classification == "permitted"
+    first, last = FIRST_LOST, FIRST_LOST + LOST - 1
+    allowed = "topic setting unclean.leader.election.enable=" + ("true" if permitted else "false")
+
+    def link(t: float, event: str, sentence: str, **more: Any) -> dict[str, Any]:
+        empty = dict.fromkeys(("epoch_before", "epoch_after", "offset_before", "offset_after", "fault"))
+        return {"t_ns": at(t), "event": event, "sentence": sentence, "decisive": False, "nodes": [], **empty, **more}
+
+    return {
+        "cause": "unclean-election",
+        "by_time": False,
+        "cause_chain": [
+            link(
+                4.004,
+                "fault",
+                "Fault 0 began: cut 2>1 3>1. Seen: request from broker 2 to broker 1 unanswered for 100 ms; "
+                "broker 3 to n100 untouched",
+                nodes=[2, 3],
+                fault=0,
+                t_end_ns=at(10.502),
+            ),
+            link(
+                7.511,
+                "isr-shrink",
+                "The ISR shrank from [1, 3] to [1]: broker 3 no longer had to confirm a write.",
+                nodes=[3],
+                epoch_before=1,
+                epoch_after=1,
+            ),
+            link(
+                7.513,
+                "acknowledged",
+                f"{LOST} records were acknowledged with acks=all in epoch 1 at offsets {first}-{last}.",
+                t_end_ns=at(_acknowledged_at(LOST - 1)),
+                epoch_before=1,
+                epoch_after=1,
+                offset_before=first,
+                offset_after=last,
+            ),
+            link(8.022, "fault", "Fault 1 began: kill 1. Seen: process 4711 gone", nodes=[1], fault=1),
+            link(
+                8.44,
+                "election",
+                f"Broker 2 was elected uncleanly leader of orders-0 in epoch 2 with log end {ELECTED_END}; "
+                "the ISR before was broker 1.",
+                decisive=True,
+                nodes=[2],
+                epoch_before=1,
+                epoch_after=2,
+                offset_before=last + 1,
+                offset_after=ELECTED_END,
+            ),
+            link(
+                13.6,
+                "truncation",
+                f"Broker 1 truncated its log from {last + 1} to {ELECTED_END}, following epoch 2 (diverging epoch).",
+                nodes=[1],
+                epoch_after=2,
+                offset_before=last + 1,
+                offset_after=ELECTED_END,
+            ),
+        ],
+        "rules": [
+            {
+                "rule": "An unclean election that the configuration allows came between acknowledgement and loss.",
+                "holds": permitted,
+                "evidence": f"Epoch 2 began at offset {ELECTED_END} under broker 2; the ISR before was [1], so the "
+                f"election was unclean; {allowed}.",
+            },
+            {
+                "rule": "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it.",
+                "holds": False,
+                "evidence": "It was acknowledged with acks=all.",
+            },
+            {
+                "rule": "Every in-sync copy was destroyed.",
+                "holds": False,
+                "evidence": "No disk was lost after the acknowledgement.",
+            },
+        ],
+        "elected": 2,
+        "elected_epoch": 2,
+        "elected_log_end": ELECTED_END,
+        "elected_log_end_from": "evidence journal of broker 2",
+        "unclean": True,
+        "leader_before": 1,
+        "isr_before": [1],
+        "isr_after": [2],
+        "truncations": [],
+        "disk_losses": [],
+        "log_ends": [
+            {"replica": 1, "log_end": last + 1, "state": "leader before", "in_isr": True, "source": "kill snapshot"},
+            {"replica": 2, "log_end": ELECTED_END, "state": "elected", "in_isr": False, "source": "journal"},
+            {"replica": 3, "log_end": 258, "state": "", "in_isr": False, "source": "end snapshot"},
+        ],
+        "lost_range": {"first": first, "last": last},
+        "prevention": [
+            "With unclean.leader.election.enable=false the partition would have stayed without a leader until broker 1 "
+            "came back, and nothing acknowledged with acks=all would have been lost."
+        ]
+        if permitted
+        else [],
+    }
+
+
+def _finding(finding: str, check: str, classification: str, sentence: str, **more: Any) -> dict[str, Any]:
+    return {
+        "finding": finding,
+        "check": check,
+        "classification": classification,
+        "kind": "lost",
+        "topic": "orders",
+        "part": 0,
+        "count": 1,
+        "values": [],
+        "offsets": [],
+        "operations": [],
+        "faults": [],
+        "sentence": sentence,
+        "fingerprint": f"{check}-0f3a",
+        "evidence": "{}",
+        **more,
+    }
+
+
+def _findings(classification: str) -> list[dict[str, Any]]:
+    first, last = FIRST_LOST, FIRST_LOST + LOST - 1
+    cause = f"broker 2, elected uncleanly in epoch 2 with log end {ELECTED_END}, never had them"
+    span = {"offset_first": first, "offset_last": last, "offsets": list(range(first, last + 1)), "count": LOST}
+    acknowledged = {"t_first": at(7.513), "t_last": at(_acknowledged_at(LOST - 1)), "epoch": 2, "cause": cause}
+    evidence = json.dumps(_evidence_of_loss(classification))
+    return [
+        _finding(
+            "F1",
+            "lost-write",
+            classification,
+            f"{LOST} records acknowledged with acks=all in epoch 1 at offsets {first}-{last} of orders-0 are in no "
+            f"replica's final log: {cause}.",
+            values=_lost_values(),
+            evidence=evidence,
+            **span,
+            **acknowledged,
+        ),
+        _finding(
+            "F2",
+            "unclean-election",
+            classification,
+            f"Broker 2, outside the ISR (broker 1), was elected leader of orders-0 in epoch 2 after epoch 1 with "
+            f"log end {ELECTED_END} (topic setting unclean.leader.election.enable=true); {LOST} acknowledged records "
+            f"lost; broker 1 cut {ELECTED_END}-{last}; in force: cut 2>1 3>1, kill 1.",
+            count=LOST,
+            t_first=at(8.44),
+            t_last=at(8.44),
+            epoch=2,
+            offset_first=ELECTED_END,
+            offset_last=ELECTED_END,
+            cause="topic setting unclean.leader.election.enable=true",
+        ),
+        _finding(
+            "F3",
+            "availability",
+            "observation",
+            "orders-0 took no write for 2.463 s from 8.019 s on; in force: cut 2>1 3>1, kill 1.",
+            t_first=at(8.019),
+            t_last=at(10.482),
+        ),
+    ]
+
+
+def _log_rows() -> Rows:
+    rows = []
+    lost = dict(zip(range(FIRST_LOST, FIRST_LOST + LOST), _lost_values(), strict=True))
+    for off in range(FIRST_LOST - 5, FIRST_LOST + LOST + 5):
+        old = lost.get(off) or (values.number(0, 150 + off - 200) if off < FIRST_LOST else None)
+        new = old if off < ELECTED_END else values.number(0, 400 + off)
+        number = off - FIRST_LOST
+        for node, end in ((1, FIRST_LOST + LOST), (2, ELECTED_END), (3, 258)):
+            held = old if off < end else None
+            rows.append(
+                {
+                    "finding": "F1",
+                    "topic": "orders",
+                    "part": 0,
+                    "off": off,
+                    "acknowledged_value": old or new,
+                    "acknowledged_t": at(_acknowledged_at(number)) if off in lost else at(7.4 if old else 11.0),
+                    "acknowledged_acks": -1,
+                    "replica": node,
+                    "epoch": 1 if held else None,
+                    "value": held,
+                    "truncated": held is not None and off >= ELECTED_END,
+                    "truncated_t": at(13.6) if held is not None and off >= ELECTED_END else None,
+                    "end_epoch": 1 if off < ELECTED_END else 2,
+                    "end_value": new,
+                    "final_epoch": 1 if off < ELECTED_END else 2,
+                    "final_value": new,
+                    "read": off < ELECTED_END,
+                }
+            )
+    return rows
+
+
+def _operations() -> Rows:
+    return [
+        {
+            "finding": "F1",
+            "kind": "send",
+            "op": 900 + number,
+            "process": 1,
+            "status": "ok",
+            "acks": -1,
+            "topic": "orders",
+            "part": 0,
+            "off": FIRST_LOST + number,
+            "value": value,
+            "epoch": None,
+            "t0": at(_acknowledged_at(number) - 0.004),
+            "t1": at(_acknowledged_at(number)),
+        }
+        for number, value in enumerate(_lost_values())
+    ]
+
+
+def loss_run(runs: Path, *, classification: str = "permitted", hostile: str = "") -> Path:
+    """The unclean election. `hostile` is put wherever a run's own text may stand."""
+    text = written_out(load("unclean-election"))
+    if classification == "violation":
+        text = text.replace('"unclean.leader.election.enable" = "true"', '"unclean.leader.election.enable" = "false"')
+    folder = folder_of(runs, "unclean-election", text)
+    findings = _findings(classification)
+    evidence = {
+        "accounting": accounting(LOST),
+        "log_rows": _log_rows(),
+        "operations": _operations(),
+        "gaps": [{"topic": "orders", "part": 0, "begin_t": at(8.019), "end_t": at(10.482), "open": False}],
+    }
+    tables: dict[str, Rows] = {
+        "faults": _faults(),
+        "steps": [
+            {"step": n, "kind": kind, "text": text, "t0": at(t0), "t1": at(t1), "outcome": "ok", "seen": seen}
+            for n, (kind, text, t0, t1, seen) in enumerate(_STEPS)
+        ],
+        "partition_states": states(),
+        "controllers": [{"t": at(-2.5), "uncertainty_ns": 0, "node": 3, "controller_epoch": 1}],
+        "broker_events": [
+            {
+                "node": 1,
+                "t": at(13.6),
+                "event": "truncation",
+                "topic": "orders",
+                "part": 0,
+                "epoch": 2,
+                "from_offset": FIRST_LOST + LOST,
+                "to_offset": ELECTED_END,
+                "reason": "diverging epoch",
+            }
+        ],
+        "partitions": partitions({0: 650, 1: 650, 2: 650}),
+        "bins": _bins(),
+    }
+    if hostile:
+        tables["value_names"] = [{"value": _lost_values()[0], "text": hostile}]
+        tables["faults"] = [{**row, "label": hostile, "proof": hostile, "trigger": hostile} for row in _faults()]
+        tables["steps"] = [{**row, "text": hostile, "seen": hostile} for row in tables["steps"]]
+        findings = [{**row, "sentence": hostile, "cause": hostile, "fingerprint": hostile} for row in findings]
+        folder.update(environment={"os": hostile, hostile: "key"})
+    write_tables(folder, tables, evidence, findings)
+    violation = classification == "violation"
+    unmet = {
+        "condition": "truncations",
+        "meaning": "truncations of a replica's log",
+        "required": "1",
+        "seen": 1,
+        "met": True,
+    }
+    met = {"condition": "unclean_elections", "meaning": "elections of a leader that was not in the ISR"}
+    return write_verdict(
+        folder,
+        verdict="violation" if violation else "pass",
+        exit_code=1 if violation else 0,
+        sentence=hostile or f"{LOST} acknowledged records were lost.",
+        counts={"violation": 2 if violation else 0, "permitted": 0 if violation else 2, "observation": 1},
+        coverage=[{**met, "required": "1", "seen": 1, "met": True}, unmet],
+        as_expected=not violation,
+        accounting=summary(LOST),
+    )
