@@ -10,7 +10,7 @@ from reports import drill_down, timeline
 from reports.headline import answers, badges, headline, lead, settings
 from reports.model import CoverageRow, Finding, Page, ProofRow, StepRow
 from reports.run_data import RunData, partition_name, readable, span_of
-from reports.story import TONES, evidence_of, rule_lines, story
+from reports.story import TONES, evidence_of, rule_lines, story, worst
 from reports.terms import TERMS
 
 T = TypeVar("T")
@@ -188,9 +188,20 @@ def _commands(data: RunData) -> Sequence[tuple[str, str]]:
     return [
         ("The same scenario and seed", f"kafka-chaos run {name} --seed {seed}"),
         ("This run's own schedule", f"kafka-chaos run runs/{run}"),
-        ("One thing changed", f"kafka-chaos run runs/{run} --set min.insync.replicas=2"),
+        ("One thing changed", f"kafka-chaos run runs/{run} --set {_change(data)}"),
         ("Judge and render what was recorded", f"kafka-chaos check runs/{run} && kafka-chaos report runs/{run}"),
     ]
+
+
+def _change(data: RunData) -> str:
+    """The setting that "what would have prevented it" speaks of, so that its claim can be run."""
+    finding = worst(data)
+    cause = evidence_of(finding).get("cause") if finding is not None else None
+    if cause == "unclean-election" and finding is not None and finding["classification"] == "permitted":
+        return "unclean.leader.election.enable=false"
+    if cause == "fail-over" and data.scenario.workload.name != "none":
+        return "workload.acks=all"
+    return "min.insync.replicas=2"
 
 
 def _environment(data: RunData) -> list[tuple[str, str]]:

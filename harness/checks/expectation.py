@@ -10,11 +10,12 @@ def find(context: RunContext) -> list[Finding]:
             continue
         seen = step["seen"] or "nothing"
         when = context.story.seconds(step["t1"])
-        sentence = f"Step {step['step']} expected: {step['text']}. Seen {when}: {seen}."
+        number = step["step"] + 1  # people count from one, as the page and the controller do
+        sentence = f"Step {number} expected: {step['text']}. Seen {when}: {seen}."
         findings.append(
             Finding(
                 run=context.run, check="expectation", classification="violation", kind="failed", count=1,
-                sentence=sentence, cause=f"step {step['step']}", t_first=step["t0"], t_last=step["t1"],
+                sentence=sentence, cause=f"step {number}", t_first=step["t0"], t_last=step["t1"],
                 salt=str(step["step"]), evidence={"step": step["step"], "text": step["text"], "seen": seen},
                 faults=[row["fault"] for row in context.story.faults if row["step"] == step["step"]],
             )

@@ -217,7 +217,7 @@ def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
             seen = f" Seen: {step['seen']}." if step["seen"] else ""
             if any(step["text"] in reason for reason in reasons):
                 continue  # the controller said so itself
-            reasons.append(f"Step {step['step']} waited in vain: {step['text']}.{seen}")
+            reasons.append(f"Step {step['step'] + 1} waited in vain: {step['text']}.{seen}")
     expected = given.scenario is not None and given.scenario.expect.unreadable
     said = " ".join(reasons)
     unread = [

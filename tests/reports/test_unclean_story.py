@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.scenario_file import load
 from reports.model import Page
 from reports.page import build
 from reports.render import write_report
@@ -47,6 +48,18 @@ def test_the_page_says_which_when_why_whether_permitted_and_what_would_have_prev
         "What would have prevented it. With unclean.leader.election.enable=false",
     ):
         assert answer in told
+
+
+def test_the_command_that_changes_one_thing_is_the_prevention_and_is_accepted(tmp_path: Path) -> None:
+    run = loss_run(tmp_path)
+    change = dict(build(run).commands)["One thing changed"].partition("--set ")[2]
+    assert change == "unclean.leader.election.enable=false"
+    assert load(str(run), overrides=[change]).topics[0].settings["unclean.leader.election.enable"] == "false"
+
+
+def test_a_long_word_without_a_space_is_cut_in_the_table(tmp_path: Path) -> None:
+    causes = [finding.cause for finding in build(loss_run(tmp_path, hostile="x" * 500)).findings]
+    assert causes[1] == "x" * 60 + " …"
 
 
 def test_the_lead_does_not_repeat_the_headline(story: tuple[Page, str]) -> None:
