@@ -55,7 +55,7 @@ def run(
     if not scenario.endswith(".toml") and (runs / scenario / "run.json").is_file():
         reference = str(runs / scenario)
     began = time.monotonic()
-    with presentation.Live(console) as live:
+    with presentation.Live(console, master=master) as live:
         folder, outcome = compose.run_scenario(
             reference,
             runs=runs,

@@ -8,7 +8,6 @@ loop and on a virtual one. A cluster offers a small core; everything more is a c
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
 from harness.scenario import WorkloadSpec
@@ -340,22 +339,3 @@ class ClientMaker(Protocol):
     """One client library: makes a client that bootstraps from `bootstrap`, set up as `settings` says."""
 
     def __call__(self, *, bootstrap: str, settings: WorkloadSpec) -> Client: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunPaths:
-    """Where a run keeps what. `root` is the run folder."""
-
-    root: Path
-
-    @property
-    def journals(self) -> Path:
-        return self.root / "history"
-
-    @property
-    def tables(self) -> Path:
-        return self.root / "tables"
-
-    @property
-    def nodes(self) -> Path:
-        return self.root / "nodes"

@@ -23,8 +23,9 @@ _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "
 class Live:
     """One line that is rewritten on a terminal, a line per phase elsewhere. Starts Spark once the faults are over."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, master: str) -> None:
         self._console = console
+        self._master = master
         self._phase = ""
         self._last = (0.0, 0)
         self._rate = 0.0
@@ -44,7 +45,7 @@ class Live:
     def healed(self) -> None:
         """The last fault is over: the JVM may warm up now without disturbing what is measured."""
         if self.bench is None:
-            self.bench = compose.Bench()
+            self.bench = compose.Bench(master=self._master)
 
     def show(self, progress: Progress) -> None:
         now, count = progress.elapsed_s, progress.acknowledged

@@ -1,7 +1,7 @@
 """A scenario as frozen data: what cluster, what topics, what load, what is done to it, and what should come of it.
 
 `load` (scenario_file.py) reads it strictly from TOML; every key is described in docs/scenarios.md, and a test holds the
-two together. A written-out scenario (`dump`) lies in every run folder, so that a run is itself a scenario.
+two together. A written-out scenario (scenario_written.py) lies in every run folder, so that a run is itself a scenario.
 """
 
 from collections.abc import Mapping
