@@ -62,6 +62,11 @@ FAULTS: Mapping[str, tuple[str, tuple[str, ...], Maker]] = {
         ("mode",),
         lambda o, t: cut.Cut(cut.majority_ring, mode=_mode(o)),
     ),
+    "bridge": (
+        "two halves that meet in the first victim only",
+        ("mode",),
+        lambda o, t: cut.Cut(cut.bridge, mode=_mode(o)),
+    ),
     "cut-link": (
         "the named links only",
         ("links", "mode"),

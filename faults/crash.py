@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from faults.evidence import joined
-from harness.interfaces import CanCrash, Cluster, Evidence, NodeId
+from harness.interfaces import CanCrash, CanStop, Cluster, Evidence, NodeId
 
 
 class Crash:
@@ -22,11 +22,16 @@ class Crash:
         return joined([await cluster.start_node(node) for node in victims])
 
 
-class ShutDown(Crash):
+class ShutDown:
     """A clean stop: SIGTERM, controlled shutdown, and a start."""
 
     kind: ClassVar[str] = "stop"
+    needs: ClassVar[tuple[type, ...]] = (CanStop,)
 
     async def begin(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
-        assert isinstance(cluster, CanCrash)
+        assert isinstance(cluster, CanStop)
         return joined([await cluster.shut_down(node) for node in victims])
+
+    async def end(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
+        assert isinstance(cluster, CanStop)
+        return joined([await cluster.start_node(node) for node in victims])

@@ -68,6 +68,13 @@ def majority_ring(cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]
     return [link for link in links.all_links(cluster) if (link.source, link.target) in apart]
 
 
+def bridge(cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
+    """Two halves that meet in the first victim only: it sees everybody, and neither half sees the other."""
+    others = [broker for broker in links.brokers_of(cluster) if broker != victims[0]]
+    middle = len(others) // 2
+    return links.between_peers(links.all_links(cluster), [others[:middle], others[middle:]])
+
+
 def named(names: Sequence[str]) -> Pattern:
     """Exactly the links a scenario names, such as "2>1"."""
 

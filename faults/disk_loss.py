@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from faults.evidence import joined
-from harness.interfaces import CanCrash, Cluster, Evidence, HasDisks, NodeId
+from harness.interfaces import CanCrash, CanWipe, Cluster, Evidence, NodeId
 
 
 class DiskLoss:
     kind: ClassVar[str] = "wipe"
-    needs: ClassVar[tuple[type, ...]] = (CanCrash, HasDisks)
+    needs: ClassVar[tuple[type, ...]] = (CanCrash, CanWipe)
 
     async def begin(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
         assert isinstance(cluster, CanCrash)
-        assert isinstance(cluster, HasDisks)
+        assert isinstance(cluster, CanWipe)
         proofs = []
         for node in victims:
             proofs.append(await cluster.kill(node))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from harness.errors import UsageError
-from harness.interfaces import COORDINATION, CanCutLinks, Cluster, Link, NodeId
+from harness.interfaces import CanCutLinks, Cluster, Link, NodeId
 
 
 def end(node: int) -> str:
@@ -29,22 +29,30 @@ def between_peers(links: Sequence[Link], groups: Sequence[Collection[int]]) -> l
     ]
 
 
+def apart_from_brokers(links: Sequence[Link]) -> set[str]:
+    """The ends of coordination services and controllers that are no brokers: nodes that no client is linked to."""
+    brokers = {link.target for link in links if link.source.startswith("c")}
+    return {link.target for link in links} - brokers
+
+
 def peers_of(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
     """Every link between a victim and any other broker, both directions."""
     ends = {end(node) for node in victims}
-    coordination = end(COORDINATION)
+    apart = apart_from_brokers(links)
     return [
         link
         for link in links
         if link.source.startswith("n")
-        and coordination not in (link.source, link.target)
+        and link.source not in apart
+        and link.target not in apart
         and (link.source in ends) != (link.target in ends)
     ]
 
 
 def to_coordination(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
-    ends = {end(node) for node in victims}
-    return [link for link in links if link.source in ends and link.target == end(COORDINATION)]
+    """The victims' links to the coordination service or to the controllers."""
+    ends, apart = {end(node) for node in victims}, apart_from_brokers(links)
+    return [link for link in links if link.source in ends and link.target in apart]
 
 
 def of_clients(links: Sequence[Link], victims: Collection[int]) -> list[Link]:

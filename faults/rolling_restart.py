@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from faults.evidence import joined
 from harness.errors import HarnessError
-from harness.interfaces import CanCrash, Cluster, Evidence, NodeId
+from harness.interfaces import CanStop, Cluster, Evidence, NodeId
 
 
 class RollingRestart:
     """begin does it all, since each restart is over before the next; `topics` are those whose ISRs are waited for."""
 
     kind: ClassVar[str] = "stop"
-    needs: ClassVar[tuple[type, ...]] = (CanCrash,)
+    needs: ClassVar[tuple[type, ...]] = (CanStop,)
     lasts: ClassVar[bool] = False
 
     def __init__(self, topics: Sequence[str], *, rejoin_timeout_s: float = 25.0) -> None:
@@ -22,7 +22,7 @@ class RollingRestart:
         self._rejoin_timeout_s = rejoin_timeout_s
 
     async def begin(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
-        assert isinstance(cluster, CanCrash)
+        assert isinstance(cluster, CanStop)
         proofs = []
         for node in victims:
             proofs.append(await cluster.shut_down(node))
@@ -33,7 +33,7 @@ class RollingRestart:
 
     async def end(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence:
         """Starts a victim that an interruption left stopped."""
-        assert isinstance(cluster, CanCrash)
+        assert isinstance(cluster, CanStop)
         return joined([await cluster.start_node(node) for node in victims])
 
     async def _rejoined(self, cluster: Cluster, node: NodeId) -> None:

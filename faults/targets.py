@@ -81,8 +81,13 @@ def parse(expression: Any) -> list[tuple[str, str, str | None]]:
     return [(sign, term.group(1), term.group(2)) for sign, term in zip(signs, terms, strict=True)]
 
 
-def resolve(expression: Any, *, view: View, brokers: Sequence[NodeId], chance: random.Random) -> list[NodeId]:
-    """The victims, in order, each once. Raises HarnessError when the role is nobody's at the moment."""
+def resolve(
+    expression: Any, *, view: View, brokers: Sequence[NodeId], chance: random.Random, apart: Sequence[NodeId] = ()
+) -> list[NodeId]:
+    """The victims, in order, each once. Raises HarnessError when the role is nobody's at the moment.
+
+    `apart`: controllers and coordination services that are no brokers; they are meant by role or number alone.
+    """
     victims: list[int] = []
     for sign, word, argument in parse(expression):
         found = _term(word, argument, view, brokers, chance, expression)
@@ -90,7 +95,7 @@ def resolve(expression: Any, *, view: View, brokers: Sequence[NodeId], chance: r
             victims = [node for node in victims if node not in found]
         else:
             victims.extend(node for node in found if node not in victims)
-    if not victims or any(node not in brokers for node in victims):
+    if not victims or any(node not in brokers and node not in apart for node in victims):
         raise HarnessError(
             f"target {expression!r}: nobody has that role now (brokers {list(brokers)}, found {victims})"
         )

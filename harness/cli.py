@@ -10,9 +10,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from harness import compose, presentation, verification
+from harness import comparison_runs, compose, presentation, verification
 from harness.errors import HarnessError, UsageError
+from harness.scenario import ClusterSpec
 from harness.scenario_file import load, shipped_names
+from harness.scenario_overrides import attached_overrides
+from harness.systems import WORLDS
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2
@@ -30,8 +33,43 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, i
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
 SeedOption = Annotated[int | None, typer.Option(help="The seed of everything drawn by chance.")]
 MasterOption = Annotated[str, typer.Option(help="Where the checks run: local[N], or a Spark cluster's URL.")]
+SystemOption = Annotated[
+    str | None,
+    typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),
+]
+BootstrapOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT,...", help="A cluster that is there already (system attached).")
+]
+AttachedOption = Annotated[
+    Path | None,
+    typer.Option("--attached", metavar="FILE.toml", help="How that cluster is harmed and healed: an [attached] table."),
+]
+WorldOption = Annotated[str | None, typer.Option(help=f"Where it runs: {', '.join(WORLDS)}.")]
+KafkaHomeOption = Annotated[Path | None, typer.Option(help="An unpacked Kafka distribution, as the system under test.")]
+ClientOption = Annotated[
+    str | None, typer.Option(help=f"The client library of the load: {', '.join(compose.CLIENTS)}.")
+]
 RUNS = Path("runs")
 MASTER = "local[2]"
+
+
+def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[str]:
+    """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
+    if system is not None and kafka_home is not None:
+        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
+    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system
+    chosen = {"cluster.system": named, "cluster.world": world, "workload.client": client}
+    return [f"{key}={value}" for key, value in chosen.items() if value is not None]
+
+
+def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[str]:
+    """What --bootstrap and --attached say, as overrides of the scenario. Raises UsageError."""
+    overrides = attached_overrides(file) if file is not None else []
+    if bootstrap is not None:
+        overrides.append(f"cluster.bootstrap={bootstrap}")
+    if system is None and (bootstrap is not None or file is not None):
+        overrides.insert(0, "cluster.system=attached")
+    return overrides
 
 
 def run_folder(reference: str, runs: Path) -> Path:
@@ -48,6 +86,12 @@ def run(
     runs: RunsOption = RUNS,
     seed: SeedOption = None,
     overrides: SetOption = None,
+    system: SystemOption = None,
+    world: WorldOption = None,
+    kafka_home: KafkaHomeOption = None,
+    client: ClientOption = None,
+    bootstrap: BootstrapOption = None,
+    attached: AttachedOption = None,
     master: MasterOption = MASTER,
 ) -> None:
     """Runs a scenario, judges it and writes its page; the exit code is the verdict's."""
@@ -60,10 +104,15 @@ def run(
             reference,
             runs=runs,
             seed=seed,
-            overrides=overrides or [],
+            overrides=[
+                *attachment(system, bootstrap, attached),
+                *target(system, world, kafka_home, client),
+                *(overrides or []),
+            ],
             command=["kafka-chaos", *sys.argv[1:]],
             progress=live.show,
             on_healed=live.healed,
+            tell=lambda line: console.print(line, markup=False),
         )
     ended = time.monotonic()
     bench = live.bench or compose.Bench(master=master)
@@ -129,6 +178,13 @@ def scenarios(
     runs: RunsOption = RUNS,
     seed: SeedOption = None,
     junit: Annotated[Path | None, typer.Option(help="Where to write JUnit XML.")] = None,
+    overrides: SetOption = None,
+    system: SystemOption = None,
+    world: WorldOption = None,
+    kafka_home: KafkaHomeOption = None,
+    client: ClientOption = None,
+    bootstrap: BootstrapOption = None,
+    attached: AttachedOption = None,
     master: MasterOption = MASTER,
 ) -> None:
     """Lists the shipped scenarios, or runs them and holds each against its stated outcome."""
@@ -138,11 +194,65 @@ def scenarios(
             console.print(name if only_names else f"[bold]{name}[/bold]\n  {load(name).story}", markup=not only_names)
         return
     table = verification.verify(
-        chosen, repeat=repeat, runs=runs, seed=seed, master=master, tell=lambda line: console.print(line, markup=False)
+        chosen,
+        repeat=repeat,
+        runs=runs,
+        seed=seed,
+        overrides=[
+            *attachment(system, bootstrap, attached),
+            *target(system, world, kafka_home, client),
+            *(overrides or []),
+        ],
+        master=master,
+        tell=lambda line: console.print(line, markup=False),
     )
     if junit is not None:
         verification.write_junit(table, junit)
     raise typer.Exit(0 if all(cell.as_stated for cell in table) else 1)
+
+
+@app.command()
+def compare(
+    stored: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]RUN...", help="Runs that were made before.")
+    ] = None,
+    scenario: Annotated[str | None, typer.Option(help="What to run on each.")] = None,
+    systems: Annotated[list[str] | None, typer.Option("--system", help="A column: a system under test.")] = None,
+    variants: Annotated[
+        list[str] | None, typer.Option("--variant", metavar="NAME:KEY=VALUE,...", help="A column: other settings.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each; the spread between them is what decides.")] = 5,
+    runs: RunsOption = RUNS,
+    out: Annotated[Path | None, typer.Option(help="Where the page goes; below --runs if not given.")] = None,
+    seed: SeedOption = None,
+    overrides: SetOption = None,
+    world: WorldOption = None,
+    client: ClientOption = None,
+    master: MasterOption = MASTER,
+) -> None:
+    """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
+    if bool(stored) == bool(scenario):
+        raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
+
+    if stored:
+        found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
+        page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=tell)
+    else:
+        page, told = comparison_runs.compare_scenario(
+            scenario or "",
+            comparison_runs.variants_of(systems or [], variants or []),
+            repeat=repeat,
+            runs=runs,
+            out=out,
+            seed=seed,
+            overrides=[*target(None, world, None, client), *(overrides or [])],
+            master=master,
+            tell=tell,
+        )
+    raise typer.Exit(presentation.print_comparison(console, page, told))
 
 
 @app.command()
@@ -152,18 +262,23 @@ def cluster(
         Path | None, typer.Option(help="Gets the addresses as JSON once the cluster is ready.")
     ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker setting.")] = None,
+    system: SystemOption = None,
+    kafka_home: KafkaHomeOption = None,
 ) -> None:
-    """Runs a reference cluster alone, in the foreground, until Ctrl-C."""
+    """Runs a cluster alone, in the foreground, until Ctrl-C."""
 
     def ready(addresses: dict[str, str]) -> None:
         if ready_file is not None:
             unfinished = ready_file.with_name(ready_file.name + ".unfinished")
             unfinished.write_text(json.dumps(addresses), encoding="utf-8")
             unfinished.replace(ready_file)
-        console.print(f"bootstrap     {addresses['bootstrap']}\ncoordination  {addresses['coordination']}")
+        for name, address in addresses.items():
+            console.print(f"{name:<14}{address}")
         console.print("Ctrl-C ends it and leaves nothing.")
 
-    compose.run_cluster(brokers=brokers, settings=_settings(overrides or []), ready=ready)
+    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system or "reference"
+    spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
+    compose.run_cluster(spec, ready=ready)
 
 
 def _settings(overrides: Sequence[str]) -> dict[str, str]:
@@ -174,6 +289,14 @@ def _settings(overrides: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--set {override}: write KEY=VALUE, for example min.insync.replicas=2")
         settings[key.strip()] = value.strip()
     return settings
+
+
+@app.command("fetch-kafka")
+def fetch_kafka(
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION...", help="4.3.1, or its beginning: 4.3 or 4.")],
+) -> None:
+    """Gets Kafka's own jars from Maven Central, once, into the user's cache."""
+    compose.fetch_kafka(versions, tell=lambda line: console.print(line, markup=False))
 
 
 @app.command()

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,11 +22,13 @@ import faults.links
 import faults.plan
 import faults.targets
 import faults.triggers
-from harness.clients import kafka_python
+from harness import refusals
+from harness.clients import catalogue as clients
 from harness.clock import SystemClock
+from harness.cluster.brokers import kafka_jars
+from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.local import ownership
 from harness.cluster.local.addresses import AddressBlock
-from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
@@ -37,10 +39,12 @@ from harness.controller.worker_main import run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import COORDINATION, ClientId, ClientMaker
+from harness.interfaces import COORDINATION, ClientId
+from harness.java import java_home, java_version
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
+from harness.systems import check_cluster, cluster_of, made, traits_of, undo_left_behind
 from reports.render import write_report
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
@@ -48,9 +52,7 @@ from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
 if TYPE_CHECKING:
     from harness.checks.judge import Judgement
 
-CLIENTS: dict[str, ClientMaker] = {"kafka-python": kafka_python.make_client}
-SYSTEMS = ("reference",)
-WORLDS = ("local",)
+CLIENTS = clients.CLIENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,27 +67,25 @@ class Judged:
 
 def check_names(scenario: Scenario) -> None:
     """Everything a scenario names is known and fits, before anything is started. Raises UsageError."""
-    cluster, workload = scenario.cluster, scenario.workload
+    check_cluster(scenario)
+    workload = scenario.workload
     for kind, name, known in (
-        ("system", cluster.system, SYSTEMS),
-        ("world", cluster.world, WORLDS),
         ("workload", workload.name, WORKLOADS),
         ("client", workload.client, tuple(CLIENTS)),
     ):
         if name not in known:
             raise UsageError(f"scenario {scenario.name}: unknown {kind} {name!r}; {nearest(name, known)}")
+    clients.check_installed(workload.client)
     topics = [topic.name for topic in scenario.topics]
     for topic in workload.topics:
         if topic not in topics:
             raise UsageError(f"scenario {scenario.name}: the workload's topic {topic!r} is not in [[topics]]: {topics}")
     for spec in scenario.faults:
-        fault = faults.catalogue.make(spec, topics)
+        faults.catalogue.make(spec, topics)
         faults.targets.parse(spec.target or "all")
         if spec.when is not None:
             faults.triggers.parse(spec.when)
-        missing = [need.__name__ for need in fault.needs if not issubclass(LocalCluster, need)]
-        if missing:
-            raise UsageError(f"fault {spec.kind!r}: a {cluster.world} cluster cannot do that ({', '.join(missing)})")
+    refusals.check_means(scenario)
     if scenario.faults and scenario.steps:
         raise UsageError(f"scenario {scenario.name}: give either [[faults]] or [[steps]], not both")
 
@@ -102,10 +102,9 @@ def plan_of(scenario: Scenario) -> Plan:
     return Disturbance(scenario=scenario, book=book)
 
 
-def cluster_of(scenario: Scenario, folder: RunFolder) -> LocalCluster:
-    workload = scenario.workload
-    links = 0 if workload.name == "none" else workload.producers + workload.consumers
-    return LocalCluster(run_path=folder.path, spec=scenario.cluster, client_links=max(links, 1), clock=SystemClock())
+def limits_of_client(scenario: Scenario) -> str:
+    """What the client library cannot do of what the workload asks, in one line; empty when there is nothing."""
+    return "" if scenario.workload.name == "none" else clients.limits(scenario.workload)
 
 
 def run_scenario(
@@ -117,9 +116,13 @@ def run_scenario(
     command: Sequence[str],
     progress: Callable[[Progress], None],
     on_healed: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunFolder, RunOutcome]:
-    """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine."""
-    scenario = load(reference, overrides=overrides)
+    """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine.
+
+    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins.
+    """
+    scenario = load(reference, overrides=overrides, traits_of=traits_of)
     check_names(scenario)
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = dataclasses.replace(scenario, seed=chosen)
@@ -127,7 +130,11 @@ def run_scenario(
     stamp = _stamp(clock.wall_ns())
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
     folder.write_scenario(written_out(scenario), source=scenario.source)
-    folder.update(command=shlex.join(command), versions=versions())
+    for line in (limits_of_client(scenario), *refusals.ignored(scenario)):
+        if line:
+            tell(line)
+    client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
+    folder.update(command=shlex.join(command), versions=versions() | client)
     with RunOwnership(folder.path), _logging_to(folder.path / "harness.log"):
         folder.link_latest()
         outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, on_healed)))
@@ -171,7 +178,7 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
     _catch_signals(asyncio.get_running_loop(), interrupt)
     workload = scenario.workload
     cluster = cluster_of(scenario, folder)
-    make_client = CLIENTS[workload.client]
+    make_client = CLIENTS[clients.OWN]  # probes and final reads; the workers are told the workload's client
 
     def workers(acks: Acknowledgements) -> Workers:
         specs = worker_specs(
@@ -297,19 +304,16 @@ def render(path: Path) -> tuple[Path | None, str]:
 # ---- other commands -------------------------------------------------------------------------------------------------
 
 
-def run_cluster(*, brokers: int, settings: Mapping[str, str], ready: Callable[[dict[str, str]], None]) -> None:
+def run_cluster(spec: ClusterSpec, *, ready: Callable[[dict[str, str]], None]) -> None:
     """A cluster alone, in a temporary folder, until SIGINT or SIGTERM."""
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as folder, RunOwnership(Path(folder)):
-        asyncio.run(_serve(Path(folder), brokers, settings, ready))
+        asyncio.run(_serve(Path(folder), spec, ready))
 
 
-async def _serve(
-    folder: Path, brokers: int, settings: Mapping[str, str], ready: Callable[[dict[str, str]], None]
-) -> None:
+async def _serve(folder: Path, spec: ClusterSpec, ready: Callable[[dict[str, str]], None]) -> None:
     interrupt = asyncio.Event()
     _catch_signals(asyncio.get_running_loop(), interrupt)
-    spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=settings)
-    cluster = LocalCluster(run_path=folder, spec=spec, client_links=1, clock=SystemClock())
+    cluster = made(spec, folder, client_links=1)
     try:
         await cluster.start()
         ready({"bootstrap": cluster.bootstrap(ClientId(1)), "coordination": cluster.coordination()})
@@ -319,13 +323,17 @@ async def _serve(
 
 
 def sweep() -> list[str]:
-    return ownership.sweep()
+    return ownership.sweep(undo_left_behind)
+
+
+def fetch_kafka(versions: Sequence[str], *, tell: Callable[[str], None]) -> None:
+    """Gets these versions' jars into the user's cache. Raises UsageError before anything is fetched."""
+    for wanted in [resolve_version(text) for text in versions]:
+        kafka_jars.fetch(wanted, progress=tell)
 
 
 def health() -> list[tuple[str, bool, str]]:
     """(what, whether it is there, what was found or what to do)."""
-    from harness.checks.session import java_home, java_version
-
     linux = platform.system() == "Linux"
     found = [
         ("Python", sys.version_info >= (3, 11), platform.python_version()),
@@ -333,9 +341,10 @@ def health() -> list[tuple[str, bool, str]]:
     ]
     try:
         home = java_home()
-        found.append(("Java", True, f"{java_version(home)} at {home}, for the checks"))
+        found.append(("Java", True, f"{java_version(home)} at {home}, for the checks and for Kafka"))
     except HarnessError as error:
         found.append(("Java", False, str(error)))
+    found.extend(kafka_jars.kafka_health())
     try:
         with AddressBlock([COORDINATION], client_links=1) as block:
             found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))

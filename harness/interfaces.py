@@ -58,6 +58,7 @@ class PartitionState:
     controller_epoch: int | None
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
+    elr: tuple[int, ...] | None = None  # eligible leader replicas (KIP-966); None where the system has none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,9 +185,16 @@ class Cluster(Protocol):
 class CanCrash(Protocol):
     async def kill(self, node: NodeId) -> Evidence: ...  # SIGKILL; returns when the process is gone
 
+    async def start_node(self, node: NodeId) -> Evidence: ...  # returns when the process runs and listens
+
+    def is_running(self, node: NodeId) -> bool: ...
+
+
+@runtime_checkable
+class CanStop(Protocol):
     async def shut_down(self, node: NodeId) -> Evidence: ...  # SIGTERM and a clean end
 
-    async def start_node(self, node: NodeId) -> Evidence: ...  # returns when the process runs and listens
+    async def start_node(self, node: NodeId) -> Evidence: ...
 
     def is_running(self, node: NodeId) -> bool: ...
 
@@ -213,14 +221,24 @@ class CanSlowLinks(Protocol):
 
 
 @runtime_checkable
-class HasDisks(Protocol):
+class CanWipe(Protocol):
     async def wipe(self, node: NodeId) -> Evidence: ...  # the node must be down: its data directory is emptied
 
+
+@runtime_checkable
+class ShowsLogs(Protocol):
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]: ...  # of a live or dead node, from its files
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None: ...  # cheap: headers only
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None: ...  # from the checkpoint file
+
+
+@runtime_checkable
+class CanLosePower(Protocol):
+    async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
+        """The node must be down: at least `records` records at the end of its replica never reached the disk."""
+        ...
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from harness.controller.run import Progress
 from harness.errors import HarnessError, UsageError
 from harness.history import values
 from harness.history.run_folder import RunFolder
+from reports.comparison import Comparison
 
 _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
 
@@ -84,6 +85,18 @@ def print_outcome(console: Console, judged: compose.Judged) -> None:
         console.print(f"Page: {judged.page}", markup=False)
     else:
         console.print(f"No page: {judged.page_error}", markup=False)
+
+
+def print_comparison(console: Console, page: Path, comparison: Comparison) -> int:
+    """0 when every column has a run whose numbers count; 3 when there is nothing to hold against another."""
+    for warning in comparison.warnings:
+        console.print(f"Not like for like: {warning}", markup=False)
+    console.print(comparison.headline, markup=False)
+    for each in comparison.differences:
+        if each.kind == "differs" and each.context + each.sentence != comparison.headline:
+            console.print(f"  {each.topic}: {each.sentence} {each.note}".rstrip(), markup=False)
+    console.print(f"Page: {page}", markup=False)
+    return 0 if all(column.counted for column in comparison.columns) else 3
 
 
 def print_findings(console: Console, folder: Path, wanted: str | None) -> None:

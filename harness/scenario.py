@@ -8,6 +8,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+COMMANDS = (
+    "kill", "start", "stop", "pause", "resume", "cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachedSpec:
+    """How somebody else's cluster is harmed and healed: by commands (system "attached"), or as containers (compose)."""
+
+    nodes: Mapping[str, str] = field(default_factory=dict)  # broker id -> host:port, where not as registered
+    kill: str = ""
+    start: str = ""
+    stop: str = ""
+    pause: str = ""
+    resume: str = ""
+    cut: str = ""
+    heal: str = ""
+    isolate: str = ""
+    rejoin: str = ""
+    slow: str = ""
+    wipe: str = ""
+    read_log: str = ""
+    command_timeout_s: float = 30.0
+    delete_topics: bool = False
+    services: Mapping[str, str] = field(default_factory=dict)  # node id -> service of the compose file
+    project: str = ""  # of the compose file, where several were made of it
+    data: str = ""  # the brokers' data directory in their containers, to read their logs from
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        return {name: getattr(self, name) for name in COMMANDS if getattr(self, name)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
@@ -18,6 +50,10 @@ class ClusterSpec:
     flaws: tuple[str, ...] = ()
     system: str = "reference"
     world: str = "local"
+    layout: str = ""  # how real Kafka is laid out; empty: the version's own way
+    features: Mapping[str, str] = field(default_factory=dict)  # Kafka's feature levels, given when storage is formatted
+    bootstrap: str = ""  # of a cluster that is there already: "host:port,host:port"
+    attached: AttachedSpec = AttachedSpec()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +87,8 @@ class WorkloadSpec:
     duration_s: float = 20.0  # a run with [[steps]] ends with the last step instead
     warm_up_s: float = 1.0
     client: str = "kafka-python"
+    replace_client: bool = True  # after an unknown outcome
+    stuck_after_s: float = 10.0  # without an acknowledgement on a healthy cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +157,4 @@ class Scenario:
     read_every_replica: bool = False
     recovery_timeout_s: float = 30.0
     seed: int | None = None
+    not_here: str = ""  # why it says nothing about the system it was loaded for; empty: it does

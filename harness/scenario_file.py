@@ -1,7 +1,7 @@
 """Reads scenario files: strict TOML in, frozen `Scenario` out (scenario_written.py is the way back).
 
-Nothing is guessed: an unknown key is an error that names the file, the line and the nearest known name. What a key
-means stands in docs/scenarios.md; the tables below are the loader's own truth, and a test holds the page against them.
+Nothing is guessed: an unknown key is an error that names the file, the line and the nearest known name. What differs
+from system to system (scenario_variants.py) is settled here, so that a `Scenario` is of one system.
 """
 
 import difflib
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.durations import seconds
 from harness.errors import UsageError
 from harness.scenario import (
+    AttachedSpec,
     ClusterSpec,
     ExpectSpec,
     FaultSpec,
@@ -23,164 +23,27 @@ from harness.scenario import (
     TopicSpec,
     WorkloadSpec,
 )
+from harness.scenario_keys import (
+    ATTACHED,
+    CLUSTER,
+    EXPECT,
+    FAULT,
+    ON,
+    OVERLAID,
+    PATTERN,
+    RUN,
+    SECTIONS,
+    TOPIC,
+    WORKLOAD,
+    Reader,
+    coverage_bound,
+)
 from harness.scenario_overrides import apply_override
 from harness.scenario_steps import read_step
-from harness.verdict import COVERAGE_CONDITIONS, Verdict
+from harness.scenario_variants import Traits, holds, lay_over
+from harness.verdict import COVERAGE_CONDITIONS
 
 SHIPPED = Path(__file__).parent / "scenarios"
-
-Reader = Callable[[Any], Any]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"a text is needed, not {value!r}")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"a whole number is needed, not {value!r}")
-    return value
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"a number is needed, not {value!r}")
-    return float(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false is needed, not {value!r}")
-    return value
-
-
-def _whole_numbers(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"a list of whole numbers is needed, not {value!r}")
-    return tuple(_whole(item) for item in value)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"a list of texts is needed, not {value!r}")
-    return tuple(_text(item) for item in value)
-
-
-def _settings(value: Any) -> dict[str, str]:
-    """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
-    if not isinstance(value, dict):
-        raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
-    for key, item in value.items():
-        if isinstance(item, dict | list):
-            raise ValueError(f'setting {key!r} must be one value; write keys with dots in quotes: "{key}.…" = …')
-    return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
-
-
-def _assignment(value: Any) -> tuple[tuple[int, ...], ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("an assignment is a list of lists of broker ids, one per partition, preferred leader first")
-    return tuple(_whole_numbers(item) for item in value)
-
-
-def _acks(value: Any) -> str:
-    if str(value) not in ("0", "1", "all"):
-        raise ValueError(f'acks is "0", "1" or "all", not {value!r}')
-    return str(value)
-
-
-def _verdict(value: Any) -> str:
-    names = [verdict.value for verdict in Verdict]
-    if value not in names:
-        raise ValueError(f"a verdict is one of {', '.join(names)}, not {value!r}")
-    return str(value)
-
-
-def _coverage(value: Any) -> str:
-    """3 or ">= 3": at least; "= 0": exactly; "<= 2": at most."""
-    text = str(value).strip()
-    if not re.fullmatch(r"(>=|<=|=)?\s*\d+", text) or isinstance(value, bool):
-        raise ValueError(f'a coverage bound is a number, ">= 3", "= 0" or "<= 2", not {value!r}')
-    return text
-
-
-def _options(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"a table is needed, not {value!r}")
-    return dict(value)
-
-
-def _bounds(value: Any) -> dict[str, float]:
-    known = ("availability_gap_s", "recovery_time_s")
-    for key in _options(value):
-        if key not in known:
-            raise ValueError(f"unknown bound {key!r}; known: {', '.join(known)}")
-    return {key: seconds(item) for key, item in value.items()}
-
-
-# Section -> key in the file -> (field of the dataclass, reader).
-CLUSTER: dict[str, tuple[str, Reader]] = {
-    "brokers": ("brokers", _whole_numbers),
-    "settings": ("settings", _settings),
-    "flaws": ("flaws", _texts),
-    "system": ("system", _text),
-    "world": ("world", _text),
-}
-TOPIC: dict[str, tuple[str, Reader]] = {
-    "name": ("name", _text),
-    "partitions": ("partitions", _whole),
-    "replication_factor": ("replication_factor", _whole),
-    "assignment": ("assignment", _assignment),
-    "settings": ("settings", _settings),
-}
-WORKLOAD: dict[str, tuple[str, Reader]] = {
-    "name": ("name", _text),
-    "producers": ("producers", _whole),
-    "consumers": ("consumers", _whole),
-    "rate_per_second": ("rate_per_second", _number),
-    "batch": ("batch", _whole),
-    "acks": ("acks", _acks),
-    "idempotence": ("idempotence", _flag),
-    "linger_ms": ("linger_ms", _whole),
-    "request_timeout_ms": ("request_timeout_ms", _whole),
-    "delivery_timeout_ms": ("delivery_timeout_ms", _whole),
-    "retries": ("retries", _whole),
-    "value_bytes": ("value_bytes", _whole),
-    "topics": ("topics", _texts),
-    "duration": ("duration_s", seconds),
-    "warm_up": ("warm_up_s", seconds),
-    "client": ("client", _text),
-}
-FAULT: dict[str, tuple[str, Reader]] = {
-    "kind": ("kind", _text),
-    "target": ("target", _text),
-    "at": ("at_s", seconds),
-    "every": ("every_s", seconds),
-    "when": ("when", _text),
-    "delay": ("delay_s", seconds),
-    "for": ("for_s", seconds),
-    "options": ("options", _options),
-}
-PATTERN: dict[str, tuple[str, Reader]] = {
-    "check": ("check", _text),
-    "class": ("classification", _text),
-    "count": ("count", _whole),
-    "at_least": ("at_least", _whole),
-    "at_most": ("at_most", _whole),
-}
-EXPECT: dict[str, tuple[str, Reader]] = {
-    "verdict": ("verdict", _verdict),
-    "findings": ("findings", _options),
-    "bounds": ("bounds", _bounds),
-    "unreadable": ("unreadable", _flag),
-}
-RUN: dict[str, tuple[str, Reader]] = {
-    "read_every_replica": ("read_every_replica", _flag),
-    "recovery_timeout": ("recovery_timeout_s", seconds),
-    "seed": ("seed", _whole),
-}
-SECTIONS = ("run", "cluster", "topics", "workload", "faults", "steps", "expect", "coverage")
 
 
 class _Source:
@@ -246,6 +109,11 @@ def _tables(source: _Source, document: Mapping[str, Any], section: str) -> list[
     return tables
 
 
+def _read_cluster(source: _Source, document: Mapping[str, Any]) -> ClusterSpec:
+    attached = AttachedSpec(**_read_table(source, "attached", 0, document.get("attached", {}), ATTACHED))
+    return ClusterSpec(**_read_table(source, "cluster", 0, document.get("cluster", {}), CLUSTER), attached=attached)
+
+
 def _read_topics(source: _Source, document: Mapping[str, Any]) -> tuple[TopicSpec, ...]:
     topics = []
     for index, table in enumerate(_tables(source, document, "topics")):
@@ -259,9 +127,41 @@ def _read_topics(source: _Source, document: Mapping[str, Any]) -> tuple[TopicSpe
     return tuple(topics)
 
 
-def _read_faults(source: _Source, document: Mapping[str, Any]) -> tuple[FaultSpec, ...]:
+def _is_for(source: _Source, section: str, index: int, table: Any, traits: Traits) -> bool:
+    """Whether a step or a fault is for this system; its `on` is taken away, having been obeyed."""
+    if not isinstance(table, dict) or "on" not in table:
+        return True
+    try:
+        return holds(table.pop("on"), traits)
+    except ValueError as error:
+        raise source.error(source.key_line(section, index, "on"), f"on: {error}") from error
+
+
+def _read_variants(source: _Source, document: dict[str, Any], traits: Traits) -> str:
+    """Lays over what differs on this system; why the scenario says nothing here, or an empty text."""
+    not_here = ""
+    for index, table in enumerate(_tables(source, document, "on")):
+        own = {key: value for key, value in table.items() if key not in OVERLAID}
+        fields = _read_table(source, "on", index, {**own, "system": "reference"}, ON)
+        line = source.header_line("on", index)
+        if "system" not in table or not fields.get("why"):
+            raise source.error(line, "[[on]] names a system, and says why it is another story there")
+        try:
+            applies = holds(table["system"], traits)
+        except ValueError as error:
+            raise source.error(source.key_line("on", index, "system"), f"system: {error}") from error
+        if applies:
+            lay_over(document, table)
+            not_here = not_here or ("" if fields.get("runs", True) else fields["why"])
+    document.pop("on", None)
+    return not_here
+
+
+def _read_faults(source: _Source, document: Mapping[str, Any], traits: Traits) -> tuple[FaultSpec, ...]:
     faults = []
     for index, table in enumerate(_tables(source, document, "faults")):
+        if not _is_for(source, "faults", index, table, traits):
+            continue
         fields = _read_table(source, "faults", index, table, FAULT)
         line = source.header_line("faults", index)
         if "kind" not in fields:
@@ -288,7 +188,7 @@ def _read_expect(source: _Source, document: Mapping[str, Any]) -> ExpectSpec:
 
 
 def _read_coverage(source: _Source, document: Mapping[str, Any]) -> dict[str, str]:
-    keys = {name: (name, _coverage) for name in COVERAGE_CONDITIONS}
+    keys = {name: (name, coverage_bound) for name in COVERAGE_CONDITIONS}
     return _read_table(source, "coverage", 0, document.get("coverage", {}), keys)
 
 
@@ -302,8 +202,22 @@ def story_of(text: str) -> str:
     return " ".join(lines)
 
 
-def parse(text: str, *, name: str, place: str, overrides: Sequence[str] = ()) -> Scenario:
-    """A scenario from the text of its file; `place` is what errors call the file. Raises UsageError."""
+def _traits_of_reference(cluster: ClusterSpec) -> Traits:
+    return Traits(world=cluster.world)
+
+
+def parse(
+    text: str,
+    *,
+    name: str,
+    place: str,
+    overrides: Sequence[str] = (),
+    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
+) -> Scenario:
+    """A scenario from the text of its file; `place` is what errors call the file. Raises UsageError.
+
+    `traits_of`: what the system that the scenario (or an override) names is like; see scenario_variants.py.
+    """
     source = _Source(text, place)
     try:
         document = tomllib.loads(text)
@@ -315,11 +229,18 @@ def parse(text: str, *, name: str, place: str, overrides: Sequence[str] = ()) ->
         if section not in SECTIONS:
             line = max(source.header_line(section, 0), source.key_line("", 0, section))
             raise source.error(line, f"unknown section [{section}]; {nearest(section, SECTIONS)}")
-    cluster = ClusterSpec(**_read_table(source, "cluster", 0, document.get("cluster", {}), CLUSTER))
+    cluster = _read_cluster(source, document)
+    traits = traits_of(cluster)
+    not_here = _read_variants(source, document, traits)
+    for override in overrides:  # again: what the user says goes before what a variant says
+        apply_override(document, override)
+    cluster = _read_cluster(source, document)
     if len(set(cluster.brokers)) != len(cluster.brokers):
         raise source.error(source.key_line("cluster", 0, "brokers"), "a broker id is given twice")
     steps: list[StepSpec] = []
     for index, table in enumerate(_tables(source, document, "steps")):
+        if not _is_for(source, "steps", index, table, traits):
+            continue
         line = source.header_line("steps", index)
         try:
             steps.append(read_step(table, line=line))
@@ -340,10 +261,11 @@ def parse(text: str, *, name: str, place: str, overrides: Sequence[str] = ()) ->
         cluster=cluster,
         topics=topics,
         workload=WorkloadSpec(**_read_table(source, "workload", 0, document.get("workload", {}), WORKLOAD)),
-        faults=_read_faults(source, document),
+        faults=_read_faults(source, document, traits),
         steps=tuple(steps),
         expect=_read_expect(source, document),
         coverage=_read_coverage(source, document),
+        not_here=not_here,
         **_read_table(source, "run", 0, document.get("run", {}), RUN),
     )
 
@@ -370,7 +292,12 @@ def find(reference: str) -> Path:
     return shipped
 
 
-def load(reference: str, *, overrides: Sequence[str] = ()) -> Scenario:
+def load(
+    reference: str,
+    *,
+    overrides: Sequence[str] = (),
+    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
+) -> Scenario:
     """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
     path = find(reference)
     text = path.read_text(encoding="utf-8")
@@ -378,4 +305,4 @@ def load(reference: str, *, overrides: Sequence[str] = ()) -> Scenario:
     if path.name == "scenario.toml":
         written = re.search(r"^# scenario: (\S+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
-    return parse(text, name=name, place=str(path), overrides=overrides)
+    return parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of)

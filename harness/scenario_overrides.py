@@ -4,12 +4,14 @@ KEY is a path such as workload.acks or topics.orders.settings.min.insync.replica
 that goes to every topic that sets it, or else to the brokers. VALUE is TOML; anything else is taken as text.
 """
 
+import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 
-_TABLES = ("run", "cluster", "workload", "expect", "coverage")
+_TABLES = ("run", "cluster", "attached", "workload", "expect", "coverage")
 _SECTIONS = (*_TABLES, "topics", "faults", "steps")
 
 
@@ -26,6 +28,28 @@ def _set_kafka_key(document: dict[str, Any], key: str, value: Any) -> None:
         topic["settings"][key] = value
     if not topics:
         document.setdefault("cluster", {}).setdefault("settings", {})[key] = value
+
+
+def attached_overrides(file: Path) -> list[str]:
+    """The [attached] table of a TOML file as overrides: one file about a cluster serves every scenario."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"--attached {file}: no such file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--attached {file}: not TOML: {error}") from None
+    if set(document) != {"attached"} or not isinstance(document["attached"], dict):
+        raise UsageError(f"--attached {file}: write one table, [attached]; see docs/other_systems.md")
+    return [f"attached.{key}={_inline(value)}" for key, value in document["attached"].items()]
+
+
+def _inline(value: Any) -> str:
+    """As TOML on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
+    return json.dumps(
+        value, ensure_ascii=False
+    )  # the same in TOML for texts, numbers, true and false
 
 
 def apply_override(document: dict[str, Any], override: str) -> None:
@@ -51,7 +75,7 @@ def apply_override(document: dict[str, Any], override: str) -> None:
     elif section in _TABLES and rest:
         table = document.setdefault(section, {})
         inner, _, setting = rest.partition(".")
-        if inner in ("settings", "bounds") and setting:
+        if inner in ("settings", "bounds", "nodes", "services") and setting:
             table.setdefault(inner, {})[setting] = value
         else:
             table[rest] = value

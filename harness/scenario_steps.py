@@ -23,6 +23,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "pause": ("for",),
     "resume": (),
     "wipe": (),
+    "lose_tail": ("topic", "partition", "records"),
     "cut": ("for", "mode"),
     "isolate": ("from", "for", "mode"),
     "heal": (),

@@ -7,7 +7,7 @@ from typing import Any
 import tomli_w
 
 from harness.scenario import ExpectSpec, FindingPattern, Scenario, StepSpec
-from harness.scenario_file import CLUSTER, EXPECT, FAULT, PATTERN, RUN, TOPIC, WORKLOAD, Reader
+from harness.scenario_keys import ATTACHED, CLUSTER, EXPECT, FAULT, PATTERN, RUN, TOPIC, WORKLOAD, Reader
 
 
 def _plain(value: Any) -> Any:
@@ -60,6 +60,7 @@ def written_out(scenario: Scenario) -> str:
     run = _table(scenario, RUN)
     document: dict[str, Any] = {
         "cluster": _table(scenario.cluster, CLUSTER) | {"brokers": list(scenario.cluster.brokers)},
+        "attached": _table(scenario.cluster.attached, ATTACHED),
         "topics": [_table(topic, TOPIC) for topic in scenario.topics],
         "workload": _table(scenario.workload, WORKLOAD),
         "faults": [_table(fault, FAULT) for fault in scenario.faults],

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from harness import compose
 from harness.errors import HarnessError
 from harness.scenario_file import load
+from harness.systems import traits_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,18 +29,35 @@ class Cell:
 
 
 def verify(
-    names: Sequence[str], *, repeat: int, runs: Path, seed: int | None, master: str, tell: Callable[[str], None]
+    names: Sequence[str],
+    *,
+    repeat: int,
+    runs: Path,
+    seed: int | None,
+    overrides: Sequence[str],
+    master: str,
+    tell: Callable[[str], None],
 ) -> list[Cell]:
-    """Runs one after the other, since runs side by side would disturb each other's times."""
-    for name in names:
-        compose.check_names(load(name))
+    """Runs one after the other, since runs side by side would disturb each other's times.
+
+    A scenario that says nothing about the system under test is told and left out.
+    """
+    loaded = {name: load(name, overrides=overrides, traits_of=traits_of) for name in names}
+    for name, scenario in loaded.items():
+        if scenario.not_here:
+            tell(f"{name}: not for {scenario.cluster.system}: {scenario.not_here}")
+        else:
+            compose.check_names(scenario)
+    names = [name for name, scenario in loaded.items() if not scenario.not_here]
+    for line in sorted({compose.limits_of_client(loaded[name]) for name in names} - {""}):
+        tell(line)
     bench = compose.Bench(master=master)
     cells: list[Cell] = []
     tell(f"{'scenario':<42}{'run':>4}{'seed':>6}  {'stated':<13}{'seen':<13}{'s':>6}")
     try:
         for name in names:
             for number in range(1, repeat + 1):
-                cell = _one(bench, name, number, runs, (seed or 1) + number - 1)
+                cell = _one(bench, name, number, runs, (seed or 1) + number - 1, overrides)
                 cells.append(cell)
                 mark = "" if cell.as_stated else f"  NOT AS STATED: {cell.note}"
                 tell(
@@ -54,11 +72,16 @@ def verify(
     return cells
 
 
-def _one(bench: compose.Bench, name: str, number: int, runs: Path, seed: int) -> Cell:
+def _one(bench: compose.Bench, name: str, number: int, runs: Path, seed: int, overrides: Sequence[str]) -> Cell:
     began = time.monotonic()
     try:
         folder, outcome = compose.run_scenario(
-            name, runs=runs, seed=seed, overrides=[], command=["kafka-chaos", *sys.argv[1:]], progress=lambda _: None
+            name,
+            runs=runs,
+            seed=seed,
+            overrides=overrides,
+            command=["kafka-chaos", *sys.argv[1:]],
+            progress=lambda _: None,
         )
         judged = bench.judge(folder.path)
     except HarnessError as error:

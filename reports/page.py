@@ -25,7 +25,7 @@ _TITLES = {
 }
 
 
-class _Problems:
+class Problems:
     """Runs a section's builder; what goes wrong in it is a line on the page."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class _Problems:
 def build(path: Path) -> Page:
     """The page of one run. Raises UsageError when the folder is none or was not judged."""
     data = RunData(path)
-    problems = _Problems()
+    problems = Problems()
     told = problems.safely("What happened", lambda: story(data), None)
     return Page(
         title=f"{data.verdict['verdict']}: {data.scenario.name}, seed {data.run['seed']} (kafka-chaos loss report)",

@@ -4,17 +4,23 @@ Everything that comes from a run is data: the template escapes it, and character
 (control and bidirectional marks) are shown as their code. Values longer than 120 characters are cut in the page.
 """
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.errors import HarnessError
+from reports.comparison import Comparison
+from reports.comparison_columns import GivenColumn
+from reports.comparison_model import ComparisonPage
 from reports.model import Page
 from reports.page import build
 from reports.run_data import count_of
 
+STYLES = ("style.css",)
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -25,7 +31,7 @@ def shown(value: object) -> object:
     return _HIDDEN.sub(lambda match: f"\\u{ord(match.group()):04x}", value)
 
 
-def html_of(page: Page) -> str:
+def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styles: Sequence[str] = STYLES) -> str:
     environment = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
@@ -37,18 +43,39 @@ def html_of(page: Page) -> str:
     environment.filters["count"] = count_of
     sources = environment.loader
     assert sources is not None, "the loader was given above"
-    style, script = (Markup(sources.get_source(environment, name)[0]) for name in ("style.css", "page.js"))
-    return environment.get_template("page.html.j2").render(page=page, style=style, script=script)
+    style = Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in styles)
+    script = Markup(sources.get_source(environment, "page.js")[0])
+    return environment.get_template(template).render(page=page, style=style, script=script)
 
 
 def write_report(run: Path) -> Path:
     """RUN/report.html, replaced as a whole. Raises HarnessError; the verdict is on disk already and stays."""
     page = build(run)
-    path = run / "report.html"
+    return _write(run / "report.html", html_of(page), otherwise=f"the verdict is in {run / 'verdict.json'}")
+
+
+def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, Comparison]:
+    """OUT/comparison.html and OUT/comparison.json, each replaced as a whole: (the page, what it tells).
+
+    Raises UsageError for runs that cannot be compared, HarnessError where nothing can be read or written.
+    """
+    comparison = Comparison(given, out=out)
+    told = json.dumps(comparison.as_json(), indent=1, ensure_ascii=True) + "\n"
+    html = html_of(comparison.page(), template="comparison.html.j2", styles=(*STYLES, "comparison.css"))
+    remedy = "give another folder with --out"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"{out}: {error.strerror}; {remedy}") from error
+    _write(out / "comparison.json", told, otherwise=remedy)
+    return _write(out / "comparison.html", html, otherwise=remedy), comparison
+
+
+def _write(path: Path, text: str, *, otherwise: str) -> Path:
     unfinished = path.with_suffix(".unfinished")
     try:
-        unfinished.write_text(html_of(page), encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}; the verdict is in {run / 'verdict.json'}") from error
+        raise HarnessError(f"{path}: {error.strerror}; {otherwise}") from error
     return path

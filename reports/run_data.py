@@ -17,7 +17,12 @@ from harness.interfaces import COORDINATION
 from harness.scenario import Scenario
 
 VALUE_LENGTH_MAX = 120
+COORDINATION_WORDS = "coordination service"
+_DOWN = {"kill": "dead", "stop": "down", "wipe": "dead", "pause": "paused"}
 _LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
+_APART = re.compile(r"\b(?:node ?|broker |n)(10[0-9])\b")  # nodes that are no brokers: 100 and up
+_RANGE = re.compile(r"(?<![\w.:-])(\d+)-(\d+)(?![\w-])")
+_LAYOUTS = {"kraft": "KRaft", "kraft-quorum": "KRaft, three controllers", "kraft-combined": "KRaft, combined"}
 
 
 class RunData:
@@ -41,6 +46,11 @@ class RunData:
         """The moment that is 0.000 s on the page: when the load began, or the folder was made."""
         began = self.run.get("load_began_ns")
         return int(began if began is not None else self.run["anchors"][0]["monotonic_ns"])
+
+    @cached_property
+    def begin_s(self) -> float:
+        """Where a drawn axis begins."""
+        return 0.0
 
     def seconds(self, t_ns: Any) -> float | None:
         return None if t_ns is None or pd.isna(t_ns) else (int(t_ns) - self.origin_ns) / 1e9
@@ -76,6 +86,51 @@ class RunData:
     def brokers(self) -> list[int]:
         return sorted(self.scenario.cluster.brokers)
 
+    @cached_property
+    def system(self) -> str:
+        """What was tested, for people: the title that the run wrote down, else the scenario's word."""
+        title = (self.run.get("environment") or {}).get("system")
+        if not title:
+            return f"{self.scenario.cluster.system} cluster"
+        return re.sub(r"\(([\w-]+)\)$", lambda found: f"({_LAYOUTS.get(found[1], found[1])})", str(title))
+
+    @cached_property
+    def coordination(self) -> str:
+        """What node 100 is: ZooKeeper, KRaft's controller, or the reference cluster's coordination service."""
+        title = self.system.lower()
+        return "controller" if "kraft" in title else "ZooKeeper" if "zookeeper" in title else COORDINATION_WORDS
+
+    def node_name(self, node: int) -> str:
+        if node in self.brokers or node < COORDINATION:
+            return f"broker {node}"
+        return self.coordination if node == COORDINATION else f"controller {node}"
+
+    def readable(self, text: str) -> str:
+        return readable(text, self.coordination)
+
+    @cached_property
+    def environment(self) -> Mapping[str, Any]:
+        return self.run.get("environment") or {}
+
+    def down(self, node: int) -> list[tuple[int, int | None, str]]:
+        """When faults held a broker down or still, as far as that was seen: (begin, end, "dead" | "down" | "paused").
+
+        One after the other: of two that overlap, the first says what it was.
+        """
+        made: list[tuple[int, int | None, str]] = []
+        for fault in sorted(self.rows("faults"), key=lambda row: row["t_begin"] or 0):
+            word = _DOWN.get(fault["kind"])
+            if word is None or fault["t_begin"] is None or node not in (fault["nodes"] or ()):
+                continue
+            begin = fault["t_begin"]
+            if made and (made[-1][1] is None or made[-1][1] >= begin):
+                last = made.pop()
+                ends = (last[1], fault["t_end"])
+                made.append((last[0], None if None in ends else max(end for end in ends if end), last[2]))
+            else:
+                made.append((begin, fault["t_end"], word))
+        return made
+
     def colour(self, node: int) -> int:
         """A broker's colour number: the same as leader, as epoch label and in the logs."""
         return self.brokers.index(node) % 5 if node in self.brokers else 4
@@ -92,16 +147,24 @@ class RunData:
         return max([second for second in seconds if second is not None] or [1.0])
 
 
-def readable(text: str) -> str:
-    """Names of nodes and links as people say them: "n2>n100" is "2→coordination service"."""
-    linked = _LINK.sub(lambda found: f"{_end(found[1], found[2])}→{_end(found[3], found[4])}", text)
-    return re.sub(rf"\b(?:node ?|broker |n){COORDINATION}\b", "the coordination service", linked)
+def readable(text: str, coordination: str = COORDINATION_WORDS) -> str:
+    """Names and ranges as people write them: "n2>n100" is "2→coordination service", "7-9" is "7–9"."""
+    linked = _LINK.sub(
+        lambda found: f"{_end(found[1], found[2], coordination)}→{_end(found[3], found[4], coordination)}", text
+    )
+    named = _APART.sub(lambda found: _apart(int(found[1]), coordination), linked)
+    return _RANGE.sub("\\1\u2013\\2", named)
 
 
-def _end(kind: str, number: str) -> str:
-    if int(number) == COORDINATION and kind != "c":
-        return "coordination service"
-    return f"client {number}" if kind == "c" else number
+def _apart(node: int, coordination: str) -> str:
+    name = coordination if node == COORDINATION else f"controller {node}"
+    return name if name[0].isupper() or node != COORDINATION else f"the {name}"
+
+
+def _end(kind: str, number: str, coordination: str) -> str:
+    if kind == "c":
+        return f"client {number}"
+    return coordination if int(number) == COORDINATION else number
 
 
 def count_of(number: int) -> str:

@@ -51,3 +51,31 @@ TERMS = (
     ),
     ("ctl", "Controller", "The broker that decides the leaders and ISRs of all partitions."),
 )
+
+_OF_COMPARISON = (
+    (
+        "spread",
+        "Spread",
+        "The distance between the lowest and the highest of a column's repeats. Two columns are said to differ only "
+        "when their medians are further apart than the wider of their spreads and no repeats overlap.",
+    ),
+    (
+        "silence",
+        "Time without a write",
+        "The longest stretch in which no record of some one partition was acknowledged, from the fault on until the "
+        "next fault begins.",
+    ),
+    (
+        "newleader",
+        "Until a new leader",
+        "From the moment a fault's effect was seen until the last of the partitions whose leader it hit had another.",
+    ),
+    (
+        "vacuous",
+        "Vacuous",
+        "The run was done, but never came into the situation that its scenario is about. Its numbers count; the "
+        "promise was not put to the test.",
+    ),
+)
+_SHARED = ("isr", "epoch", "unclean", "perm", "viol", "ind", "ref")
+COMPARISON_TERMS = (*_OF_COMPARISON, *(term for term in TERMS if term[0] in _SHARED))

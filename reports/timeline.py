@@ -20,9 +20,9 @@ TONES: dict[str, Tone] = {"violation": "viol", "permitted": "perm", "observation
 def overview(data: RunData, story: Story | None) -> Overview:
     duration = max(data.end_s, 0.1)
     names = _partitions_in_order(data)
-    lanes = [*_step_lanes(data, duration), *_fault_lanes(data, duration), _controller_lane(data, duration)]
-    shown = [lane for name in names[:SHOWN_PARTITIONS] for lane in _partition_lanes(data, name, duration)]
-    folded = [lane for name in names[SHOWN_PARTITIONS:] for lane in _partition_lanes(data, name, duration)]
+    lanes = [*_step_lanes(data, duration), *fault_lanes(data, duration), _controller_lane(data, duration)]
+    shown = [lane for name in names[:SHOWN_PARTITIONS] for lane in partition_lanes(data, name, duration)]
+    folded = [lane for name in names[SHOWN_PARTITIONS:] for lane in partition_lanes(data, name, duration)]
     marks = _story_marks(story)
     return Overview(
         duration=round(duration, 3),
@@ -30,8 +30,8 @@ def overview(data: RunData, story: Story | None) -> Overview:
         finding_marks=_finding_marks(data),
         lanes=[*lanes, *shown],
         folded=folded,
-        chart=_chart(data, duration),
-        ticks=_ticks(duration),
+        chart=chart_of(data),
+        ticks=ticks(0.0, duration),
         zooms=_zooms(duration, marks),
     )
 
@@ -44,10 +44,11 @@ def _partitions_in_order(data: RunData) -> list[tuple[str, int]]:
 
 def _span(data: RunData, begin_ns: int, end_ns: int | None, duration: float) -> tuple[float, float] | None:
     """(at, length) on the axis, cut to what is drawn; None when it lies wholly before."""
-    begin = max(data.seconds(begin_ns) or 0.0, 0.0)
+    first = data.begin_s
+    begin = max(data.seconds(begin_ns) or 0.0, first)
     end = data.seconds(end_ns) if end_ns is not None else duration
     assert end is not None, "an end that is given is a moment"
-    return None if end < 0 else (round(begin, 3), round(max(min(end, duration) - begin, 0.0), 3))
+    return None if end < first else (round(begin, 3), round(max(min(end, duration) - begin, 0.0), 3))
 
 
 def _step_lanes(data: RunData, duration: float) -> list[Lane]:
@@ -62,7 +63,7 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
     return [Lane(label="Plan", kind="step", spans=spans, first=True)] if spans else []
 
 
-def _fault_lanes(data: RunData, duration: float) -> list[Lane]:
+def fault_lanes(data: RunData, duration: float) -> list[Lane]:
     """A lane per broker and overlap: faults that overlap on a node get rows of their own."""
     lanes: list[Lane] = []
     faults = sorted((row for row in data.rows("faults") if row["t_begin"] is not None), key=lambda row: row["t_begin"])
@@ -129,7 +130,7 @@ def _states(data: RunData, name: tuple[str, int]) -> list[dict[str, Any]]:
     return sorted(exact or rows, key=lambda row: (row["t"], row["partition_epoch"] or 0))
 
 
-def _partition_lanes(data: RunData, name: tuple[str, int], duration: float) -> list[Lane]:
+def partition_lanes(data: RunData, name: tuple[str, int], duration: float) -> list[Lane]:
     leaders: list[Span] = []
     isrs: list[Span] = []
     states = _states(data, name)
@@ -208,14 +209,22 @@ def _finding_marks(data: RunData) -> list[Mark]:
     return marks
 
 
-def _chart(data: RunData, duration: float) -> Chart:
-    bins = sorted(data.rows("bins"), key=lambda row: row["t"])
-    rates = [(row["ok"] + row["info"] + row["fail"]) * 1e9 / row["width_ns"] for row in bins]
-    top = max(rates, default=0.0) or 1.0
-    latest = max((row["p99_ns"] or 0 for row in bins), default=0) or 1
+def chart_tops(data: RunData) -> tuple[float, int]:
+    """The highest rate and latency of the run, for a scale that may be shared."""
+    bins = data.rows("bins")
+    rate = max((_rate(row) for row in bins), default=0.0) or 1.0
+    return rate, max((row["p99_ns"] or 0 for row in bins), default=0) or 1
+
+
+def _rate(row: dict[str, Any]) -> float:
+    return float((row["ok"] + row["info"] + row["fail"]) * 1e9 / row["width_ns"])
+
+
+def chart_of(data: RunData, tops: tuple[float, int] | None = None) -> Chart:
+    top, latest = tops or chart_tops(data)
     bars = []
     points: dict[str, list[str]] = {"p50_ns": [], "p99_ns": []}
-    for row in bins:
+    for row in sorted(data.rows("bins"), key=lambda row: row["t"]):
         at = data.seconds(row["t"]) or 0.0
         width = row["width_ns"] / 1e9
         share = 100e9 / row["width_ns"] / top
@@ -251,9 +260,10 @@ def _log_height(nanoseconds: int, top: int) -> float:
     return 95 * math.log(nanoseconds / floor) / math.log(max(top, floor * 10) / floor)
 
 
-def _ticks(duration: float) -> list[float]:
-    step = next(step for step in (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800, 1e9) if duration / step <= 14)
-    return [round(number * step, 3) for number in range(int(duration / step) + 1)]
+def ticks(begin: float, end: float) -> list[float]:
+    width = end - begin
+    step = next(step for step in (0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800, 1e9) if width / step <= 14)
+    return [round(number * step, 3) for number in range(math.ceil(begin / step), math.floor(end / step) + 1)]
 
 
 def _zooms(duration: float, marks: Sequence[Mark]) -> list[tuple[str, float, float]]:

@@ -3,6 +3,7 @@
 A producer is an open loop: the rate is kept by the loop's time, whatever the cluster does, with a bounded catch-up
 after a stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's
 idempotent producer never recovers from an expired batch (real_kafka.md 5.2), and a fenced or out-of-order one neither.
+With `replace_client = false` a producer is kept, so that the history shows whether it recovers by itself.
 Consumers need no group; a poll that fails ends the client, and the next one starts from the beginning again.
 """
 
@@ -19,7 +20,8 @@ CATCH_UP_S = 0.5  # a stalled producer makes up for at most this much
 POLL_S = 0.25
 POLL_RECORDS = 500
 RENEW_S = 0.1  # between a client that ended and the next one
-_SEQUENCE_ERRORS = ("45", "47", "90")
+_SEQUENCE_ERRORS = (45, 47, 90)
+_LIBRDKAFKA_FATAL = "_FATAL"  # such a producer takes no record any more
 
 
 class ProduceAndPoll:
@@ -73,10 +75,13 @@ class ProduceAndPoll:
         return records
 
     def _ends_client(self, outcome: SendOutcome) -> bool:
+        if not self._settings.replace_client:
+            return False
         if outcome.status == "info":
             return self._settings.acks != "0" or outcome.error is not None
-        code = (outcome.error or "").rpartition(" ")[2]
-        return outcome.status == "fail" and self._settings.idempotence and code in _SEQUENCE_ERRORS
+        if outcome.error == _LIBRDKAFKA_FATAL:
+            return True
+        return outcome.status == "fail" and self._settings.idempotence and outcome.code in _SEQUENCE_ERRORS
 
     async def _consume(self, make: ClientFactory, journal: Journal, until: Event) -> None:
         while not until.is_set():

@@ -18,6 +18,7 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
     """What the page needs to explain these rows: rules, chain, truncation, log ends, prevention; bounded."""
     election = ruling.election
     cuts = cuts_of(story, ruling, rows)
+    in_sync = in_sync_at_acknowledgement(story, rows)
     return {
         "rules": rules_as_json(ruling),
         "cause": ruling.cause,
@@ -30,14 +31,24 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
         "unclean": election.unclean if election else None,
         "leader_before": election.leader_before if election else None,
         "isr_before": list(election.isr_before) if election else [],
+        "elr_before": list(election.elr_before) if election else [],
         "isr_after": list(election.isr) if election else [],
         "truncation": _cut(cuts[0]) if cuts else None,
         "truncations": [_cut(cut) for cut in cuts[:10]],
         "disk_losses": [{"node": loss.node, "t_ns": loss.t, "evidence": loss.evidence} for loss in ruling.disk_losses],
         "log_ends": log_ends(story, ruling, cuts),
         "lost_range": _range(rows),
-        "prevention": prevention(ruling, fate_of(rows[0])) if rows else [],
+        "isr_at_acknowledgement": list(in_sync),
+        "prevention": prevention(ruling, fate_of(rows[0]), in_sync=in_sync, replicas=len(story.replicas))
+        if rows
+        else [],
     }
+
+
+def in_sync_at_acknowledgement(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[int, ...]:
+    """The largest ISR in force when one of these rows was acknowledged; () when none is known."""
+    states = [story.state_at(row.t1) for row in rows if row.status == 0 and row.t1 is not None]
+    return max((tuple(state["isr"] or ()) for state in states if state is not None), key=len, default=())
 
 
 def _cut(cut: Truncation) -> dict[str, Any]:
@@ -87,7 +98,7 @@ def cause_chain(
     links += _isr_links(story, ruling, election)
     acknowledged = [row for row in rows if row.status == 0 and row.t1 is not None]
     if acknowledged:
-        links.append(_acknowledged_link(ruling, acknowledged))
+        links.append(_acknowledged_link(story, ruling, acknowledged))
     for loss in ruling.disk_losses:
         if all(link["event"] != "fault" or link["fault"] != loss.fault for link in links):
             sentence = f"Broker {loss.node} lost its disk: {loss.evidence}."
@@ -132,6 +143,7 @@ def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None)
         if row["t"] < election.t and was - now and same_leader and row["leader_epoch"] >= (ruling.epoch or 0):
             gone = nodes_words(sorted(was - now))
             sentence = f"The ISR shrank from {sorted(was)} to {sorted(now)}: {gone} no longer had to confirm a write."
+            sentence += _shrink_reason(story, row, was - now)
             links.append(
                 _link(row["t"], "isr-shrink", sentence, nodes=sorted(was - now), epoch_before=before["leader_epoch"],
                       epoch_after=row["leader_epoch"])
@@ -139,12 +151,27 @@ def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None)
     return links[-2:]
 
 
-def _acknowledged_link(ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
+def _shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
+    """The fault in force that kept every one who left from the leader, in a sentence; "" when none did."""
+    for fault in reversed(story.faults_between(row["t"], row["t"])):
+        seconds = (row["t"] - fault["t_begin"]) / 1e9
+        links = set((fault["links"] or "").split())
+        if fault["kind"] == "cut" and {f"n{node}>n{row['leader']}" for node in gone} <= links:
+            return f" The cut had held their fetches from broker {row['leader']} for {seconds:.1f} s."
+        state = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down"}.get(fault["kind"])
+        if state is not None and gone <= set(fault["nodes"] or ()):
+            return f" {nodes_words(sorted(gone)).capitalize()} had been {state} for {seconds:.1f} s."
+    return ""
+
+
+def _acknowledged_link(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
     times = [row.t1 for row in rows if row.t1 is not None]
     span = _range(rows)
+    in_sync = in_sync_at_acknowledgement(story, rows)
+    alone = f"; the ISR was {list(in_sync)}" if in_sync else ""
     sentence = (
         f"{plural(len(rows), 'record')} {plural(len(rows), 'was')} acknowledged with {acks_words(rows)} "
-        f"{epochs_words([ruling.epoch])} {offsets_words(rows)}."
+        f"{epochs_words([ruling.epoch])} {offsets_words(rows)}{alone}."
     )
     return _link(
         min(times), "acknowledged", sentence, t_end_ns=max(times), epoch_before=ruling.epoch,
@@ -157,6 +184,8 @@ def _election_link(story: PartitionStory, ruling: Ruling, election: Election) ->
     how = "uncleanly" if election.unclean else "cleanly"
     log_end = "an unknown log end" if election.start is None else f"log end {election.start}"
     before = nodes_words(election.isr_before)
+    if election.elr_before:
+        before += f" and the eligible leader replicas were {nodes_words(election.elr_before)}"
     sentence = (
         f"Broker {election.leader} was elected {how} leader of {story.name} in epoch {election.epoch} with {log_end}; "
         f"the ISR before was {before}."

@@ -12,11 +12,12 @@ acknowledgement and its loss; else it is a violation, and the ruling lists each 
 Epochs and offsets decide; time decides only where no replica's log ever held the record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.checks.story import DiskLoss, Election, PartitionStory
+from harness.checks.story import DiskLoss, Election, PartitionStory, committed_copies
+from harness.checks.tables import Row
 
 Class = Literal["violation", "permitted", "observation"]
 Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "unknown"]
@@ -141,9 +142,10 @@ def _unclean_rule(election: Election | None, fate: Fate, epoch: int | None) -> R
     if election is None:
         return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch))
     start = "an unknown offset" if election.start is None else f"offset {election.start}"
+    elr = f" and the eligible leader replicas were {list(election.elr_before)}" if election.elr_before else ""
     what = (
         f"Epoch {election.epoch} began at {start} under broker {election.leader}; the ISR before was "
-        f"{list(election.isr_before)}, so the election was {'unclean' if election.unclean else 'clean'}"
+        f"{list(election.isr_before)}{elr}, so the election was {'unclean' if election.unclean else 'clean'}"
     )
     if not election.unclean:
         return Rule(rule=text, holds=False, evidence=what + ".")
@@ -186,7 +188,10 @@ def _moved(story: PartitionStory, election: Election | None, epoch: int | None) 
 
 
 def _destruction_rule(story: PartitionStory, election: Election | None, fate: Fate) -> tuple[Rule, list[DiskLoss]]:
-    """Every member of the ISR in force at one moment had lost its disk since it last joined that ISR."""
+    """Every member of the ISR in force at one moment had lost its disk since it last joined that ISR.
+
+    An eligible leader replica counts like a member: it too has every committed record.
+    """
     text = "Every in-sync copy was destroyed."
     since = fate.t_acknowledged or 0
     after = [loss for loss in story.disk_losses if loss.t > since]
@@ -196,11 +201,11 @@ def _destruction_rule(story: PartitionStory, election: Election | None, fate: Fa
         if election is not None and moment > election.t + election.uncertainty_ns:
             break
         state = story.state_at(moment)
-        isr = tuple(state["isr"] or ()) if state else ()
+        copies = committed_copies(state) if state else ()
         fatal = {loss.node: loss for loss in after if max(since, _joined(story, loss.node, moment)) < loss.t <= moment}
-        if isr and all(node in fatal for node in isr):
-            losses = [fatal[node] for node in isr]
-            return Rule(rule=text, holds=True, evidence=f"The ISR was {list(isr)}; {_disks(losses)}."), losses
+        if state and copies and all(node in fatal for node in copies):
+            losses = [fatal[node] for node in copies]
+            return Rule(rule=text, holds=True, evidence=f"{_in_force(state)}; {_disks(losses)}."), losses
     nodes = sorted({loss.node for loss in after})
     return (
         Rule(rule=text, holds=False, evidence=f"Lost disks: broker {_words(nodes)}; another in-sync copy was left."),
@@ -209,16 +214,24 @@ def _destruction_rule(story: PartitionStory, election: Election | None, fate: Fa
 
 
 def _joined(story: PartitionStory, node: int, moment: int) -> int:
-    """When `node` last entered the ISR in force at `moment`: from then on it had every committed record again."""
+    """When `node` last came to have every committed record, as of `moment`: it entered the ISR then.
+
+    From the ISR it may go to the eligible leader replicas and back and keeps what it has.
+    """
     joined, member = 0, False
     for row in story.states:
         if row["t"] > moment:
             break
-        now = node in (row["isr"] or ())
+        now = node in committed_copies(row)
         if now and not member:
             joined = row["t"]
         member = now
     return joined
+
+
+def _in_force(state: Row) -> str:
+    elr = f" with the eligible leader replicas {list(state['elr'])}" if state["elr"] else ""
+    return f"The ISR was {list(state['isr'] or ())}{elr}"
 
 
 def _disks(losses: list[DiskLoss]) -> str:
@@ -255,16 +268,25 @@ def _before(story: PartitionStory, election: Election) -> int:
     return max((each.epoch for each in story.elections if each.epoch < election.epoch), default=election.epoch - 1)
 
 
-def prevention(ruling: Ruling, fate: Fate) -> list[str]:
-    """What would have kept the records, from the rule that decided. It was not run."""
+def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:
+    """What would have kept the records, from the rule that decided. It was not run.
+
+    in_sync: the largest ISR in force when one of them was acknowledged; replicas: how many the partition has.
+    """
     if ruling.classification == "violation":
         return []
     if ruling.cause == "unclean-election" and ruling.election is not None:
-        back = " or ".join(f"broker {node}" for node in ruling.election.isr_before) or "an in-sync replica"
-        return [
+        back = " or ".join(f"broker {node}" for node in ruling.election.eligible) or "an in-sync replica"
+        ways = [
             f"With unclean.leader.election.enable=false the partition would have stayed without a leader until {back} "
             "came back, and nothing acknowledged with acks=all would have been lost."
         ]
+        if fate.acks not in (0, 1) and 0 < len(in_sync) < replicas:
+            ways.append(
+                f"With min.insync.replicas={len(in_sync) + 1} none of these records would have been acknowledged: "
+                f"the ISR was {list(in_sync)}, and acks=all then needs {len(in_sync) + 1} members."
+            )
+        return ways
     if ruling.cause == "fail-over":
         return [
             "With acks=all the leader would have acknowledged these records only after every in-sync replica had them; "

@@ -252,11 +252,12 @@ def _replica(
 
     ended = [row for row in copies if reason(row) == "end"]
     end = ended[-1] if ended else None
-    if decisive is not None:
+    # Records from before Kafka 0.11 have no epoch: only their value tells the old ones from the new.
+    if decisive is not None and all(row["epoch"] is not None for row in copies):
         older = [row for row in copies if row["epoch"] < decisive]
     else:
         older = [row for row in copies if row["value"] == head["acknowledged_value"]] or list(ended)
-    before = max(older, key=lambda row: (row["epoch"], row["snapshot"]), default=None)
+    before = max(older, key=lambda row: (-1 if row["epoch"] is None else row["epoch"], row["snapshot"]), default=None)
     gone = before is not None and (end is None or (end["epoch"], end["value"]) != (before["epoch"], before["value"]))
     cuts = [
         snapshots[run, row["snapshot"], row["node"]]["t"]

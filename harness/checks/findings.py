@@ -71,6 +71,7 @@ class RunContext:
     counts: Mapping[tuple[int, str], int]  # (tp, flag) -> exact count of rows
     gaps: Sequence[Row] = ()
     divergences: Sequence[Row] = ()
+    stuck: Sequence[Row] = ()  # of client_stuck.py
     judges: dict[int, Judge] = field(default_factory=dict)
 
     @property

@@ -18,6 +18,7 @@ from harness.checks import (
     aborted_read,
     acknowledged_regression,
     availability,
+    client_stuck,
     dirty_read,
     duplicate,
     evidence,
@@ -37,7 +38,7 @@ from harness.checks.outcome import outcome_of
 from harness.checks.story import read_story
 from harness.checks.tables import Row, Tables, open_tables
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import FINDINGS
+from harness.history.schemas import FINDINGS, STATUS_FAIL, STATUS_INFO
 from harness.scenario import Scenario
 from harness.verdict import Verdict
 
@@ -109,12 +110,16 @@ def judge_tables(
     detection = detect(spark, tables)
     gaps = _by_run(availability.gaps(tables.records).toArrow().to_pylist())
     divergences = _by_run(diverging(spark, tables, stories))
+    # A job of its own, where anything went unanswered at all.
+    unanswered = any(row["status"] in (STATUS_FAIL, STATUS_INFO) for row in detection.accounting)
+    stuck = _by_run(client_stuck.stretches(spark, tables, stories) if unanswered else ())
     done = activity(spark, tables)
     contexts = [
         RunContext(
             story=story, flagged=detection.flagged[story.run],
             counts={(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == story.run},
             gaps=gaps.get(story.run, ()), divergences=divergences.get(story.run, ()),
+            stuck=stuck.get(story.run, ()),
         )
         for story in stories
     ]  # fmt: skip
@@ -162,7 +167,7 @@ def find_all(context: RunContext) -> list[Finding]:
         *losses, *unclean_election.find(context, losses), *dirty_read.find(context), *aborted_read.find(context),
         *phantom.find(context), *duplicate.find(context), *inconsistent_offsets.find(context),
         *acknowledged_regression.find(context), *reordering.find(context), *polls.find(context),
-        *expectation.find(context), *availability.find(context),
+        *expectation.find(context), *availability.find(context), *client_stuck.find(context),
     ]  # fmt: skip
 
 

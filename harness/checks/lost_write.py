@@ -102,19 +102,22 @@ def cause_words(story: PartitionStory, ruling: Ruling) -> str:
         return f"{who} took over in epoch {election.epoch} with {end} and did not have them"
     if ruling.cause == "restart":
         return f"{who} led before and after, and began epoch {election.epoch} with {end}"
-    return f"{who}, a member of the ISR, was elected cleanly in epoch {election.epoch} with {end} and did not have them"
+    membership = "a member of the ISR" if election.leader not in election.elr_before else "an eligible leader replica"
+    return f"{who}, {membership}, was elected cleanly in epoch {election.epoch} with {end} and did not have them"
 
 
 def _unreadable(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> Finding:
+    leaderless = bool(story.states) and story.states[-1]["leader"] < 0
+    why = "the partition has no leader" if leaderless else "above the high watermark, which no reader passes"
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {offsets_words(rows)} of {story.name} "
-        f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(story.final_isr)}) but above the "
-        "high watermark, which no reader passes: unreadable, not lost."
+        f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(story.final_isr)}) but {why}: "
+        "unreadable, not lost."
     )
     marks = {node: row["high_watermark"] for node, row in story.end_snapshots.items()}
     return finding_of_rows(
         context, story, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
-        cause="frozen high watermark",
+        cause="no leader" if leaderless else "frozen high watermark",
         evidence={
             "end_offset": story.end_offset, "isr": list(story.final_isr),
             "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],

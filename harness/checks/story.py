@@ -20,7 +20,10 @@ UNCLEAN_KEY = "unclean.leader.election.enable"
 
 @dataclass(frozen=True, kw_only=True)
 class Election:
-    """A leader that took over. start: its log end when its epoch began (None: not known)."""
+    """A leader that took over. start: its log end when its epoch began (None: not known).
+
+    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966).
+    """
 
     t: int
     uncertainty_ns: int
@@ -30,11 +33,17 @@ class Election:
     unclean: bool
     isr: tuple[int, ...]
     isr_before: tuple[int, ...]
+    elr_before: tuple[int, ...]
     start: int | None
     start_from: str  # where `start` was read
     allowed: bool  # an unclean election was allowed at that moment
     allowed_by: str
     chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """Who could have been elected cleanly."""
+        return _with_elr(self.isr_before, self.elr_before)
 
     def lacks(self, offset: int | None, epoch: int | None) -> bool | None:
         """Whether the leader's log had no such record when it took over; None when nothing recorded tells.
@@ -92,7 +101,8 @@ class PartitionStory:
 
     @cached_property
     def final_isr(self) -> tuple[int, ...]:
-        return tuple(self.states[-1]["isr"] or ()) if self.states else ()
+        """While a partition waits for a leader with an empty ISR, its eligible leader replicas are the in-sync ones."""
+        return tuple(self.states[-1]["isr"] or self.states[-1]["elr"] or ()) if self.states else ()
 
     @cached_property
     def end_snapshots(self) -> Mapping[int, Row]:
@@ -185,10 +195,19 @@ def exact_states(rows: Sequence[Row]) -> tuple[Row, ...]:
         # A broker that was cut off answers with an old state: epochs only go up.
         if polled and (row["leader_epoch"] or 0) < (polled[-1]["leader_epoch"] or 0):
             continue
-        same = polled and all(polled[-1][name] == row[name] for name in ("leader", "leader_epoch", "isr"))
+        same = polled and all(polled[-1][name] == row[name] for name in ("leader", "leader_epoch", "isr", "elr"))
         if not same:
             polled.append(row)
     return tuple(polled)
+
+
+def _with_elr(isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
+    return (*isr, *(node for node in elr if node not in isr))
+
+
+def committed_copies(row: Row) -> tuple[int, ...]:
+    """Who must have every committed record while a state is in force: the ISR and the eligible leader replicas."""
+    return _with_elr(tuple(row["isr"] or ()), tuple(row["elr"] or ()))
 
 
 def parse_epochs(text: str | None) -> list[tuple[int, int]]:
@@ -219,25 +238,25 @@ def _elections(
     states: Sequence[Row], starts: Mapping[int, tuple[int, str]], rules: "_UncleanRules", topic: str,
     snapshots: Sequence[Row],
 ) -> Iterable[Election]:  # fmt: skip
-    leader, epoch, isr = -1, -1, ()
+    leader, epoch, isr, elr = -1, -1, (), ()
     for row in states:
         if row["leader"] >= 0 and row["leader_epoch"] > epoch:
             isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
             before = row["leader_before"] if row["leader_before"] is not None else -1
             start, source = starts.get(row["leader_epoch"], (None, "not recorded"))
-            outside = row["unclean"] if row["unclean"] is not None else row["leader"] not in isr_before
+            outside = row["unclean"] if row["unclean"] is not None else row["leader"] not in (*isr_before, *elr)
             unclean = bool(outside) and epoch >= 0
             allowed, allowed_by = rules.at(topic, row["t"] + (row["uncertainty_ns"] or 0))
             yield Election(
                 t=row["t"], uncertainty_ns=row["uncertainty_ns"] or 0, epoch=row["leader_epoch"], leader=row["leader"],
                 leader_before=before if before >= 0 else leader, unclean=unclean, isr=tuple(row["isr"] or ()),
-                isr_before=isr_before, start=start, start_from=source, allowed=allowed, allowed_by=allowed_by,
-                chain=_chain(row["leader"], row["leader_epoch"], snapshots),
+                isr_before=isr_before, elr_before=elr, start=start, start_from=source, allowed=allowed,
+                allowed_by=allowed_by, chain=_chain(row["leader"], row["leader_epoch"], snapshots),
             )  # fmt: skip
         if row["leader"] >= 0:
             leader = row["leader"]
         epoch = max(epoch, row["leader_epoch"])
-        isr = tuple(row["isr"] or ())
+        isr, elr = tuple(row["isr"] or ()), tuple(row["elr"] or ())
 
 
 def _chain(leader: int, epoch: int, snapshots: Sequence[Row]) -> tuple[tuple[int, int], ...] | None:

@@ -32,13 +32,14 @@ def _finding(context: RunContext, story: PartitionStory, election: Election, los
     faults = story.faults_between(election.t - election.uncertainty_ns, election.t + election.uncertainty_ns)
     before = max((each.epoch for each in story.elections if each.epoch < election.epoch), default=None)
     end = "an unknown log end" if election.start is None else f"log end {election.start}"
+    elr = f" and the eligible leader replicas ({nodes_words(election.elr_before)})" if election.elr_before else ""
     sentence = (
-        f"Broker {election.leader}, outside the ISR ({nodes_words(election.isr_before)}), was elected leader of "
+        f"Broker {election.leader}, outside the ISR ({nodes_words(election.isr_before)}){elr}, was elected leader of "
         f"{story.name} in epoch {election.epoch}{'' if before is None else f' after epoch {before}'} with {end} "
         f"({election.allowed_by}); {plural(lost, 'acknowledged record')} lost"
     )
     if cuts:
-        cut_words = (f"broker {cut.node} cut {ranges(range(cut.to_offset, cut.from_offset))}" for cut in cuts[:3])
+        cut_words = (f"broker {cut.node} truncated {ranges(range(cut.to_offset, cut.from_offset))}" for cut in cuts[:3])
         sentence += "; " + ", ".join(cut_words)
     if faults:
         sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}"
@@ -58,8 +59,9 @@ def _evidence(
     return {
         "elected": election.leader, "elected_log_end": election.start, "elected_log_end_from": election.start_from,
         "epoch_before": before, "epoch_after": election.epoch, "leader_before": election.leader_before,
-        "isr_before": list(election.isr_before), "isr_after": list(election.isr), "allowed": election.allowed,
-        "allowed_by": election.allowed_by, "lost": lost, "consequences": list(consequences[:10]),
+        "isr_before": list(election.isr_before), "elr_before": list(election.elr_before),
+        "isr_after": list(election.isr), "allowed": election.allowed, "allowed_by": election.allowed_by, "lost": lost,
+        "consequences": list(consequences[:10]),
         "truncations": [
             {"node": cut.node, "t_ns": cut.t, "epoch": cut.epoch, "from_offset": cut.from_offset,
              "to_offset": cut.to_offset, "reason": cut.reason}

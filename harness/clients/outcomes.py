@@ -3,10 +3,12 @@
 ok is only an acknowledgement with an offset. fail means that no attempt can have been appended. Everything else is
 info: nobody knows. Sources: Kafka's ReplicaManager as told in replication.md 1.5 and 7; Jepsen's table (jepsen.md 2.4)
 agrees, NOT_LEADER_OR_FOLLOWER included, which is info because the wire does not tell a refusal before the append from
-a loss of leadership after it (KAFKA-13574).
+a loss of leadership after it (KAFKA-13574). The libraries tell the same answer in three ways (an exception with
+`errno`, an error object with `code()`, a class without a number): `told_by` brings them to one.
 """
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 Status = Literal["ok", "fail", "info"]
 
@@ -38,41 +40,115 @@ REFUSED_THIS_TIME = frozenset(
     }
 )
 
-# What a client library raises while it still holds the record, by the exception's name: nothing was sent.
+# librdkafka's own errors on a record that this attempt never sent. Its other own errors (all numbered below -1) leave
+# open what became of the record: _MSG_TIMED_OUT, _PURGE_INFLIGHT, _TRANSPORT, _DESTROY, _FATAL and the rest.
+NOT_SENT_THIS_TIME = frozenset(
+    {
+        -152,  # _PURGE_QUEUE
+        -166,  # _TIMED_OUT_QUEUE
+        -184,  # _QUEUE_FULL
+        -186,  # _INVALID_ARG
+        -188,  # _UNKNOWN_TOPIC
+        -190,  # _UNKNOWN_PARTITION
+    }
+)
+_OWN_ERRORS_BELOW = -1  # -1 itself is Kafka's UNKNOWN_SERVER_ERROR
+
+# Kafka's errors that a library tells by a class without a number.
+CODES_BY_NAME = {
+    "ProducerFenced": 47,  # aiokafka, for INVALID_PRODUCER_EPOCH
+}
+
+# What a client library raises while it still holds the record, by name: nothing was sent.
 NEVER_SENT = frozenset(
     {
-        "KafkaTimeoutError",  # kafka-python: no metadata, or no room, within max_block_ms
+        "KafkaTimeoutError",  # no metadata, or no room, within the time for that
         "NoBrokersAvailable",
+        "KafkaConnectionError",  # aiokafka: no bootstrap server answered
         "IllegalStateError",
+        "IllegalOperation",
         "KafkaConfigurationError",
         "MessageSizeTooLargeError",
+        "UnknownTopicOrPartitionError",
+        "TopicAuthorizationFailedError",
+        "ProducerClosed",
         "TypeError",
         "ValueError",
+        "BufferError",  # confluent-kafka: its queue is full
         "UnrecognizedBrokerVersion",
+        "UnsupportedVersionError",
+        "IncompatibleBrokerVersion",
+        # librdkafka's names. Its produce() either takes a record or raises; these are the reasons to expect.
+        "MSG_SIZE_TOO_LARGE",
+        "_QUEUE_FULL",
+        "_UNKNOWN_TOPIC",
+        "_UNKNOWN_PARTITION",
+        "_INVALID_ARG",
+        "_FATAL",
+        "_STATE",
     }
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a library said. code: Kafka's error number; None for the library's own errors, which have only a name."""
+
+    name: str
+    code: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.code is None else f"{self.name} {self.code}"
+
+
+def told_by(error: object) -> Told:
+    """Any library's error in one form: an exception, a confluent_kafka.KafkaError, or the exception around one."""
+    inner = _inner(error)
+    number = _own_number(inner)
+    if number is not None:
+        return Told(name=str(inner.name()), code=None if number < _OWN_ERRORS_BELOW else number)
+    name = type(inner).__name__
+    code = CODES_BY_NAME.get(name)
+    if code is None and not isinstance(inner, OSError):  # its errno is the system's
+        code = getattr(inner, "errno", None)
+    return Told(name=name, code=code if isinstance(code, int) else None)
+
+
+def _inner(error: Any) -> Any:
+    """confluent-kafka raises an exception around the error object that it hands to delivery reports."""
+    return error.args[0] if type(error).__name__ == "KafkaException" and error.args else error
+
+
+def _own_number(error: Any) -> int | None:
+    """The number that a confluent_kafka.KafkaError answers, librdkafka's own ones included."""
+    number = getattr(error, "code", None)
+    return int(number()) if callable(number) else None
+
+
 def of_code(code: int, *, retried: bool) -> Status:
-    """The outcome of a call that ended with a broker's error code. `retried`: the library may have tried before."""
+    """The outcome of a call that ended with an error code. `retried`: the library may have tried before.
+
+    Below -1 it is one of librdkafka's own.
+    """
     if code == 0:
         return "ok"
-    if code in REFUSED_ALWAYS or (code in REFUSED_THIS_TIME and not retried):
+    if code in REFUSED_ALWAYS:
+        return "fail"
+    if (code in REFUSED_THIS_TIME or code in NOT_SENT_THIS_TIME) and not retried:
         return "fail"
     return "info"
 
 
-def of_delivery(error: BaseException, *, retried: bool) -> Status:
-    """The outcome of a record that had been handed over and came back with an exception.
+def of_delivery(error: object, *, retried: bool) -> Status:
+    """The outcome of a record that had been handed over and came back with an error.
 
-    A broker's error carries its code as `errno`; disconnects and the library's own time-outs carry none.
+    Disconnects and the libraries' own time-outs carry no code: nobody knows.
     """
-    code = getattr(error, "errno", None)
-    if isinstance(error, OSError) or not isinstance(code, int) or code == 0:
-        return "info"
-    return of_code(code, retried=retried)
+    number = _own_number(_inner(error))
+    code = told_by(error).code if number is None else number
+    return "info" if code is None or code == 0 else of_code(code, retried=retried)
 
 
-def of_hand_over(error: BaseException) -> Status:
+def of_hand_over(error: object) -> Status:
     """The outcome of a record that the library refused to take."""
-    return "fail" if type(error).__name__ in NEVER_SENT else "info"
+    return "fail" if told_by(error).name in NEVER_SENT else "info"

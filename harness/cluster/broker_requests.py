@@ -1,12 +1,15 @@
 """Asks one broker one thing on a socket of its own, with Kafka's codecs and no Kafka client.
 
 A client library would pick a broker by itself and remember it; with a zombie in the cluster its answers flicker. Here
-every answer is known to be that broker's own (real_kafka.md 5.3).
+every answer is known to be that broker's own (real_kafka.md 5.3). Which versions of a request a broker knows is asked
+on each new connection, so that brokers of every age answer.
 """
 
 import asyncio
 import contextlib
 from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest
 
 _CLIENT_ID = "kafka-chaos-observer"
 
@@ -20,9 +23,13 @@ class BrokerConnection:
         self._writer: asyncio.StreamWriter | None = None
         self._correlation = 0
         self._turn = asyncio.Lock()
+        self._highest: dict[int, int] | None = None  # by API key; None: not asked yet; empty: before Kafka 0.10
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
-        """The decoded answer. Raises OSError or TimeoutError; the next call starts afresh then."""
+        """The decoded answer, in `version` or the highest one below it that the broker knows.
+
+        Raises OSError or TimeoutError; the next call starts afresh then.
+        """
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -33,9 +40,37 @@ class BrokerConnection:
                     raise ConnectionResetError("the broker closed the connection") from error
                 raise
 
+    async def knows(self, api_key: int, *, timeout_s: float) -> bool:
+        """Whether the broker answers this kind of request at all. Raises OSError or TimeoutError."""
+        if self._highest is None:
+            await self.ask(ApiVersionsRequest(), 0, timeout_s=timeout_s)
+        return api_key in (self._highest or {})
+
     async def _ask(self, request: Any, version: int) -> Any:
-        if self._reader is None or self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection(*self._address)
+        if self._writer is None:
+            await self._open()
+        if self._highest is None:
+            await self._learn_versions()
+        highest = (self._highest or {}).get(request.API_KEY, 0)
+        return await self._exchange(request, min(version, highest))
+
+    async def _open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(*self._address)
+
+    async def _learn_versions(self) -> None:
+        try:
+            answer = await self._exchange(ApiVersionsRequest(), 0)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            # Kafka 0.9 closes the connection on a request that it does not know: all it knows is version 0.
+            self.close()
+            await self._open()
+            self._highest = {}
+            return
+        self._highest = {each.api_key: each.max_version for each in answer.api_keys}
+
+    async def _exchange(self, request: Any, version: int) -> Any:
+        assert self._reader is not None, "the connection was opened"
+        assert self._writer is not None, "the connection was opened"
         self._correlation += 1
         request.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
         self._writer.write(bytes(request.encode(version=version, header=True, framed=True)))
@@ -49,3 +84,4 @@ class BrokerConnection:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
+        self._highest = None  # another process may answer at this address next

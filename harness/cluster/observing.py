@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.interfaces import NodeId, PartitionState, TopicDefinition
 
 _METADATA_VERSION = 9
-_LOOK_S = 0.5
+LOOK_S = 0.5
 _ADMINISTRATION_S = 20.0
 _RETRIED = (5, 7, 8, 41)  # no leader yet, timed out, broker not available, not the controller
 _ALREADY_EXISTS = 36
@@ -40,21 +40,28 @@ class Observation:
         """One broker's answer. Raises OSError or TimeoutError."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        return await self._brokers[node].ask(request, _METADATA_VERSION, timeout_s=_LOOK_S)
+        return await self._brokers[node].ask(request, _METADATA_VERSION, timeout_s=LOOK_S)
+
+    async def _round(self, node: NodeId, topics: Sequence[str]) -> list[PartitionState]:
+        """What one broker says of the partitions, and of the controller."""
+        answer = await self.metadata(node, topics)
+        self._controllers[node] = answer.controller_id
+        return self._states(node, answer)
 
     async def look(self, topics: Sequence[str]) -> list[PartitionState]:
         """One round over all running brokers; a silent one is absent."""
         running = [node for node in self._brokers if self._is_running(node)]
-        answers = await asyncio.gather(*(self.metadata(node, topics) for node in running), return_exceptions=True)
+        answers = await asyncio.gather(*(self._round(node, topics) for node in running), return_exceptions=True)
         states: list[PartitionState] = []
-        self._controllers.clear()
         for node, answer in zip(running, answers, strict=True):
             if isinstance(answer, OSError | TimeoutError):
-                continue
-            if isinstance(answer, BaseException):
+                self._controllers.pop(node, None)
+            elif isinstance(answer, BaseException):
                 raise answer
-            self._controllers[node] = answer.controller_id
-            states.extend(self._states(node, answer))
+            else:
+                states.extend(answer)
+        for silent in set(self._brokers) - set(running):
+            self._controllers.pop(silent, None)
         return states
 
     def _states(self, node: NodeId, answer: Any) -> list[PartitionState]:
@@ -64,7 +71,7 @@ class Observation:
                 topic=topic.name,
                 partition=partition.partition_index,
                 t_ns=now,
-                uncertainty_ns=int(_LOOK_S * 1e9),
+                uncertainty_ns=int(LOOK_S * 1e9),
                 exact=False,
                 observer=int(node),
                 leader=partition.leader_id,
@@ -73,6 +80,7 @@ class Observation:
                 controller_epoch=None,
                 isr=tuple(partition.isr_nodes),
                 replicas=tuple(partition.replica_nodes),
+                elr=_eligible(partition),
             )
             for topic in answer.topics
             for partition in topic.partitions
@@ -87,29 +95,33 @@ class Observation:
 
     # -- administration -----------------------------------------------------------------------------------------------
 
-    async def _through_controller(self, make: Callable[[], Any], version: int, code_of: Callable[[Any], int]) -> int:
-        """Kafka's error code. Asks the controller each time anew, for a while, since it may be moving."""
+    def _administrators(self) -> Sequence[NodeId]:
+        """Who answers administration: the controller alone."""
+        controller = NodeId(self.controller())
+        return [controller] if controller in self._brokers else []
+
+    async def _administer(self, make: Callable[[], Any], version: int, code_of: Callable[[Any], int]) -> int:
+        """Kafka's error code. Asks the right one each time anew, for a while, since the controller may be moving."""
         deadline = asyncio.get_running_loop().time() + _ADMINISTRATION_S
         last = "no controller is known"
         while asyncio.get_running_loop().time() < deadline:
             await self.look([])
-            controller = NodeId(self.controller())
-            if controller in self._brokers:
+            for broker in self._administrators():
                 try:
-                    answer = await self._brokers[controller].ask(make(), version, timeout_s=10.0)
+                    answer = await self._brokers[broker].ask(make(), version, timeout_s=10.0)
                     code = code_of(answer)
                     if code not in _RETRIED:
                         return code
-                    last = f"broker {controller} answered with error {code}"
+                    last = f"broker {broker} answered with error {code}"
                 except (OSError, TimeoutError) as error:
-                    last = f"broker {controller}: {type(error).__name__} {error}"
+                    last = f"broker {broker}: {type(error).__name__} {error}"
             await asyncio.sleep(0.1)
         raise HarnessError(f"administration was not answered in {_ADMINISTRATION_S:g} s; last: {last}")
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         """Raises HarnessError with Kafka's error code."""
         for topic in topics:
-            code = await self._through_controller(
+            code = await self._administer(
                 lambda topic=topic: _creation(topic),  # type: ignore[misc]
                 5,
                 lambda answer: int(answer.topics[0].error_code),
@@ -118,14 +130,20 @@ class Observation:
                 raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
-        code = await self._through_controller(
+        code = await self._administer(
             lambda: _alteration(topic, settings), 1, lambda answer: int(answer.responses[0].error_code)
         )
         if code:
             raise HarnessError(f"topic {topic!r}: {dict(settings)} was refused with Kafka's error {code}")
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
-        return await self._through_controller(lambda: _election(topic, partition, kind), 2, _election_code)
+        return await self._administer(lambda: _election(topic, partition, kind), 2, _election_code)
+
+
+def _eligible(partition: Any) -> tuple[int, ...] | None:
+    """KIP-966; only DescribeTopicPartitions tells them."""
+    told = getattr(partition, "eligible_leader_replicas", None)
+    return None if told is None else tuple(told)
 
 
 def _creation(topic: TopicDefinition) -> Any:

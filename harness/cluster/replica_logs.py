@@ -1,92 +1,107 @@
 """Reads a broker's replicas from its files: segments, leader-epoch checkpoints, high-watermark checkpoints.
 
-Works on a live broker too, since it appends whole batches: a torn tail is simply where the log ends. Kafka's own
-record reader decodes; its CRC check must come before it looks at the records (real_kafka.md 7).
+Works on a live broker too, since it appends whole batches: a torn tail, or the zeros of a preallocated segment, are
+simply where the log ends. What a replica's log holds and where it ends come from the same bytes.
 """
 
 import json
-import struct
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka.errors import CorruptRecordError
-from kafka.record import MemoryRecords
-
+from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, records_of
+from harness.errors import HarnessError
 from harness.interfaces import BrokerEvent, LogRecord, NodeId, ReplicaLog
 
-_BATCH = struct.Struct(">qiibIhi")
-_LENGTH_PREFIX_BYTES = 12
-_HEADER_BYTES = 61
 EVENTS = "events.jsonl"
+METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, and it is no replica of a topic
+_WINDOW_BYTES = 1 << 16
+_ATTEMPTS = 5
+_REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
 
 
 def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
-    """(topic, partition, folder) of every replica of a data directory."""
+    """(topic, partition, folder) of every live replica of a data directory."""
     if not data.is_dir():
         return
     for folder in sorted(data.iterdir()):
-        topic, dash, partition = folder.name.rpartition("-")
-        if dash and partition.isdigit() and folder.is_dir():
-            yield topic, int(partition), folder
+        match = _REPLICA.fullmatch(folder.name)
+        if match and match[1] != METADATA_TOPIC and folder.is_dir():
+            yield match[1], int(match[2]), folder
 
 
 def _segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.log"), key=lambda path: int(path.stem))
+    return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))
 
 
 def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
-    segments = _segments(folder)
+    # The checkpoints first: a live broker's log only grows beyond what they say, unless it is being truncated.
+    high_watermark = read_high_watermarks(folder.parent).get((topic, partition))
+    epochs = tuple(_pairs(folder / "leader-epoch-checkpoint"))
+    segments = _contents(folder)
     # As one piece: what lies behind a batch that cannot be read is not read either, also in later segments.
-    records = records_of(b"".join(segment.read_bytes() for segment in segments))
-    start = int(segments[0].stem) if segments else 0
+    records = tuple(records_of(b"".join(content for _, content in segments)))
     return ReplicaLog(
         node=node,
         topic=topic,
         partition=partition,
         t_ns=t_ns,
-        log_start=start,
-        high_watermark=read_high_watermarks(folder.parent).get((topic, partition)),
-        log_end=log_end(folder),
-        epochs=tuple(_pairs(folder / "leader-epoch-checkpoint")),
-        records=tuple(records),
+        log_start=segments[0][0] if segments else 0,
+        high_watermark=high_watermark,
+        log_end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
+        epochs=epochs,
+        records=records,
     )
 
 
-def records_of(data: bytes) -> Iterator[LogRecord]:
-    """The data records of whole, intact batches; ends at the first that is neither."""
-    batches = MemoryRecords(data)
-    try:
-        while (batch := batches.next_batch()) is not None:
-            if not batch.validate_crc():
-                return
-            if not batch.is_control_batch:
-                for record in batch:
-                    yield LogRecord(offset=record.offset, epoch=batch.leader_epoch, value=bytes(record.value or b""))
-    except CorruptRecordError:
-        return
+def _contents(folder: Path) -> list[tuple[int, bytes]]:
+    """(base offset, bytes) of every segment."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return [(int(segment.stem), segment.read_bytes()) for segment in _segments(folder)]
+        except FileNotFoundError:
+            continue  # a live broker deleted one after it was listed
+    raise HarnessError(f"{folder}: its segments vanish while they are read; stop the broker first")
 
 
 def log_end(folder: Path) -> int:
     """The offset after the last whole batch, from headers alone."""
-    for segment in reversed(_segments(folder)):
-        end = _end_of(segment.read_bytes())
+    return _last_end((int(path.stem), _end_of_file(path)) for path in reversed(_segments(folder)))
+
+
+def _last_end(segments: Iterable[tuple[int, int | None]]) -> int:
+    """Of (base offset, end if there is a whole batch), last segment first; asks no further than it needs."""
+    for base, end in segments:
         if end is not None:
             return end
-        if int(segment.stem):
-            return int(segment.stem)  # rolled, and nothing appended yet
+        if base:
+            return base  # rolled, and nothing appended yet
     return 0
 
 
-def _end_of(data: bytes) -> int | None:
-    position, end = 0, None
-    while position + _HEADER_BYTES <= len(data):
-        base, length, _, _, _, _, last_delta = _BATCH.unpack_from(data, position)
-        if length < _HEADER_BYTES - _LENGTH_PREFIX_BYTES or position + _LENGTH_PREFIX_BYTES + length > len(data):
-            break
-        end = base + last_delta + 1
-        position += _LENGTH_PREFIX_BYTES + length
-    return end
+def _end_of_file(path: Path) -> int | None:
+    """Reads windows, not the file: many small batches share one, of a large batch nothing but its head is read."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None  # a live broker deleted it just now
+    begins, window = 0, b""
+
+    def head_at(position: int) -> bytes:
+        nonlocal begins, window
+        if position + HEAD_BYTES > begins + len(window):
+            begins, window = position, os.pread(file, _WINDOW_BYTES, position)
+        return window[position - begins : position - begins + HEAD_BYTES]
+
+    try:
+        return end_of(hops(os.fstat(file).st_size, head_at))
+    finally:
+        os.close(file)
+
+
+# ---- checkpoints and journals ---------------------------------------------------------------------------------------
 
 
 def _lines(path: Path) -> list[list[str]]:

@@ -13,7 +13,7 @@ from harness.history.controller_rows import BOOKS, ROWS, read_rows
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
 from harness.history.values import ValueNames
-from harness.interfaces import Cluster, HasDisks
+from harness.interfaces import Cluster, ShowsLogs
 
 
 async def collect_books(folder: RunFolder, *, cluster: Cluster, clock: Clock, after: Recorder) -> None:
@@ -27,7 +27,7 @@ def _collect(folder: RunFolder, cluster: Cluster, clock: Clock, after: Recorder)
     recorder = Recorder(folder=books, clock=clock, after=after)
     try:
         for node in cluster.nodes:
-            if node.role == "broker" and isinstance(cluster, HasDisks):
+            if node.role == "broker" and isinstance(cluster, ShowsLogs):
                 recorder.replica_logs("end", int(node.node), cluster.read_replicas(node.node))
         recorder.cluster_history(cluster.collect())
     finally:

@@ -15,7 +15,7 @@ from harness.controller.observer import Observer
 from harness.controller.probes import ProbeRead, Probes
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, Cluster, HasDisks, NodeId, SendOutcome
+from harness.interfaces import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
 from harness.randomness import stream
 from harness.scenario import Scenario
 
@@ -120,10 +120,10 @@ class RunContext:
         Take one after each kill and before each heal, resume, restart and wipe: a log may be cut right afterwards.
         """
         cluster = self.cluster
-        if isinstance(cluster, HasDisks):
+        if isinstance(cluster, ShowsLogs):
             await asyncio.to_thread(self._read_replicas, cluster, reason, NodeId(node), topics)
 
-    def _read_replicas(self, cluster: HasDisks, reason: str, node: NodeId, topics: Sequence[str] | None) -> None:
+    def _read_replicas(self, cluster: ShowsLogs, reason: str, node: NodeId, topics: Sequence[str] | None) -> None:
         logs = [log for log in cluster.read_replicas(node) if topics is None or log.topic in topics]
         self.recorder.replica_logs(reason, int(node), logs)
 

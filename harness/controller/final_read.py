@@ -11,7 +11,7 @@ from harness.controller.context import RunContext
 from harness.controller.reading import Reading, read_to_end
 from harness.errors import HarnessError
 from harness.history.journal import JournalFile, ProcessNumbers
-from harness.interfaces import CanCrash, ClientMaker, HasDisks, NodeId, TopicPartition
+from harness.interfaces import CanStop, ClientMaker, NodeId, ShowsLogs, TopicPartition
 
 LEADER_S = 20.0
 
@@ -111,14 +111,14 @@ class FinalRead:
         Rows carry the broker's id. A replica counts only where it was seen as leader and read to its log end.
         """
         cluster = self._context.cluster
-        if not isinstance(cluster, CanCrash):
+        if not isinstance(cluster, CanStop):
             return ["the replicas were not read one by one: this cluster's nodes cannot be stopped"]
         notes: list[str] = []
         for broker in sorted({broker for replicas in self._layout.values() for broker in replicas}):
             notes.extend(await self._read_replica(cluster, NodeId(broker)))
         return notes
 
-    async def _read_replica(self, cluster: CanCrash, broker: NodeId) -> list[str]:
+    async def _read_replica(self, cluster: CanStop, broker: NodeId) -> list[str]:
         own = [partition for partition, replicas in self._layout.items() if broker in replicas]
         others = [
             node.node
@@ -163,7 +163,7 @@ class FinalRead:
 
     def _log_end(self, broker: NodeId, partition: TopicPartition) -> int | None:
         cluster = self._context.cluster
-        if not isinstance(cluster, HasDisks):
+        if not isinstance(cluster, ShowsLogs):
             return None
         return cluster.log_end(broker, partition.topic, partition.partition)
 

@@ -153,4 +153,4 @@ class Observer:
 
 
 def _told(state: PartitionState) -> tuple[object, ...]:
-    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr)
+    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr)

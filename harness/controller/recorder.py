@@ -160,8 +160,12 @@ class Recorder:
                 "isr": list(state.isr),
                 "isr_before": list(before.isr) if before else None,
                 "leader_before": before.leader if before else None,
-                "unclean": before is not None and changed_leader and state.leader not in before.isr,
+                # Electing an eligible leader replica is clean: it has every committed record (KIP-966).
+                "unclean": before is not None
+                and changed_leader
+                and state.leader not in (*before.isr, *(before.elr or ())),
                 "replicas": list(state.replicas),
+                "elr": None if state.elr is None else list(state.elr),
             },
         )
 
@@ -264,7 +268,7 @@ class Recorder:
 
 def _content(state: PartitionState) -> tuple[object, ...]:
     """What makes two states of a partition differ; a later controller epoch alone is told by the exact books only."""
-    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.replicas)
+    return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr, state.replicas)
 
 
 def _cut_part(event: BrokerEvent, topic: str, partition: int) -> ReplicaLog:

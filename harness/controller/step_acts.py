@@ -13,10 +13,12 @@ from harness.errors import HarnessError
 from harness.interfaces import (
     CanCrash,
     CanCutLinks,
+    CanLosePower,
     CanPause,
     CanReconfigure,
     CanSlowLinks,
-    HasDisks,
+    CanStop,
+    CanWipe,
     Link,
     NodeId,
     SendOutcome,
@@ -53,6 +55,7 @@ class Acts:
             "pause": self._pause,
             "resume": self._resume,
             "wipe": self._wipe,
+            "lose_tail": self._lose_tail,
             "cut": self._cut,
             "isolate": self._isolate,
             "heal": self._heal,
@@ -83,8 +86,10 @@ class Acts:
 
     def _victims(self, target: Any) -> list[NodeId]:
         chance = self._context.chance("steps")
-        brokers = broker_ids(self._context.cluster)
-        return self._resolve(target, view=self._context.observer, brokers=brokers, chance=chance)
+        cluster = self._context.cluster
+        apart = [node.node for node in cluster.nodes if node.role != "broker"]
+        brokers = broker_ids(cluster)
+        return self._resolve(target, view=self._context.observer, brokers=brokers, apart=apart, chance=chance)
 
     def _capable(self, capability: type, what: str) -> Any:
         if not isinstance(self._context.cluster, capability):
@@ -122,7 +127,7 @@ class Acts:
         return "; ".join(str(each) for each in seen)
 
     async def _stop(self, body: Mapping[str, Any], text: str, number: int) -> str:
-        cluster: CanCrash = self._capable(CanCrash, "stop a node")
+        cluster: CanStop = self._capable(CanStop, "stop a node")
         for node in self._victims(body["stop"]):
             await self._begin(
                 "stop", f"stop broker {node}", number, [node], partial(cluster.shut_down, node), self._starting(node)
@@ -130,7 +135,8 @@ class Acts:
         return text
 
     def _starting(self, node: NodeId) -> Deed:
-        cluster: CanCrash = self._capable(CanCrash, "start a node")
+        kind = CanCrash if isinstance(self._context.cluster, CanCrash) else CanStop
+        cluster: CanCrash | CanStop = self._capable(kind, "start a node")
         return lambda: cluster.start_node(node)
 
     async def _start(self, body: Mapping[str, Any], text: str, number: int) -> str:
@@ -139,7 +145,7 @@ class Acts:
     async def _start_all(self, nodes: Sequence[NodeId]) -> str:
         seen = []
         for node in nodes:
-            down = self._in_force.of_node(node, ("kill", "stop", "wipe"))
+            down = self._in_force.of_node(node, ("kill", "stop", "wipe", "power-loss"))
             for fault in down:
                 self._context.recorder.fault_end_asked(fault.number)
             evidence = await self._starting(node)()
@@ -174,7 +180,7 @@ class Acts:
         return text
 
     async def _wipe(self, body: Mapping[str, Any], text: str, number: int) -> str:
-        disks: HasDisks = self._capable(HasDisks, "wipe a disk")
+        disks: CanWipe = self._capable(CanWipe, "wipe a disk")
         for node in self._victims(body["wipe"]):
             # Its end is the node's next start.
             await self._begin(
@@ -185,6 +191,21 @@ class Acts:
                 partial(disks.wipe, node),
                 self._starting(node),
             )
+        return text
+
+    async def _lose_tail(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanLosePower = self._capable(CanLosePower, "lose what a replica never flushed")
+        topic = str(body.get("topic", self._context.scenario.topics[0].name))
+        lose = partial(
+            cluster.lose_tail,
+            topic=topic,
+            partition=int(body.get("partition", 0)),
+            records=int(body.get("records", 1)),
+        )
+        for node in self._victims(body["lose_tail"]):
+            # Its end is the node's next start, as a wiped disk's is.
+            label = f"unflushed records of broker {node} lost"
+            await self._begin("power-loss", label, number, [node], partial(lose, node), self._starting(node))
         return text
 
     # -- links ------------------------------------------------------------------------------------------------------

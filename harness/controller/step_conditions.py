@@ -11,7 +11,7 @@ from typing import Any
 from harness.controller.context import RunContext
 from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import CanCrash, HasDisks, NodeId
+from harness.interfaces import CanCrash, NodeId, ShowsLogs
 
 Answer = tuple[bool, str]
 Question = Callable[[], Awaitable[Answer]]
@@ -130,8 +130,8 @@ class Condition:
         return seen == wanted, ", ".join(f"epochs {entries} on broker {node}" for node, entries in seen.items())
 
 
-def disks(context: RunContext) -> HasDisks:
-    if not isinstance(context.cluster, HasDisks):
+def disks(context: RunContext) -> ShowsLogs:
+    if not isinstance(context.cluster, ShowsLogs):
         raise HarnessError("this cluster shows no disks: log ends and epoch files cannot be awaited on it")
     return context.cluster
 

@@ -64,12 +64,17 @@ def write_snapshot(
         "part": np.full(count, partition, np.int32),
         "tp": pa.nulls(count, pa.int32()),
         "off": np.array(offsets, np.int64),
-        "epoch": np.array(epochs, np.int32),
+        "epoch": _known(np.array(epochs, np.int32)),
         "value": np.array(values, np.int64),
     }
     unfinished = path.with_suffix(".unfinished")
     pq.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd")
     unfinished.rename(path)
+
+
+def _known(epochs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:
+    """A record written before brokers knew epochs has none, which is told as -1."""
+    return pa.array(epochs, mask=epochs < 0)
 
 
 def read_snapshots(folder: Path) -> pa.Table:

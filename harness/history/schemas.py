@@ -102,7 +102,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # The state of a partition from t on, until the next row of the same (topic, part, observer).
     # exact=true: from the coordination log (observer -1); exact=false: polled from broker `observer`.
-    # leader -1 = none. isr_before: the ISR in the state before; unclean: the new leader was not in it.
+    # leader -1 = none. isr_before: the ISR in the state before; elr: the eligible leader replicas (KIP-966; null where
+    # the system has none, and in runs stored before this column). unclean: the new leader was in neither before.
     # partition_epoch: znode version (null when polled). uncertainty_ns: half-width of t.
     "partition_states": _schema(
         run=pa.int32(),
@@ -121,6 +122,7 @@ TABLES: dict[str, pa.Schema] = {
         leader_before=pa.int32(),
         unclean=pa.bool_(),
         replicas=pa.list_(pa.int32()),
+        elr=pa.list_(pa.int32()),
     ),
     # The controller from t on. node -1 = none.
     "controllers": _schema(run=pa.int32(), t=_NS, uncertainty_ns=_NS, node=pa.int32(), controller_epoch=pa.int32()),

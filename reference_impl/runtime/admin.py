@@ -1,4 +1,5 @@
-"""The clients' requests that only the active controller carries out: CreateTopics, DeleteTopics, ElectLeaders.
+"""The clients' requests that only the active controller carries out: CreateTopics, DeleteTopics,
+CreatePartitions, ElectLeaders.
 
 Any other broker answers NOT_CONTROLLER; clients find the controller in Metadata.
 """
@@ -14,7 +15,7 @@ from reference_impl.runtime.controller import ControllerRole, NotControllerError
 from reference_impl.runtime.controller_reign import CreatedTopic, NewTopic, Reign
 from reference_impl.wire.messages import response_class
 
-CREATE_TOPICS, DELETE_TOPICS, ELECT_LEADERS = 19, 20, 43
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ELECT_LEADERS = 19, 20, 37, 43
 TOPIC_IDS_SINCE = 6  # DeleteTopics by id or name
 TOP_LEVEL_ERROR_SINCE = 1  # ElectLeaders
 UNCLEAN = 1
@@ -22,6 +23,7 @@ NO_TOPIC_ID = uuid.UUID(int=0)
 
 CreateTopicsResponse = response_class(CREATE_TOPICS)
 DeleteTopicsResponse = response_class(DELETE_TOPICS)
+CreatePartitionsResponse = response_class(CREATE_PARTITIONS)
 ElectLeadersResponse = response_class(ELECT_LEADERS)
 Failure = tuple[ErrorCode, str | None]
 Result = TypeVar("Result")
@@ -129,6 +131,28 @@ class TopicAdmin:
                 error, message = failure_of(failure)
             answers.append(entry(name=name, topic_id=topic_id, error_code=error, error_message=message))
         return DeleteTopicsResponse(throttle_time_ms=0, responses=answers)
+
+    async def handle_create_partitions(self, body: Any, api_version: int) -> Any:
+        names = [topic.name for topic in body.topics]
+        entry = CreatePartitionsResponse.fields["results"].data_class
+        results = []
+        for wanted in body.topics:
+            error, message = ErrorCode.NONE, None
+            if names.count(wanted.name) > 1:
+                error, message = ErrorCode.INVALID_REQUEST, f"topic {wanted.name!r} is named more than once"
+            else:
+                try:
+                    await self._create_partitions(wanted, validate_only=body.validate_only)
+                except (RefusedRequestError, NotControllerError, UnknownOutcomeError) as failure:
+                    error, message = failure_of(failure)
+            results.append(entry(name=wanted.name, error_code=error, error_message=message))
+        return CreatePartitionsResponse(throttle_time_ms=0, results=results)
+
+    async def _create_partitions(self, wanted: Any, *, validate_only: bool) -> None:
+        replicas = None if wanted.assignments is None else [tuple(entry.broker_ids) for entry in wanted.assignments]
+        await self._as_controller(
+            lambda reign: reign.create_partitions(wanted.name, wanted.count, replicas, validate_only=validate_only)
+        )
 
     async def handle_elect_leaders(self, body: Any, api_version: int) -> Any:
         wanted = None

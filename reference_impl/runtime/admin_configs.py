@@ -4,7 +4,7 @@ Topic overrides live in /config/topics/T; the controller watches them and tells 
 effect without a restart. Every broker key is read-only here: changing one takes a restart (claim S21).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reference_impl.coordination.client import BadVersion, CoordinationClient, CoordinationError, NodeExists, NoNode
@@ -25,6 +25,7 @@ from reference_impl.wire.messages import response_class
 
 DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 44
 SET, DELETE = 0, 1
+ALL_BROKERS = ""  # names the dynamic defaults of the whole cluster (KIP-226)
 
 DescribeConfigsResponse = response_class(DESCRIBE_CONFIGS)
 IncrementalAlterConfigsResponse = response_class(INCREMENTAL_ALTER_CONFIGS)
@@ -51,7 +52,7 @@ class ConfigAdmin:
                 asked = resource.configuration_keys
                 configs = [
                     self._described(result, key, overrides, synonyms=body.include_synonyms)
-                    for key in key_table(scope).values()
+                    for key in _keys_of(scope, resource.resource_name)
                     if asked is None or key.name in asked
                 ]
             except (RefusedRequestError, CoordinationError) as failure:
@@ -74,7 +75,7 @@ class ConfigAdmin:
             raise RefusedRequestError(
                 ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no configuration here"
             ) from None
-        if scope is ConfigScope.BROKER and resource.resource_name != str(self._broker_id):
+        if scope is ConfigScope.BROKER and resource.resource_name not in (str(self._broker_id), ALL_BROKERS):
             raise RefusedRequestError(
                 ErrorCode.INVALID_REQUEST,
                 f"this is broker {self._broker_id}: ask broker {resource.resource_name!r} itself",
@@ -171,6 +172,12 @@ class ConfigAdmin:
             except (BadVersion, NodeExists):
                 continue  # somebody altered another key in between: both changes count
             return
+
+
+def _keys_of(scope: ConfigScope, name: str) -> Iterable[ConfigKey]:
+    if scope is ConfigScope.BROKER and name == ALL_BROKERS:
+        return ()  # no broker key is dynamic here
+    return key_table(scope).values()
 
 
 def _apply(overrides: dict[str, str], name: str, operation: int, value: str | None) -> None:

@@ -258,6 +258,27 @@ class Reign:
             shift=self._chance.randrange(max(len(eligible), 1)),
         )
 
+    async def create_partitions(
+        self, name: str, count: int, wanted: Sequence[Sequence[int]] | None, *, validate_only: bool
+    ) -> None:
+        """The topic has `count` partitions from now on. Raises RefusedRequestError."""
+        topic = self.state.topics.get(name)
+        if topic is None:
+            raise RefusedRequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        existing = [state.replicas for state in self.state.topic_partitions(name)]
+        replicas = assignment.added(
+            existing, count=count, wanted=wanted, known=self.state.incarnations, live=self.state.eligible()
+        )
+        if validate_only:
+            return
+        states = [
+            self._first_state(TopicPartition(name, number), members)
+            for number, members in enumerate(replicas, start=len(existing))
+        ]
+        created = await self._store.add_partitions(self.claim, topic, states)
+        self._adopt(created)
+        self._announcer.changed(created)
+
     def _first_state(self, key: TopicPartition, replicas: Collection[int]) -> PartitionState:
         """Born in sync: every live replica is in the ISR of an empty partition, the first of them leads."""
         eligible = self.state.eligible()

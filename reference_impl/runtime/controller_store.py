@@ -200,6 +200,20 @@ class ControllerStore:
         await self._write(claim, [*operations, *_creations(claim, states)], at_once=True)
         return [replace(state, controller_epoch=claim.epoch, partition_epoch=0) for state in states]
 
+    async def add_partitions(
+        self, claim: Claim, topic: Topic, states: Sequence[PartitionState]
+    ) -> list[PartitionState]:
+        """All of them at once, and only while the topic is as the states' numbers say; else BadVersion."""
+        path = znodes.topic_path(topic.name)
+        data, stat = await self._coordination.get(path)
+        topic_id, existing = znodes.read_topic(data)
+        if topic_id != topic.topic_id or len(existing) != states[0].topic_partition.partition:
+            raise BadVersion(f"{path} is not what this controller knows")
+        assignment = [*(existing[number] for number in sorted(existing)), *(state.replicas for state in states)]
+        grown = Set(path=path, data=znodes.topic(topic_id, assignment), version=stat.version)
+        await self._write(claim, [grown, *_creations(claim, states)], at_once=True)
+        return [replace(state, controller_epoch=claim.epoch, partition_epoch=0) for state in states]
+
     async def create_states(self, claim: Claim, states: Sequence[PartitionState]) -> list[PartitionState]:
         """States of a topic whose assignment somebody else wrote."""
         parents = {f"{znodes.topic_path(state.topic_partition.topic)}/partitions" for state in states}

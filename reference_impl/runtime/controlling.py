@@ -47,6 +47,7 @@ class Controlling:
             api.CONTROLLED_SHUTDOWN: self._by(lambda: self._present_role.handle_controlled_shutdown),
             api.CREATE_TOPICS: self._by(lambda: self._present_topics.handle_create_topics),
             api.DELETE_TOPICS: self._by(lambda: self._present_topics.handle_delete_topics),
+            api.CREATE_PARTITIONS: self._by(lambda: self._present_topics.handle_create_partitions),
             api.ELECT_LEADERS: self._by(lambda: self._present_topics.handle_elect_leaders),
             api.DESCRIBE_CONFIGS: self._by(lambda: self._configs.handle_describe_configs),
             api.INCREMENTAL_ALTER_CONFIGS: self._by(lambda: self._configs.handle_incremental_alter_configs),

@@ -141,7 +141,7 @@ class MetadataHandler:
         return controller_id if self._cache.address(controller_id, caller.listener) is not None else -1
 
     def _wanted_topic(self, wanted: Any, caller: Caller) -> Any:
-        if wanted.name is None:  # asked by id (v12)
+        if wanted.topic_id is not None and wanted.topic_id != NO_TOPIC_ID:  # v12; the Java client's name is then ""
             name = self._cache.topic_name(wanted.topic_id)
             if name is None:
                 return _topic_error(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -66,6 +68,7 @@ SUPPORTED: Mapping[int, tuple[int, int]] = {
     22: (0, 4),  # InitProducerId
     23: (2, 4),  # OffsetForLeaderEpoch
     32: (1, 4),  # DescribeConfigs
+    37: (0, 3),  # CreatePartitions
     43: (0, 2),  # ElectLeaders
     44: (0, 1),  # IncrementalAlterConfigs
     60: (0, 1),  # DescribeCluster
@@ -97,6 +100,7 @@ _CLASSES: Mapping[int, tuple[Any, Any]] = {
     22: (InitProducerIdRequest, InitProducerIdResponse),
     23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
     32: (DescribeConfigsRequest, DescribeConfigsResponse),
+    37: (CreatePartitionsRequest, CreatePartitionsResponse),
     43: (ElectLeadersRequest, ElectLeadersResponse),
     44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
     56: (inter_broker.AlterPartitionRequest, inter_broker.AlterPartitionResponse),

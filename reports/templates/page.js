@@ -41,10 +41,11 @@
   const overview = document.querySelector(".ov");
   if (overview) {
     const duration = Number(overview.dataset.duration);
-    let from = 0, width = duration;
+    const start = Number(overview.dataset.start || 0);
+    let from = start, width = duration;
     const show = (at, span) => {
       width = Math.min(Math.max(span, 0.2), duration);
-      from = Math.min(Math.max(at, 0), duration - width);
+      from = Math.min(Math.max(at, start), start + duration - width);
       overview.style.setProperty("--a", from);
       overview.style.setProperty("--w", width);
       document.querySelectorAll("[data-zoom]").forEach((button) => {
@@ -58,7 +59,7 @@
     }));
     overview.addEventListener("keydown", (event) => {
       const moves = {ArrowLeft: [-width / 5, 1], ArrowRight: [width / 5, 1], "+": [width / 4, 0.5], "-": [-width / 2, 2]};
-      if (event.key === "Escape") show(0, duration);
+      if (event.key === "Escape") show(start, duration);
       else if (moves[event.key]) show(from + moves[event.key][0], width * moves[event.key][1]);
       else return;
       event.preventDefault();

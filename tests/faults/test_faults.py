@@ -15,8 +15,9 @@ from harness.interfaces import (
     CanCutLinks,
     CanPause,
     CanSlowLinks,
+    CanStop,
+    CanWipe,
     Evidence,
-    HasDisks,
     Link,
     Node,
     NodeId,
@@ -142,6 +143,7 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
     "majority-ring": (
         spec("majority-ring"), [ONE, TWO, THREE], "cut", ["cut n1>n3 n3>n1 hang"], ["heal n1>n3 n3>n1 resume"],
     ),
+    "bridge": (spec("bridge"), [TWO], "cut", ["cut n1>n3 n3>n1 hang"], ["heal n1>n3 n3>n1 resume"]),
     "cut-link": (
         spec("cut-link", links=["2>1", "clients>3"]), [ONE], "cut",
         ["cut c1>n3 c2>n3 n2>n1 hang"], ["heal c1>n3 c2>n3 n2>n1 resume"],
@@ -203,11 +205,13 @@ async def test_a_fault_that_was_broken_off_while_it_began_can_be_undone(name: st
 def test_what_a_fault_needs_is_what_its_cluster_must_be_able_to_do() -> None:
     needs = {name: set(make(case[0], ["orders"]).needs) for name, case in CASES.items()}
 
-    assert needs["crash"] == needs["shut-down"] == needs["rolling-restart"] == {CanCrash}
+    assert needs["crash"] == {CanCrash}
+    assert needs["shut-down"] == needs["rolling-restart"] == {CanStop}
     assert needs["pause"] == {CanPause}
-    assert needs["disk-loss"] == {CanCrash, HasDisks}
+    assert needs["disk-loss"] == {CanCrash, CanWipe}
     assert CanSlowLinks in needs["slow-link"]
-    cuts = ("isolate", "halves", "majority-ring", "cut-link", "cut-coordination", "cut-clients", "hold-fetches")
+    patterns = ("isolate", "halves", "majority-ring", "bridge")
+    cuts = (*patterns, "cut-link", "cut-coordination", "cut-clients", "hold-fetches")
     assert all(needs[name] == {CanCutLinks} for name in cuts)
 
 

@@ -68,6 +68,19 @@ def test_in_a_majority_ring_every_broker_sees_a_majority_and_not_everybody(count
         assert seen >= count // 2 + 1
 
 
+@given(st.integers(3, 9), st.data())
+def test_two_halves_meet_in_the_bridge_and_nowhere_else(count: int, data: st.DataObject) -> None:
+    bridge = data.draw(st.integers(1, count))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = cut_by(cut.bridge, count, bridge, monkeypatch=monkeypatch)
+    seen = {a: {b for b in range(1, count + 1) if f"n{a}>n{b}" not in found} for a in range(1, count + 1)}
+    assert seen[bridge] == set(range(1, count + 1))
+    one, other = sorted({tuple(sorted(seen[a] - {bridge})) for a in seen if a != bridge})
+    assert set(one).isdisjoint(other)
+    assert abs(len(one) - len(other)) <= 1
+    assert {f"{b}>{a}" for a, b in (link.split(">") for link in found)} == found, "cut both ways"
+
+
 def test_links_are_named_as_scenarios_write_them() -> None:
     there = Links(3).links()
     assert [str(link) for link in links.named(there, ["2>1", "c1>n2", "clients>3"])] == ["n2>n1", "c1>n2", "c1>n3"]

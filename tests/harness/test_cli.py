@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from harness import cli, compose, verification
+from harness.cluster.brokers import kafka_jars
+from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.errors import HarnessError
 from harness.scenario_file import shipped_names
 
@@ -61,6 +63,8 @@ def a_run(folder: Path, name: str) -> Path:
         (["run", "unclean-election", "--set", "nothing=1"], "nothing"),
         (["run", "unclean-election", "--set", "workload.name=tidy"], "tidy"),
         (["run", "unclean-election", "--set", "cluster.system=redis"], "redis"),
+        (["run", "unclean-election", "--client", "franz-go"], "franz-go"),
+        (["scenarios", "--verify", "unclean-election", "--client", "franz-go"], "franz-go"),
         (["run"], "SCENARIO"),
         (["check", "yesterday"], "yesterday: no run folder"),
         (["report", "yesterday"], "yesterday: no run folder"),
@@ -156,7 +160,30 @@ def test_the_list_is_newest_first_names_what_is_not_judged_and_survives_a_broken
     assert {row["verdict"] for row in rows} == {"not judged"}
 
 
-def test_the_doctor_finds_what_this_machine_has(command: Command) -> None:
+def test_an_unknown_kafka_is_refused_before_anything_is_fetched(command: Command) -> None:
+    ended = command("fetch-kafka", "4.3", "9.9")
+
+    assert ended.code == 2
+    assert ended.error.startswith("kafka-chaos: Kafka '9.9' is not known; known are ")
+    assert ended.out == ""
+
+
+def test_a_kafka_that_is_fetched_is_told_about_line_by_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(version: KafkaVersion, *, progress: Callable[[str], None]) -> None:
+        progress(f"[{version}] is there")
+
+    monkeypatch.setattr(kafka_jars, "fetch", fetch)
+
+    ended = command("fetch-kafka", "4.3", "0.9")
+
+    assert (ended.code, ended.out) == (0, "[4.3.1] is there\n[0.9.0.1] is there\n")
+
+
+def test_the_doctor_finds_what_this_machine_has(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
     ended = command("doctor")
 
     assert ended.code == 0

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from faults import catalogue, targets, triggers
-from harness import scenario_file, scenario_steps
+from harness import scenario_file, scenario_keys, scenario_steps
 from harness.errors import UsageError
 from harness.scenario import Scenario
+from harness.scenario_variants import Traits
 from harness.scenario_written import written_out
 from harness.verdict import COVERAGE_CONDITIONS
 
@@ -94,6 +95,59 @@ def test_set_changes_one_thing_and_is_held_as_strictly_as_the_file() -> None:
             parse(text, wrong)
 
 
+VARIANTS = """[expect]
+verdict = "pass"
+[expect.findings]
+required = [{ check = "lost-write" }]
+[[steps]]
+wait = { acks = 1 }
+on = "not kraft"
+[[steps]]
+wait = { acks = 2 }
+[[on]]
+system = ["kafka >= 4", "docker"]
+why = "it remembers eligible leaders"
+expect = { verdict = "violation" }
+coverage = { elections = "= 0" }
+[[on]]
+system = "kafka < 0.11"
+why = "it had no leader epochs"
+runs = false
+"""
+KRAFT = Traits(kind="kafka", coordination="kraft", version=(4, 3, 1))
+
+
+def of(traits: Traits, *overrides: str, text: str = MINIMAL + VARIANTS) -> Scenario:
+    return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides, traits_of=lambda _: traits)
+
+
+def test_what_differs_from_system_to_system_is_settled_when_the_file_is_read() -> None:
+    reference, kraft, old = of(Traits()), of(KRAFT), of(Traits(kind="kafka", version=(0, 10, 2, 2)))
+    assert [step.body["acks"] for step in reference.steps] == [1, 2]
+    assert (reference.expect.verdict, dict(reference.coverage), reference.not_here) == ("pass", {}, "")
+    assert [step.body["acks"] for step in kraft.steps] == [2]
+    assert (kraft.expect.verdict, dict(kraft.coverage)) == ("violation", {"elections": "= 0"})
+    assert [pattern.check for pattern in kraft.expect.required] == ["lost-write"], "only what differs is laid over"
+    assert old.not_here == "it had no leader epochs"
+    assert of(Traits(world="docker")).expect.verdict == "violation"
+    assert of(KRAFT, "expect.verdict=vacuous").expect.verdict == "vacuous", "the user's word goes before a variant's"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[on]]\nsystem = "krafft"\nwhy = "x"\n', "s.toml:4: system: 'krafft' is no system"),
+        ('[[on]]\nsystem = "kraft"\n', "s.toml:3: [[on]] names a system, and says why"),
+        ('[[on]]\nsystem = "kraft"\nwhy = "x"\nstep = 1\n', "s.toml:6: unknown key 'step' in [on]"),
+        ('[[steps]]\nwait = { acks = 1 }\non = "kafka > 4"\n', "s.toml:5: on: 'kafka > 4' is no system"),
+        ('[[on]]\nsystem = "kraft >= 4"\nwhy = "x"\n', "s.toml:4: system: 'kraft >= 4' is no system"),
+    ],
+)
+def test_a_mistake_in_what_differs_is_told_like_any_other(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        of(Traits(), text=MINIMAL + text)
+
+
 def test_an_unknown_scenario_names_the_nearest_one() -> None:
     with pytest.raises(UsageError, match="did you mean 'unclean-election'"):
         scenario_file.find("unclean-electoin")
@@ -115,17 +169,18 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         elif row := re.match(r"\| `([^`]+)` \|", line):
             described.setdefault(section, set()).add(row.group(1))
     tables = {
-        "[run]": scenario_file.RUN,
-        "[cluster]": scenario_file.CLUSTER,
-        "[[topics]]": scenario_file.TOPIC,
-        "[workload]": scenario_file.WORKLOAD,
-        "[[faults]]": scenario_file.FAULT,
+        "[run]": scenario_keys.RUN,
+        "[cluster]": scenario_keys.CLUSTER,
+        "[[topics]]": scenario_keys.TOPIC,
+        "[workload]": scenario_keys.WORKLOAD,
+        "[[faults]]": scenario_keys.FAULT,
         "kind": catalogue.FAULTS,
         "act": scenario_steps.ACTS,
         "wait": scenario_steps.CONDITIONS,
         "expect": {key: None for key in scenario_steps.EXPECTATIONS if key not in scenario_steps.CONDITIONS},
-        "[expect]": scenario_file.EXPECT,
-        "findings": scenario_file.PATTERN,
+        "[expect]": scenario_keys.EXPECT,
+        "findings": scenario_keys.PATTERN,
         "[coverage]": COVERAGE_CONDITIONS,
+        "[[on]]": {**scenario_keys.ON, **dict.fromkeys(scenario_keys.OVERLAID)},
     }
     assert described == {name: set(keys) for name, keys in tables.items()}

@@ -50,7 +50,9 @@ class Scripted:
         self._stage.step()
         await asyncio.sleep(0)
         status, error = self._stage.answer(self._stage.operations)
-        return [SendOutcome(status=status, offset=None, error=error, t1_ns=1) for _ in records]
+        last = (error or "").rpartition(" ")[2]
+        code = int(last) if last.isdigit() else None
+        return [SendOutcome(status=status, offset=None, error=error, code=code, t1_ns=1) for _ in records]
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
         assert from_beginning
@@ -129,7 +131,16 @@ async def test_an_unknown_outcome_ends_the_client_and_values_carry_the_next_proc
     assert values.decode(stage.notes.sent[8][1].value) == values.number(1, 0)
 
 
-@pytest.mark.parametrize("error", ["OutOfOrderSequenceNumberError 45", "InvalidProducerEpochError 47"])
+async def test_a_client_that_shall_not_be_replaced_goes_on_after_an_unknown_outcome() -> None:
+    stage = Stage(lambda operation: ("info", "KafkaTimeoutError"), operations=4)
+
+    await stage.act("producer", replace_client=False)
+
+    assert len(stage.clients) == 1
+    assert [process for process, _ in stage.notes.sent] == [0] * 16
+
+
+@pytest.mark.parametrize("error", ["OutOfOrderSequenceNumberError 45", "INVALID_PRODUCER_EPOCH 47", "_FATAL"])
 async def test_a_sequence_error_ends_an_idempotent_client(error: str) -> None:
     stage = Stage(lambda operation: ("fail", error) if operation == 1 else ("ok", None), operations=3)
 

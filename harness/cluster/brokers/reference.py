@@ -1,17 +1,23 @@
-"""How the reference cluster's nodes are configured and started: Kafka's own keys, a hosts file per node.
+"""The reference cluster: Python brokers and a coordination service, configured by Kafka's own keys."""
 
-Nodes register and advertise names; each node's hosts file maps its peers' names to its own links, so that every link
-is a forwarder's. Client listeners are advertised as the addresses of that client's links; the admin listener is the
-node's real address, for the harness alone.
-"""
-
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from harness.cluster.local.addresses import AddressBlock
-from harness.interfaces import COORDINATION, ClientId, NodeId
+from harness.clock import Anchor, Clock
+from harness.cluster.brokers.system import (
+    Ground,
+    NodeFolders,
+    host_name,
+    hosts_of,
+    listeners_of,
+    write_properties,
+)
+from harness.cluster.observing import Observation
+from harness.cluster.replica_logs import read_events
+from harness.cluster.znode_history import history_of
+from harness.cluster.zookeeper_log import read_changes
+from harness.errors import HarnessError
+from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId
 from harness.scenario import ClusterSpec
 
 # Times in proportion to a test, not to a data centre: sessions of 2.5 s, lag of 3 s (replication.md 6).
@@ -29,96 +35,110 @@ TEST_SETTINGS: Mapping[str, str] = {
     "default.replication.factor": "3",
     "log.segment.bytes": "16777216",
 }
-_TICK_MS = 500
-
-
-def name_of(node: NodeId) -> str:
-    return f"node{node}"
+_SHOWN = ("zookeeper.session.timeout.ms", "replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
+TICK_MS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferenceNodes:
-    """Writes configurations below RUN/nodes and says how each node is started."""
-
-    folder: Path  # RUN/nodes
+class ReferenceSystem:
     spec: ClusterSpec
-    addresses: AddressBlock
+
+    def __post_init__(self) -> None:
+        if COORDINATION in self.spec.brokers:
+            raise HarnessError(f"broker id {COORDINATION} is the coordination service's; choose another one")
 
     @property
-    def brokers(self) -> list[NodeId]:
-        return [NodeId(broker) for broker in self.spec.brokers]
+    def title(self) -> str:
+        return "reference cluster"
 
-    def node_folder(self, node: NodeId) -> Path:
-        return self.folder / str(node)
+    @property
+    def nodes(self) -> Sequence[Node]:
+        brokers = [Node(node=NodeId(each), role="broker", name=f"broker {each}") for each in sorted(self.spec.brokers)]
+        return [Node(node=COORDINATION, role="coordination", name="coordination service"), *brokers]
 
-    def data(self, node: NodeId) -> Path:
-        return self.node_folder(node) / "data"
+    @property
+    def stages(self) -> Sequence[Sequence[NodeId]]:
+        first, *others = (NodeId(broker) for broker in self.spec.brokers)
+        return [[COORDINATION], [first], others]
 
-    def evidence(self, node: NodeId) -> Path:
-        return self.node_folder(node) / "evidence"
+    @property
+    def first_is_controller(self) -> bool:
+        return True
 
-    def log(self, node: NodeId) -> Path:
-        return self.node_folder(node) / "log"
+    def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
+        return [ground.internal_port]
 
-    def write(self) -> None:
-        for node in [COORDINATION, *self.brokers]:
-            config = self.node_folder(node) / "config"
-            config.mkdir(parents=True, exist_ok=True)
-            (config / "hosts").write_text(self._hosts(node), encoding="utf-8")
-            if node == COORDINATION:
-                _write_properties(config / "zoo.cfg", self._coordination())
+    async def prepare(self, ground: Ground) -> None:
+        session_timeout_ms = self.setting("zookeeper.session.timeout.ms")
+        for node in self.nodes:
+            config = ground.here(node.node).config
+            if node.node == COORDINATION:
+                write_properties(config / "zoo.cfg", coordination_settings(session_timeout_ms, ground))
             else:
-                _write_properties(config / "server.properties", self._broker(node))
+                write_properties(config / "server.properties", self._broker(node.node, ground))
+            (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
 
-    def command(self, node: NodeId) -> Sequence[str]:
-        config = self.node_folder(node) / "config"
-        module = [sys.executable, "-m", "reference_impl"]
+    async def restore(self, node: NodeId, ground: Ground) -> None:
+        """A reference broker makes its own data directory."""
+
+    def command(self, node: NodeId, ground: Ground) -> Sequence[str]:
+        config = ground.there(node).config
+        module = [*ground.python(), "-m", "reference_impl"]
         if node == COORDINATION:
             return [*module, "coordination", "--config", str(config / "zoo.cfg")]
         return [*module, "broker", "--config", str(config / "server.properties"), "--hosts", str(config / "hosts")]
 
+    def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation:
+        brokers = [node.node for node in self.nodes if node.role == "broker"]
+        addresses = {broker: (ground.harness_reaches(broker), ground.admin_port) for broker in brokers}
+        return Observation(addresses, is_running=is_running, clock=clock)
+
+    def history(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> ClusterHistory:
+        """From the coordination log and the brokers' evidence journals."""
+        books = history_of(read_changes(folders(COORDINATION).data / "version-2"), anchor)
+        events = list(books.broker_events)
+        for broker in sorted(self.spec.brokers):
+            events.extend(read_events(NodeId(broker), folders(NodeId(broker)).evidence))
+        return ClusterHistory(
+            partition_states=books.partition_states,
+            controllers=books.controllers,
+            broker_events=sorted(events, key=lambda event: event.t_ns),
+            configuration=books.configuration,
+        )
+
+    def shown(self) -> Mapping[str, str]:
+        told = {"system": self.title, "start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        told |= {key: self.setting(key) for key in _SHOWN}
+        if self.spec.flaws:
+            told["planted flaws"] = ", ".join(self.spec.flaws)
+        return told
+
     def setting(self, key: str) -> str:
         return str(self.spec.settings.get(key, TEST_SETTINGS.get(key, "")))
 
-    def _hosts(self, node: NodeId) -> str:
-        lines = []
-        for other in [COORDINATION, *self.brokers]:
-            address = self.addresses.node(other) if other == node else self.addresses.link(node, other)
-            lines.append(f"{address} {name_of(other)}")
-        return "\n".join([*lines, ""])
-
-    def _coordination(self) -> dict[str, str]:
-        session_ms = int(self.setting("zookeeper.session.timeout.ms"))
-        return {
-            "clientPort": str(self.addresses.internal_port),
-            "clientPortAddress": self.addresses.node(COORDINATION),
-            "dataDir": str(self.data(COORDINATION)),
-            "tickTime": str(_TICK_MS),
-            "minSessionTimeout": str(min(session_ms, _TICK_MS * 2)),
-            "maxSessionTimeout": str(max(session_ms, _TICK_MS * 20)),
-        }
-
-    def _broker(self, node: NodeId) -> dict[str, str]:
-        at, addresses = self.addresses.node(node), self.addresses
-        listeners = [f"INTERNAL://{at}:{addresses.internal_port}", f"ADMIN://{at}:{addresses.admin_port}"]
-        advertised = [f"INTERNAL://{name_of(node)}:{addresses.internal_port}", f"ADMIN://{at}:{addresses.admin_port}"]
-        for number in range(1, addresses.client_links + 1):
-            client = ClientId(number)
-            port = addresses.client_port(client)
-            listeners.append(f"CLIENT{number}://{at}:{port}")
-            advertised.append(f"CLIENT{number}://{addresses.client(client, node)}:{port}")
+    def _broker(self, node: NodeId, ground: Ground) -> dict[str, str]:
+        listeners, advertised = listeners_of(node, ground)
         own = {
             "broker.id": str(node),
             "listeners": ",".join(listeners),
             "advertised.listeners": ",".join(advertised),
             "inter.broker.listener.name": "INTERNAL",
-            "log.dirs": str(self.data(node)),
-            "zookeeper.connect": f"{name_of(COORDINATION)}:{addresses.internal_port}",
-            "chaos.evidence.dir": str(self.evidence(node)),
+            "log.dirs": str(ground.there(node).data),
+            "zookeeper.connect": f"{host_name(COORDINATION)}:{ground.internal_port}",
+            "chaos.evidence.dir": str(ground.there(node).evidence),
         }
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
         return {**TEST_SETTINGS, **self.spec.settings, **own, **flaws}
 
 
-def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
+def coordination_settings(session_timeout_ms: str, ground: Ground) -> dict[str, str]:
+    """ZooKeeper's own keys; sessions as short as the brokers ask for."""
+    session_ms = int(session_timeout_ms)
+    return {
+        "clientPort": str(ground.internal_port),
+        "clientPortAddress": ground.listens_at(COORDINATION),
+        "dataDir": str(ground.there(COORDINATION).data),
+        "tickTime": str(TICK_MS),
+        "minSessionTimeout": str(min(session_ms, TICK_MS * 2)),
+        "maxSessionTimeout": str(max(session_ms, TICK_MS * 20)),
+    }

@@ -31,7 +31,7 @@ class AddressBlock:
         self.client_links = client_links
         self.block, self._lock = _locked_block()
         try:
-            self.port = _free_ports(self.block, count=client_links + 2)
+            self.port = _free_ports(self.block, count=client_links + 3)
         except HarnessError:
             self.release()
             raise
@@ -72,6 +72,11 @@ class AddressBlock:
     def admin_port(self) -> int:
         """The harness's own listener, at the real address, never cut."""
         return self.port + self.client_links + 1
+
+    @property
+    def controller_port(self) -> int:
+        """The controller's listener on a node that is a broker too."""
+        return self.port + self.client_links + 2
 
 
 def _locked_block() -> tuple[int, int]:

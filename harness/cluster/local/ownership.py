@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -55,8 +55,15 @@ class RunOwnership:
         os.close(self._lock)
 
 
-def sweep() -> list[str]:
-    """Ends what runs left behind whose harness is gone; one sentence for each process ended."""
+def _nothing(run: Path) -> tuple[list[str], bool]:
+    return [], True
+
+
+def sweep(undo: Callable[[Path], tuple[list[str], bool]] = _nothing) -> list[str]:
+    """Ends what runs left behind whose harness is gone; one sentence for each process ended.
+
+    `undo` undoes what else a run owes: its sentences, and whether nothing is left to be tried again next time.
+    """
     told = []
     for entry in sorted(_entries().glob("*.json")):
         try:
@@ -77,7 +84,10 @@ def sweep() -> list[str]:
             os.close(descriptor)
             continue
         told.extend(_end_processes(run))
-        entry.unlink(missing_ok=True)
+        undone, over = undo(run)
+        told.extend(undone)
+        if over:
+            entry.unlink(missing_ok=True)
         os.close(descriptor)
     return told
 

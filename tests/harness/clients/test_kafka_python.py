@@ -9,7 +9,7 @@ import pytest
 from kafka import errors
 from kafka.future import Future
 
-from harness.clients import kafka_python
+from harness.clients import answers, kafka_python
 from harness.clients.kafka_python import KafkaPythonClient
 from harness.interfaces import Send
 from harness.scenario import WorkloadSpec
@@ -44,9 +44,9 @@ class Producer:
 
 @pytest.fixture
 def client_with(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(kafka_python, "CLOSE_S", 0.2)
-    monkeypatch.setattr(kafka_python, "_GRACE_S", 0.0)
-    monkeypatch.setattr(kafka_python, "MAX_BLOCK_MS", 100)
+    monkeypatch.setattr(answers, "CLOSE_S", 0.2)
+    monkeypatch.setattr(answers, "GRACE_S", 0.0)
+    monkeypatch.setattr(answers, "MAX_BLOCK_MS", 100)
 
     def make(producer: Producer, settings: WorkloadSpec = SETTINGS) -> KafkaPythonClient:
         def create(**configuration: Any) -> Producer:
@@ -136,7 +136,7 @@ async def test_records_that_the_library_refused_were_never_sent(client_with: Any
 
 
 async def test_no_broker_at_all_is_a_definite_fail_and_an_error_for_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_python, "MAX_BLOCK_MS", 200)
+    monkeypatch.setattr(answers, "MAX_BLOCK_MS", 200)
     client = KafkaPythonClient(bootstrap="127.0.0.1:1", settings=SETTINGS)
 
     outcomes = await client.send(RECORDS)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from kafka.record import MemoryRecordsBuilder
 
+from harness.cluster.record_batches import records_of
 from harness.cluster.replica_logs import (
     log_end,
     partition_folders,
     read_events,
     read_high_watermarks,
     read_replica,
-    records_of,
 )
 from harness.interfaces import LogRecord, NodeId
 
@@ -98,11 +98,45 @@ def test_the_log_end_is_that_of_the_last_segment_or_its_base_when_it_is_empty(tm
 
 
 def test_replicas_are_the_folders_named_topic_dash_partition(tmp_path: Path) -> None:
-    for name in ("orders-0", "two-words-12", "orders-0.abc-delete", "lost+found"):
+    dead = ("orders-0.8f3c-delete", "orders-0.8f3c-future", "orders-1.8f3c-stray", "lost+found", "__cluster_metadata-0")
+    for name in ("orders-0", "two-words-12", *dead):
         (tmp_path / name).mkdir()
     (tmp_path / "file-1").write_text("")
     assert [found[:2] for found in partition_folders(tmp_path)] == [("orders", 0), ("two-words", 12)]
     assert list(partition_folders(tmp_path / "none")) == []
+
+
+def test_where_a_log_ends_and_what_it_holds_come_from_the_same_bytes(tmp_path: Path) -> None:
+    """Also where the headers go on behind a batch that was damaged, and where a segment was preallocated."""
+    altered = bytearray(_batch(1, [b"b"]))
+    altered[-2] ^= 1
+    folder = _folder(tmp_path, {0: _batch(0, [b"a"]) + bytes(altered), 2: _batch(2, [b"c"]) + bytes(4096), 3: b""})
+    replica = read_replica(NodeId(1), "orders", 0, folder, t_ns=0)
+    assert (replica.log_end, log_end(folder)) == (3, 3)
+    assert [record.offset for record in replica.records] == [0]
+
+
+def test_the_log_end_of_large_batches_is_found_by_their_heads(tmp_path: Path) -> None:
+    large = [bytes(100_000)]
+    folder = _folder(tmp_path, {0: _batch(0, large) + _batch(1, [b"a"]) + _batch(2, large) + _batch(3, large)[:-1]})
+    assert log_end(folder) == 3
+
+
+def test_a_replica_from_before_leader_epochs_has_none(tmp_path: Path) -> None:
+    builder = MemoryRecordsBuilder(magic=1, compression_type=0, batch_size=1 << 20, offset=4)
+    builder.append(timestamp=1, key=b"k", value=b"old")
+    builder.close()
+    replica = read_replica(NodeId(1), "orders", 0, _folder(tmp_path, {4: builder.buffer()}), t_ns=0)
+    assert (replica.log_start, replica.log_end, replica.epochs) == (4, 5, ())
+    assert replica.records == (LogRecord(offset=4, epoch=-1, value=b"old"),)
+
+
+def test_files_that_are_no_segments_are_left_alone(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {0: _batch(0, [b"a"])})
+    for name in (f"{1:020}.log.deleted", f"{1:020}.log.swap", "notes.log"):
+        (folder / name).write_bytes(_batch(1, [b"b"]))
+    assert log_end(folder) == 1
+    assert len(read_replica(NodeId(1), "orders", 0, folder, t_ns=0).records) == 1
 
 
 def test_high_watermarks_of_a_disk_without_a_checkpoint_are_none(tmp_path: Path) -> None:

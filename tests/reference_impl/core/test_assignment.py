@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from reference_impl.core.assignment import RefusedRequestError, check_topic_name, explicit, round_robin
+from reference_impl.core.assignment import RefusedRequestError, added, check_topic_name, explicit, round_robin
 from reference_impl.core.identifiers import ErrorCode
 
 
@@ -59,3 +59,29 @@ def test_illegal_topic_names_are_refused(name: str) -> None:
 
 def test_legal_topic_names_pass() -> None:
     check_topic_name("second.Topic_1-a")
+
+
+def test_added_partitions_go_on_where_the_others_ended() -> None:
+    whole = round_robin([1, 2, 3], partitions=7, replication_factor=2, start=1)
+    assert added(whole[:4], count=7, wanted=None, known=[1, 2, 3], live=[1, 2, 3]) == whole[4:]
+
+
+def test_added_partitions_go_where_the_request_says() -> None:
+    assert added([(1, 2)], count=2, wanted=[[3, 1]], known=[1, 2, 3], live=[1, 2]) == ((3, 1),)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 2])
+def test_a_topic_does_not_shrink(count: int) -> None:
+    refused_with(ErrorCode.INVALID_PARTITIONS, added, [(1,), (2,)], count=count, wanted=None, known=[1, 2], live=[1, 2])
+
+
+@pytest.mark.parametrize("wanted", [[], [[1, 2], [2, 1]], [[1]], [[1, 1]], [[1, 9]], [[3, 4]]])
+def test_assignments_that_do_not_fit_the_topic_are_refused(wanted: list[list[int]]) -> None:
+    refused_with(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        added, [(1, 2)], count=2, wanted=wanted, known=[1, 2, 3, 4], live=[1, 2],
+    )  # fmt: skip
+
+
+def test_partitions_are_not_added_with_fewer_brokers_than_replicas() -> None:
+    refused_with(ErrorCode.INVALID_REPLICATION_FACTOR, added, [(3, 2)], count=2, wanted=None, known=[2, 3], live=[2])

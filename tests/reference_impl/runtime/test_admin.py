@@ -14,6 +14,7 @@ from tests.reference_impl.runtime.controller_world import FakeBroker, World, a_w
 
 CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest = map(request_class, (19, 20, 43))
 DescribeConfigsRequest, IncrementalAlterConfigsRequest = map(request_class, (32, 44))
+CreatePartitionsRequest = request_class(37)
 Creatable = CreateTopicsRequest.CreatableTopic
 
 
@@ -128,6 +129,65 @@ async def test_a_deleted_topic_leaves_no_znode_and_may_be_created_again_with_ano
     (after,) = await create(world.brokers[1], wanted())
     assert after.topic_id != before.topic_id
     await world.until(lambda: world.brokers[2].knows("t") is not None)
+
+
+async def grow(
+    broker: FakeBroker,
+    *topics: tuple[str, int],
+    replicas: list[list[int]] | None = None,
+    validate_only: bool = False,
+    version: int = 3,
+) -> list[int]:
+    entry = CreatePartitionsRequest.CreatePartitionsTopic
+    assigned = entry.CreatePartitionsAssignment
+    body = CreatePartitionsRequest(
+        topics=[
+            entry(
+                name=name,
+                count=count,
+                assignments=None if replicas is None else [assigned(broker_ids=ids) for ids in replicas],
+            )
+            for name, count in topics
+        ],
+        timeout_ms=1000,
+        validate_only=validate_only,
+    )
+    answer = through_the_wire(37, version, await broker.topics.handle_create_partitions(body, version))
+    assert all(bool(result.error_code) == bool(result.error_message) for result in answer.results)
+    return [result.error_code for result in answer.results]
+
+
+@pytest.mark.parametrize("version", range(SUPPORTED[37][0], SUPPORTED[37][1] + 1))
+async def test_a_topic_grows_and_keeps_what_it_has(world: World, version: int) -> None:
+    (created,) = await create(world.brokers[1], wanted(assignment={0: [2, 1]}))
+    assert await grow(world.brokers[1], ("t", 3), version=version) == [ErrorCode.NONE]
+    data, _ = await world.brokers[2].client.get(znodes.topic_path("t"))
+    assert znodes.read_topic(data) == (created.topic_id, {0: (2, 1), 1: (1, 2), 2: (2, 1)})
+    await world.until(lambda: world.brokers[2].knows("t", 2) == (2, [2, 1]))
+    await world.lose(2)
+    await world.until_written(world.brokers[1], "t", 1, [1])
+    assert (await state_of(world.brokers[1], "t", 2)).leader == 1
+
+
+async def test_a_topic_grows_as_the_request_says(world: World) -> None:
+    await create(world.brokers[1], wanted(assignment={0: [2, 1]}))
+    assert await grow(world.brokers[1], ("t", 3), replicas=[[2, 1], [1, 2]]) == [ErrorCode.NONE]
+    assert [(await state_of(world.brokers[1], "t", number)).leader for number in range(3)] == [2, 2, 1]
+
+
+async def test_partitions_that_cannot_be_added_leave_the_topic_as_it_is(world: World) -> None:
+    controller = world.brokers[1]
+    await create(controller, wanted(assignment={0: [2, 1], 1: [1, 2]}))
+    before = await controller.client.get(znodes.topic_path("t"))
+    assert await grow(controller, ("t", 2), ("absent", 3)) == [
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert await grow(controller, ("t", 3), ("t", 4)) == [ErrorCode.INVALID_REQUEST] * 2
+    assert await grow(controller, ("t", 3), replicas=[[1]]) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    assert await grow(world.brokers[2], ("t", 3)) == [ErrorCode.NOT_CONTROLLER]
+    assert await grow(controller, ("t", 3), validate_only=True) == [ErrorCode.NONE]
+    assert await controller.client.get(znodes.topic_path("t")) == before
 
 
 async def elect(broker: FakeBroker, kind: int, partitions: list[int] | None, version: int = 2) -> dict[int, int]:
@@ -273,3 +333,9 @@ async def test_a_broker_describes_itself_only_and_its_keys_are_read_only(world: 
     assert (await describe(world.brokers[1], ConfigScope.BROKER, "2")).error_code == ErrorCode.INVALID_REQUEST
     absent = await describe(world.brokers[1], ConfigScope.TOPIC, "absent")
     assert absent.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_the_dynamic_defaults_of_all_brokers_are_none(world: World) -> None:
+    """kafka-configs asks for them beside every broker's own (its name for them is the empty one)."""
+    described = await describe(world.brokers[1], ConfigScope.BROKER, "")
+    assert (described.error_code, list(described.configs)) == (ErrorCode.NONE, [])

@@ -212,7 +212,7 @@ async def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster
 async def test_a_wiped_disk_is_empty_noticed_and_filled_again(cluster: LocalCluster, load: Load) -> None:
     await cluster.kill(_FOLLOWER)
     assert "is empty" in (await cluster.wipe(_FOLLOWER)).sentence
-    assert list(cluster._data(_FOLLOWER).iterdir()) == []
+    assert list(cluster._folders(_FOLLOWER).data.iterdir()) == []
     assert cluster.log_end(_FOLLOWER, "orders", 0) is None
     assert cluster.high_watermark(_FOLLOWER, "orders", 0) is None
     assert cluster.read_replicas(_FOLLOWER) == []
@@ -268,7 +268,7 @@ async def test_a_broker_that_refuses_its_settings_is_told_in_one_line_and_nothin
         await refused.stop()
     assert "\n" not in str(error.value)
     assert "broker 1 ended with code" in str(error.value)
-    log = refused._log(_LEADER)
+    log = refused._folders(_LEADER).log
     assert str(log) in str(error.value)
     assert "replica.lag.time.max.ms" in log.read_text()
     assert [pid for pid in _written_down(refused._run) if state_of(pid)] == []

@@ -1,0 +1,214 @@
+"""aiokafka as a Client, on the loop of its owner.
+
+Known habits: a batch is given up after the request time-out, and by an idempotent producer never; so it is this adapter
+that keeps the delivery time-out, by calling the outcome unknown. It always retries. It raises some of Kafka's errors
+itself, and answers a batch that the broker had already with made-up offsets.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import aiokafka
+from aiokafka import errors
+
+from harness.clients import answers as common
+from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.outcomes import Told, told_by
+from harness.interfaces import Client, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.scenario import WorkloadSpec
+
+# aiokafka raises these itself too, for a leader that it does not know and an answer that did not come in time.
+_RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
+
+
+class AioClient:
+    """Implements harness.interfaces.Client."""
+
+    def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
+        self._bootstrap = bootstrap
+        self._settings = settings
+        self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
+        self._producer: Any = None
+        self._consumer: Any = None
+
+    # -- producing ----------------------------------------
+
+    async def _open_producer(self) -> Any:
+        settings = self._settings
+        idempotence = may_be_idempotent(settings)
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            acks=settings.acks if settings.acks == "all" else int(settings.acks),
+            enable_idempotence=idempotence,
+            linger_ms=settings.linger_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+        )
+        try:
+            async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
+                await producer.start()
+        except BaseException as error:
+            await _end_producer(producer)
+            if isinstance(error, TimeoutError):  # an idempotent one asks for its producer id for ever
+                raise errors.KafkaTimeoutError("the producer did not start") from error
+            raise
+        return producer
+
+    async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
+        settings = self._settings
+        answers = Answers(records, acks=settings.acks, retried=True)
+        answered: list[asyncio.Future[Any]] = []
+        hand_over_s = common.MAX_BLOCK_MS / 1000 + common.GRACE_S
+        for place, record in enumerate(records):
+            answers.begin(place)
+            try:
+                if self._producer is None:
+                    self._producer = await self._open_producer()
+                # One that hangs is unknown, like every TimeoutError: the record may just have been taken.
+                async with asyncio.timeout(hand_over_s):
+                    future = await self._producer.send(record.topic, value=record.value, partition=record.partition)
+            except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
+                answers.refused(place, error)
+                break
+            future.add_done_callback(partial(_answered, answers, place))
+            answered.append(future)
+        if answered:
+            await asyncio.wait(answered, timeout=(settings.delivery_timeout_ms + settings.linger_ms) / 1000)
+            await asyncio.sleep(0)  # the callbacks of those that came last
+        return answers.outcomes(missing=f"no answer within {settings.delivery_timeout_ms} ms")
+
+    # -- consuming ----------------------------------------
+
+    async def _open_consumer(self) -> Any:
+        if self._consumer is None:
+            consumer = aiokafka.AIOKafkaConsumer(
+                bootstrap_servers=self._bootstrap,
+                group_id=None,
+                enable_auto_commit=False,
+                # A position that is gone (truncation) is told, not silently replaced: the owner starts a new client.
+                auto_offset_reset="none",
+                fetch_max_wait_ms=common.FETCH_WAIT_MS,
+                max_partition_fetch_bytes=common.FETCH_BYTES,
+                request_timeout_ms=self._read_timeout_ms,
+                metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
+            )
+            try:
+                async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
+                    await consumer.start()
+            except BaseException:
+                await _end_consumer(consumer)
+                raise
+            self._consumer = consumer
+        return self._consumer
+
+    def _read_s(self, timeout_s: float) -> float:
+        return timeout_s + self._read_timeout_ms / 1000 + common.GRACE_S
+
+    async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
+        wanted = _theirs(partitions)
+        consumer = await self._open_consumer()
+        async with asyncio.timeout(self._read_s(0)):
+            consumer.assign(list(wanted))
+            seek = consumer.seek_to_beginning if from_beginning else consumer.seek_to_end
+            if not await seek(*wanted):
+                raise errors.KafkaTimeoutError("the positions were not found in time")
+
+    async def poll(self, limit: int, *, timeout_s: float) -> Sequence[ReadRecord]:
+        consumer = await self._open_consumer()
+        async with asyncio.timeout(self._read_s(timeout_s)):
+            answer = await consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=limit)
+        return [
+            # aiokafka does not tell the leader epoch of what it read.
+            ReadRecord(
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                epoch=None,
+                value=record.value or b"",
+            )
+            for records in answer.values()
+            for record in records
+        ]
+
+    async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        wanted = _theirs(partitions)
+        consumer = await self._open_consumer()
+        async with asyncio.timeout(self._read_s(0)):
+            answer = await consumer.end_offsets(list(wanted))
+        return {wanted[partition]: offset for partition, offset in answer.items()}
+
+    async def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        producer, self._producer = self._producer, None
+        if consumer is not None:
+            await _end_consumer(consumer)
+        if producer is not None:
+            await _end_producer(producer)
+
+
+def _theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
+    return {aiokafka.TopicPartition(each.topic, each.partition): each for each in partitions}
+
+
+def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> None:
+    error = None if future.cancelled() else future.exception()
+    if future.cancelled():
+        answers.failed(place, errors.Cancelled())
+    elif error is not None:
+        answers.failed(place, error, _told(error))
+    else:
+        answers.delivered(place, _offset(future.result()))
+
+
+def _offset(metadata: Any) -> int | None:
+    """None for acks=0, and for a batch that the broker had already: aiokafka counts its offsets up from -1.
+
+    An answer with an error, as that is, tells no log start offset; one to an old request has none at all.
+    """
+    if metadata is None or metadata.offset < 0 or metadata.log_start_offset == -1:
+        return None
+    return int(metadata.offset)
+
+
+def _told(error: BaseException) -> Told:
+    told = told_by(error)
+    return Told(name=told.name, code=None) if told.code in _RAISED_WITHOUT_A_BROKER else told
+
+
+async def _end_producer(producer: Any) -> None:
+    """Ends it without sending what is left: that is unknown already, and flushing it may take for ever."""
+    task = producer._sender.sender_task
+    if task is not None:
+        task.cancel()
+    # The connections go first: a request in flight would hold the sender up for its whole time-out.
+    await _bounded(producer.client.close())
+    await _bounded(producer.stop())
+
+
+async def _end_consumer(consumer: Any) -> None:
+    await _bounded(consumer.stop())
+
+
+async def _bounded(ending: Coroutine[Any, Any, Any]) -> None:
+    """In a task of its own: an ending may be cancelled from within, and what it raises changes no outcome."""
+    task = asyncio.create_task(ending)
+    await asyncio.wait({task}, timeout=common.CLOSE_S / 2)
+    task.cancel()
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+
+def limits(settings: WorkloadSpec) -> list[str]:
+    """What this library does otherwise than the workload asks."""
+    told = [f"a consumer tells no leader epochs; delivery_timeout_ms = {settings.delivery_timeout_ms} is the harness's"]
+    if settings.retries is not None:
+        told.append(f"retries = {settings.retries} cannot be set: it retries until it gives a batch up")
+    if not may_be_idempotent(settings):
+        told.append(f"a batch is given up after request_timeout_ms = {settings.request_timeout_ms} already")
+    return told
+
+
+def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+    """The ClientMaker of the catalogue."""
+    return AioClient(bootstrap=bootstrap, settings=settings)

@@ -1,0 +1,196 @@
+"""confluent-kafka (librdkafka) as a Client: delivery reports come by poll(), which the sending thread calls until all
+records have theirs.
+
+Known habits: a record that found no leader is sent again without counting as a retry, even after an answer (librdkafka
+takes NOT_LEADER_OR_FOLLOWER for a refusal before the append), so that `retries = 0` does not mean one attempt; a
+consumer must name a group, and looks for its coordinator although it never joins; an idempotent producer whose log was
+cut (an unclean election) fails for good.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+
+from harness.clients import answers as common
+from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.threaded import ThreadedClient
+from harness.interfaces import Client, ReadRecord, Send, TopicPartition
+from harness.scenario import WorkloadSpec
+
+POLL_S = 0.1
+LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka refuses less for setting up a connection
+
+
+class ConfluentClient(ThreadedClient):
+    """One librdkafka instance for producing and one for consuming, each with its own threads underneath."""
+
+    retries_itself = True
+
+    def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
+        super().__init__(library="confluent-kafka", bootstrap=bootstrap, settings=settings)
+        self._servers: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "broker.address.family": "v4",
+            "topic.metadata.refresh.interval.ms": common.METADATA_MAX_AGE_MS,
+            "metadata.max.age.ms": 3 * common.METADATA_MAX_AGE_MS,
+            "reconnect.backoff.ms": common.RECONNECT_MS,
+            "reconnect.backoff.max.ms": common.RECONNECT_MAX_MS,
+            "socket.connection.setup.timeout.ms": max(settings.request_timeout_ms, LEAST_SOCKET_TIMEOUT_MS),
+            # Brokers that are down, and a fatal error: without it poll() raises them instead of going on to the
+            # delivery reports, which tell of each record what it came to.
+            "error_cb": _ignore,
+        }
+        self._producer: Any = None
+        self._consumer: Any = None
+        self._unraised: KafkaException | None = None
+
+    # -- producing ----------------------------------------
+
+    def _open_producer(self) -> Any:
+        settings = self._settings
+        idempotence = may_be_idempotent(settings)
+        more: dict[str, Any] = {} if settings.retries is None else {"retries": settings.retries}
+        if not idempotence and settings.retries != 0:
+            # A retried batch would be overtaken by the one behind it: the client's doing, not the cluster's.
+            more["max.in.flight.requests.per.connection"] = 1
+        return confluent_kafka.Producer(
+            {
+                **self._servers,
+                "acks": settings.acks,
+                "enable.idempotence": idempotence,
+                "linger.ms": settings.linger_ms,
+                # The broker's bound and the client's own: librdkafka has two, where Kafka's clients have one.
+                "request.timeout.ms": settings.request_timeout_ms,
+                "socket.timeout.ms": settings.request_timeout_ms,
+                "message.timeout.ms": settings.delivery_timeout_ms,
+                **more,
+            }
+        )
+
+    def _send(self, records: Sequence[Send], answers: Answers) -> None:
+        for place, record in enumerate(records):
+            answers.begin(place)
+            try:
+                if self._producer is None:
+                    self._producer = self._open_producer()
+                self._producer.produce(
+                    record.topic, record.value, partition=record.partition, on_delivery=partial(_report, answers, place)
+                )
+            except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
+                answers.refused(place, error)
+                break
+        producer, deadline = self._producer, time.monotonic() + self._send_s
+        while producer is not None and not answers.complete and time.monotonic() < deadline:
+            producer.poll(POLL_S)
+
+    # -- consuming ----------------------------------------
+
+    def _open_consumer(self) -> Any:
+        if self._consumer is None:
+            self._consumer = confluent_kafka.Consumer(
+                {
+                    **self._servers,
+                    "group.id": "kafka-chaos",  # demanded, and never joined
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    # A position that is gone (truncation) is told, not silently replaced: the owner starts a new one.
+                    "auto.offset.reset": "error",
+                    "fetch.wait.max.ms": common.FETCH_WAIT_MS,
+                    "max.partition.fetch.bytes": common.FETCH_BYTES,
+                    # librdkafka wants a second more than it asks a broker to wait.
+                    "socket.timeout.ms": max(self._read_timeout_ms, common.FETCH_WAIT_MS + 1000),
+                    "allow.auto.create.topics": False,
+                }
+            )
+        return self._consumer
+
+    def _assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
+        offset = OFFSET_BEGINNING if from_beginning else OFFSET_END
+        self._unraised = None
+        self._open_consumer().assign(
+            [confluent_kafka.TopicPartition(each.topic, each.partition, offset) for each in partitions]
+        )
+
+    def _poll(self, limit: int, timeout_s: float) -> list[ReadRecord]:
+        """What comes first, at most `limit`; an error that came behind records is raised by the next call."""
+        consumer = self._open_consumer()
+        if self._unraised is not None:
+            error, self._unraised = self._unraised, None
+            raise error
+        # consume() waits for the whole of its limit: take one, then what is there already.
+        first = consumer.poll(timeout_s)
+        messages = [] if first is None else [first, *(consumer.consume(limit - 1, timeout=0) if limit > 1 else ())]
+        records = []
+        for message in messages:
+            if message.error() is not None:
+                self._unraised = KafkaException(message.error())
+                break
+            records.append(_record(message))
+        if not records and self._unraised is not None:
+            error, self._unraised = self._unraised, None
+            raise error
+        return records
+
+    def _end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        consumer = self._open_consumer()
+        ends = {}
+        for partition in partitions:
+            asked = confluent_kafka.TopicPartition(partition.topic, partition.partition)
+            _, ends[partition] = consumer.get_watermark_offsets(asked, timeout=self._read_timeout_ms / 1000)
+        return ends
+
+    # -- the end ------------------------------------------
+
+    def _close(self) -> None:
+        try:
+            if self._consumer is not None:
+                self._consumer.close()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        # What is still queued would go on being sent, while the history already calls it unknown.
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge(blocking=False)
+            producer.poll(0)
+
+
+def _report(answers: Answers, place: int, error: Any, message: Any) -> None:
+    """The delivery report, served by poll()."""
+    if error is None:
+        answers.delivered(place, message.offset())
+    else:
+        answers.failed(place, error)
+
+
+def _record(message: Any) -> ReadRecord:
+    epoch = message.leader_epoch()
+    return ReadRecord(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        epoch=epoch if epoch is not None and epoch >= 0 else None,
+        value=message.value() or b"",
+    )
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+def limits(settings: WorkloadSpec) -> list[str]:
+    """What this library does otherwise than the workload asks."""
+    told = []
+    if settings.retries == 0:
+        told.append("retries = 0 is not one attempt: a record that found no leader is sent again")
+    return told
+
+
+def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+    """The ClientMaker of the catalogue."""
+    return ConfluentClient(bootstrap=bootstrap, settings=settings)

@@ -1,0 +1,118 @@
+"""What is asked of a cluster that was there before us: its brokers, its topics, what is in force for them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.cluster.broker_requests import BrokerConnection
+from harness.errors import HarnessError
+from harness.interfaces import NodeId
+
+ADDRESS = tuple[str, int]
+_ASK_S = 5.0
+_ADMINISTER_S = 15.0
+_TOPIC_RESOURCE = 2
+_GONE = (0, 3)  # deleted, or never there
+
+
+def address_of(text: str, place: str) -> ADDRESS:
+    """From "host:port". Raises HarnessError that names `place`."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise HarnessError(f'{place}: {text!r} is no address; write "host:port"')
+    return host.strip("[]"), int(port)
+
+
+async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
+    """The registered brokers, as the first address that answers tells. Raises HarnessError when none does."""
+    answers = []
+    for host, port in bootstrap:
+        connection = BrokerConnection(host, port)
+        try:
+            answer = await connection.ask(_metadata([]), 9, timeout_s=_ASK_S)
+        except (OSError, TimeoutError) as error:
+            answers.append(f"{host}:{port} {type(error).__name__} {error}".rstrip())
+            continue
+        finally:
+            connection.close()
+        return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
+    raise HarnessError(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
+
+
+def _metadata(topics: Sequence[str] | None) -> Any:
+    """None: all topics; naming one could create it where the cluster creates topics by itself."""
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+
+class Administration:
+    """Asks any broker that answers; what only the controller does is tried on each."""
+
+    def __init__(self, addresses: Mapping[NodeId, ADDRESS]) -> None:
+        self._connections = {node: BrokerConnection(*address) for node, address in addresses.items()}
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    async def has_quorum(self) -> bool:
+        """Whether the cluster keeps its metadata in a quorum of its own (KRaft), not in ZooKeeper."""
+        for connection in self._connections.values():
+            try:
+                return await connection.knows(DescribeQuorumRequest.API_KEY, timeout_s=_ASK_S)
+            except (OSError, TimeoutError):
+                continue
+        return False
+
+    async def topics(self) -> list[str]:
+        answer = await self._anybody(lambda: _metadata(None), 9)
+        return [topic.name for topic in answer.topics]
+
+    async def in_force(self, topic: str, keys: Sequence[str]) -> dict[str, str]:
+        """The topic's settings as they hold, inherited ones included; empty where no broker tells (before 0.11)."""
+        kinds = DescribeConfigsRequest
+
+        def request() -> Any:
+            resource = kinds.DescribeConfigsResource(
+                resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys)
+            )
+            return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
+
+        try:
+            answer = await self._anybody(request, 4)
+        except HarnessError:
+            return {}
+        return {
+            config.name: config.value for config in answer.results[0].configs if config.value is not None
+        }  # an error has no configs
+
+    async def delete(self, topics: Sequence[str]) -> None:
+        """Raises HarnessError when some are left."""
+        left = dict.fromkeys(topics, "nobody answered")
+        for connection in self._connections.values():
+            wanted = list(left)
+            if not wanted:
+                return
+            try:
+                answer = await connection.ask(
+                    DeleteTopicsRequest(topic_names=wanted, timeout_ms=10_000), 5, timeout_s=_ADMINISTER_S
+                )
+            except (OSError, TimeoutError) as error:
+                left = dict.fromkeys(wanted, f"{type(error).__name__} {error}")
+                continue
+            codes = {each.name: int(each.error_code) for each in answer.responses}
+            left = {name: f"error {codes.get(name)}" for name in wanted if codes.get(name) not in _GONE}
+        if left:
+            told = ", ".join(f"{name} ({why})" for name, why in left.items())
+            raise HarnessError(f"topics of this run could not be deleted: {told}; delete them by hand")
+
+    async def _anybody(self, request: Any, version: int) -> Any:
+        problem = "there is none"
+        for node, connection in self._connections.items():
+            try:
+                return await connection.ask(request(), version, timeout_s=_ASK_S)
+            except (OSError, TimeoutError) as error:
+                problem = f"broker {node}: {type(error).__name__} {error}"
+        raise HarnessError(f"no broker answers; last: {problem}")

@@ -1,0 +1,293 @@
+"""`--system attached`: harm and healing by the commands that the user gives; what is not given cannot be done.
+
+Each capability of harness.interfaces is a class of its own here, and a cluster is made of those whose commands are
+there, so that asking the class what it can do is asking the user's table.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.clock import Clock
+from harness.cluster.attached.administration import ADDRESS, address_of
+from harness.cluster.attached.cluster import ForeignCluster, registered
+from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
+from harness.cluster.attached.sight import is_answering, is_gone, is_silent
+from harness.cluster.running import empty, link_names
+from harness.errors import HarnessError, UsageError
+from harness.interfaces import (
+    COORDINATION,
+    CanCrash,
+    CanCutLinks,
+    CanPause,
+    CanSlowLinks,
+    CanStop,
+    CanWipe,
+    Evidence,
+    Link,
+    NodeId,
+    ReplicaLog,
+    ShowsLogs,
+)
+from harness.scenario import ClusterSpec
+
+# Harm is not done without the means to undo it.
+_UNDONE_BY: Mapping[str, str] = {
+    "kill": "start", "stop": "start", "pause": "resume", "cut": "heal", "isolate": "rejoin", "wipe": "kill",
+}  # fmt: skip
+
+
+class CommandCluster(ForeignCluster):
+    title = "attached cluster"
+
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
+        super().__init__(run_path=run_path, spec=spec, client_links=client_links, clock=clock)
+        attached = spec.attached
+        self._commands = CommandRunner(
+            attached.commands, folder=self._run / "commands", timeout_s=attached.command_timeout_s
+        )
+
+    async def find(self) -> Mapping[NodeId, ADDRESS]:
+        known = await registered(self._spec.bootstrap, "--bootstrap")
+        given = self._given()
+        missing = [node for node in given if node not in known and node != COORDINATION]
+        if missing:
+            raise HarnessError(
+                f"[attached] nodes: broker {missing[0]} is not registered; the cluster has brokers {sorted(known)}"
+            )
+        return {node: given.get(node, address) for node, address in sorted(known.items())}
+
+    def _given(self) -> dict[NodeId, ADDRESS]:
+        nodes = self._spec.attached.nodes
+        return {NodeId(int(node)): address_of(text, f"[attached] nodes {node}") for node, text in nodes.items()}
+
+    def apart(self) -> Sequence[NodeId]:
+        return [node for node in self._given() if node == COORDINATION]
+
+    def _place(self, node: NodeId) -> ADDRESS:
+        address = self._given().get(node) or self._addresses.get(node)
+        if address is None:
+            raise HarnessError(f"where {self._name(node)} is, nobody knows; name it in [attached] nodes")
+        return address
+
+    def _values(self, node: NodeId) -> dict[str, object]:
+        host, port = self._place(node)
+        return {"node": int(node), "host": host, "port": port}
+
+    async def _on_node(self, name: str, node: NodeId, **more: object) -> Ran:
+        return await self._commands.run(name, self._name(node), {**self._values(node), **more})
+
+    async def _on_links(self, name: str, links: Sequence[Link], **more: object) -> list[Ran]:
+        """Once for all of them where the command takes all, else once for each."""
+        whole = " ".join(str(link).replace("n", "") for link in links)
+        if self._commands.mentions(name, "links"):
+            return [await self._commands.run(name, whole, {**self._ends(links[0]), "links": whole, **more})]
+        return [
+            await self._commands.run(name, str(link).replace("n", ""), {**self._ends(link), "links": whole, **more})
+            for link in links
+        ]
+
+    def _ends(self, link: Link) -> dict[str, object]:
+        source, target = NodeId(int(link.source[1:])), NodeId(int(link.target[1:]))
+        return {
+            "link_source": int(source),
+            "link_target": int(target),
+            "source_host": self._place(source)[0],
+            "target_host": self._place(target)[0],
+        }
+
+    async def undo(self, what: str, subject: str) -> Evidence:
+        """By whichever capability the harm was done with."""
+        means: Any = self
+        links = [_link(name) for name in subject.split()]
+        deeds: Mapping[str, Callable[[], Awaitable[Evidence]]] = {
+            "start": lambda: means.start_node(NodeId(int(subject))),
+            "resume": lambda: means.resume(NodeId(int(subject))),
+            "heal": lambda: means.heal(links),
+            "unslow": lambda: means.slow(links, delay_ms=0),
+        }
+        return await deeds[what]()
+
+
+class _Starts(CommandCluster):
+    async def start_node(self, node: NodeId) -> Evidence:
+        ran = await self._on_node("start", node)
+        shown = await self._shows(node, is_answering, after=ran.sentence)
+        self._down.discard(node)
+        self._book.paid("start", str(node))
+        return self._seen(shown)
+
+    async def _end(self, command: str, node: NodeId) -> Evidence:
+        self._book.owe("start", str(node))
+        ran = await self._on_node(command, node)
+        self._down.add(node)
+        return self._seen(await self._shows(node, is_gone, after=ran.sentence))
+
+
+class _Kills(_Starts):
+    async def kill(self, node: NodeId) -> Evidence:
+        return await self._end("kill", node)
+
+
+class _Stops(_Starts):
+    async def shut_down(self, node: NodeId) -> Evidence:
+        return await self._end("stop", node)
+
+
+class _Pauses(CommandCluster):
+    async def pause(self, node: NodeId) -> Evidence:
+        self._book.owe("resume", str(node))
+        ran = await self._on_node("pause", node)
+        return self._seen(await self._shows(node, is_silent, after=ran.sentence))
+
+    async def resume(self, node: NodeId) -> Evidence:
+        if not self.is_running(node):
+            self._book.paid("resume", str(node))
+            return self._seen(f"{self._name(node)} is not running any more")
+        ran = await self._on_node("resume", node)
+        shown = await self._shows(node, is_answering, after=ran.sentence)
+        self._book.paid("resume", str(node))
+        return self._seen(shown)
+
+
+class _Cuts(CommandCluster):
+    def links(self) -> Sequence[Link]:
+        return self._node_links()
+
+    async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+        """A cut between two nodes cannot be seen from outside: the sentence says so."""
+        self._book.owe("heal", _names(links))
+        if self._commands.has("cut"):
+            ran = await self._on_links("cut", links, mode=mode)
+        else:
+            ran = [await self._apart_or_together("isolate", node) for node in self._isolated(links)]
+        return self._seen(f"{link_names(links)}: {_told(ran)}; nothing more of it is seen from outside")
+
+    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+        if self._commands.has("cut"):
+            ran = await self._on_links("heal", links, mode=mode)
+        else:
+            ran = [await self._apart_or_together("rejoin", node) for node in self._isolated(links)]
+        self._book.paid("heal", _names(links))
+        return self._seen(f"{link_names(links)}: {_told(ran)}")
+
+    async def _apart_or_together(self, name: str, node: NodeId) -> Ran:
+        peers = " ".join(self._place(peer)[0] for peer in self.brokers if peer != node)
+        return await self._on_node(name, node, peers=peers)
+
+    def _isolated(self, links: Sequence[Link]) -> list[NodeId]:
+        """The brokers that these links set apart from every other one. Raises HarnessError for any other pattern."""
+        wanted = set(links)
+        peers = [link for link in self.links() if f"n{COORDINATION}" not in (link.source, link.target)]
+        alone = [
+            node
+            for node in self.brokers
+            if all(link in wanted for link in peers if f"n{node}" in (link.source, link.target))
+        ]
+        covered = {link for link in peers for node in alone if f"n{node}" in (link.source, link.target)}
+        if covered != wanted:
+            raise HarnessError(
+                f"{link_names(links)}: the isolate command sets brokers apart from all others, nothing else; "
+                "give cut and heal in [attached]"
+            )
+        return alone[:1] if len(self.brokers) == 2 else alone
+
+
+class _Slows(CommandCluster):
+    async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+        if delay_ms:
+            self._book.owe("unslow", _names(links))
+        ran = await self._on_links("slow", links, delay_ms=f"{delay_ms:g}", mode="")
+        if not delay_ms:
+            self._book.paid("unslow", _names(links))
+        return self._seen(f"{link_names(links)}: {_told(ran)}; nothing more of it is seen from outside")
+
+
+class _Wipes(CommandCluster):
+    async def wipe(self, node: NodeId) -> Evidence:
+        if self.is_running(node):
+            raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
+        ran = await self._on_node("wipe", node)
+        return self._seen(f"{self._name(node)}: {ran.sentence}; nothing more of it is seen from outside")
+
+
+class _ReadsLogs(CommandCluster):
+    def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
+        return self._replicas_in(node, self._bring(node))
+
+    def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return self._log_end_in(self._bring(node), topic, partition)
+
+    def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return self._high_watermark_in(self._bring(node), topic, partition)
+
+    def _bring(self, node: NodeId) -> Path:
+        """The node's data directory, or as much of it as the command brings, into a folder that was empty."""
+        data = self._data(node)
+        data.mkdir(parents=True, exist_ok=True)
+        empty(data)
+        values = {**self._values(node), "folder": data, "topics": " ".join(self._book.topics())}
+        self._commands.run_here("read_log", self._name(node), values)
+        return data
+
+
+# A part, what it makes a cluster capable of, and the commands it takes: any of these sets will do.
+_PARTS: Sequence[tuple[type[CommandCluster], type, Sequence[tuple[str, ...]]]] = (
+    (_Kills, CanCrash, [("kill", "start")]),
+    (_Stops, CanStop, [("stop", "start")]),
+    (_Pauses, CanPause, [("pause", "resume")]),
+    (_Cuts, CanCutLinks, [("cut", "heal"), ("isolate", "rejoin")]),
+    (_Slows, CanSlowLinks, [("slow", "cut", "heal")]),
+    (_Wipes, CanWipe, [("wipe", "kill", "start")]),
+    (_ReadsLogs, ShowsLogs, [("read_log",)]),
+)
+
+
+def cluster_by_commands(spec: ClusterSpec) -> type[CommandCluster]:
+    """The class of clusters that can do what [attached] gives commands for. Raises UsageError for a wrong table."""
+    if not spec.bootstrap:
+        raise UsageError("an attached cluster needs --bootstrap HOST:PORT (or bootstrap in [cluster])")
+    commands = spec.attached.commands
+    for name, template in commands.items():
+        check_template(name, template)
+        undo = _UNDONE_BY.get(name)
+        if undo is not None and undo not in commands:
+            raise UsageError(f"[attached] has {name} and no {undo}: what is done has to be undone")
+    if "slow" in commands and "cut" not in commands:
+        raise UsageError("[attached] has slow and no cut: give cut and heal, which say that links can be told apart")
+    for node, text in spec.attached.nodes.items():
+        if not node.isdigit():
+            raise UsageError(f'[attached] nodes: {node!r} is no broker id; write nodes = {{ 1 = "host:port" }}')
+        address_of(text, f"[attached] nodes {node}")
+    return _made_of(frozenset(commands))
+
+
+@cache
+def _made_of(commands: frozenset[str]) -> type[CommandCluster]:
+    parts = tuple(part for part, _, sets in _PARTS if any(commands.issuperset(needed) for needed in sets))
+    return type("AttachedCluster", (*parts, CommandCluster), {})
+
+
+def remedy(need: type) -> str:
+    """What to write into [attached] for a capability."""
+    for _, capability, sets in _PARTS:
+        if capability is need:
+            return "give " + ", or ".join(" and ".join(needed) for needed in sets) + " in [attached]"
+    return "no command of [attached] gives it"
+
+
+def _link(name: str) -> Link:
+    source, _, target = name.partition(">")
+    return Link(source=f"n{source.removeprefix('n')}", target=f"n{target.removeprefix('n')}")
+
+
+def _names(links: Sequence[Link]) -> str:
+    return " ".join(str(link) for link in links)
+
+
+def _told(ran: Sequence[Ran]) -> str:
+    return "; ".join(each.sentence for each in ran[:3]) + (f" and {len(ran) - 3} more" if len(ran) > 3 else "")
+
+
+assert set(_UNDONE_BY) | {"start", "resume", "heal", "rejoin", "slow", "read_log"} == set(PLACEHOLDERS)

@@ -1,0 +1,215 @@
+"""`--system compose:FILE`: the containers of somebody's compose file, harmed and healed through the Docker engine."""
+
+import asyncio
+import io
+import tarfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from docker.errors import NotFound
+
+from harness.clock import Clock
+from harness.cluster.attached import compose_project
+from harness.cluster.attached.administration import ADDRESS, address_of
+from harness.cluster.attached.cluster import ForeignCluster, registered
+from harness.cluster.attached.container_rules import ContainerRules, can_cut
+from harness.cluster.attached.sight import is_answering, is_gone, is_silent
+from harness.cluster.docker.engine import Engine, engine_errors
+from harness.cluster.running import empty
+from harness.errors import HarnessError, UsageError
+from harness.interfaces import COORDINATION, CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
+from harness.scenario import ClusterSpec
+
+_STOP_S = 30
+
+
+class ComposeCluster(ForeignCluster):
+    """Implements CanCrash, CanStop and CanPause beside what all of somebody's clusters can."""
+
+    title = "containers of a compose file"
+
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
+        super().__init__(run_path=run_path, spec=spec, client_links=client_links, clock=clock)
+        self._engine: Engine | None = None
+        self._containers: dict[NodeId, Any] = {}
+        self._rules = ContainerRules(self._containers)
+
+    async def find(self) -> Mapping[NodeId, ADDRESS]:
+        self._look_up()
+        given = {
+            NodeId(int(node)): address_of(text, f"[attached] nodes {node}")
+            for node, text in self._spec.attached.nodes.items()
+        }
+        known = await registered(self._spec.bootstrap or self._published(), self._spec.system)
+        without = [node for node in known if node not in self._containers]
+        if without:
+            raise HarnessError(
+                f"broker {without[0]} is registered, and no service of the compose file is it: "
+                f"services = {{ {without[0]} = ... }} in [attached]"
+            )
+        return {node: given.get(node, address) for node, address in sorted(known.items())}
+
+    def _look_up(self) -> None:
+        if not self._containers:
+            self._engine, found = compose_project.find(self._spec)
+            self._containers.update(found)
+
+    def _published(self) -> str:
+        """The ports that the brokers' containers publish on this machine. Raises HarnessError when there are none."""
+        places = []
+        for node, container in self._containers.items():
+            if node == COORDINATION:
+                continue
+            for bindings in (container.attrs["NetworkSettings"]["Ports"] or {}).values():
+                for binding in bindings or ():
+                    host = binding["HostIp"]
+                    places.append(f"{'127.0.0.1' if host in ('', '0.0.0.0', '::') else host}:{binding['HostPort']}")
+        if not places:
+            raise HarnessError("the compose file publishes no port of its brokers; give --bootstrap HOST:PORT")
+        return ",".join(dict.fromkeys(places))
+
+    def apart(self) -> Sequence[NodeId]:
+        return [node for node in self._containers if node == COORDINATION]
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def environment(self) -> Mapping[str, str]:
+        engine = self._engine.environment() if self._engine is not None else {}
+        images = sorted({str(each.attrs["Config"]["Image"]) for each in self._containers.values()})
+        return {**super().environment(), **engine, "images": ", ".join(images)}
+
+    async def undo(self, what: str, subject: str) -> Evidence:
+        self._look_up()
+        if what == "start":
+            return await self.start_node(NodeId(int(subject)))
+        if what == "resume":
+            return await self.resume(NodeId(int(subject)))
+        links = [Link(source=name.partition(">")[0], target=name.partition(">")[2]) for name in subject.split()]
+        told = await self._rules.heal(links)
+        self._book.paid(what, subject)
+        return self._seen(told)
+
+    # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
+
+    async def kill(self, node: NodeId) -> Evidence:
+        return await self._end(node, lambda container: container.kill(), "SIGKILL")
+
+    async def shut_down(self, node: NodeId) -> Evidence:
+        return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")
+
+    async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
+        self._book.owe("start", str(node))
+        container = self._containers[node]
+        await self._do(container, f"ending it by {signal}", act)
+        self._down.add(node)
+        shown = await self._shows(node, is_gone, after=f"container {container.short_id} was ended by {signal}")
+        state = await self._state(container)
+        if state["Running"]:
+            raise HarnessError(f"container {container.name} came back by itself; take its restart policy away")
+        return self._seen(f"{shown}, and the container is {state['Status']} with code {state['ExitCode']}")
+
+    async def start_node(self, node: NodeId) -> Evidence:
+        container = self._containers[node]
+        await self._do(container, "starting it", lambda container: container.start())
+        await self._rules.renew(node)
+        shown = await self._shows(node, is_answering, after=f"container {container.short_id} was started")
+        self._down.discard(node)
+        self._book.paid("start", str(node))
+        return self._seen(shown)
+
+    async def pause(self, node: NodeId) -> Evidence:
+        self._book.owe("resume", str(node))
+        container = self._containers[node]
+        await self._do(container, "pausing it", lambda container: container.pause())
+        return self._seen(await self._shows(node, is_silent, after=f"container {container.short_id} was paused"))
+
+    async def resume(self, node: NodeId) -> Evidence:
+        container = self._containers[node]
+        if not (await self._state(container))["Paused"]:
+            self._book.paid("resume", str(node))
+            return self._seen(f"{self._name(node)} is not paused any more")
+        await self._do(container, "resuming it", lambda container: container.unpause())
+        shown = await self._shows(node, is_answering, after=f"container {container.short_id} was resumed")
+        self._book.paid("resume", str(node))
+        return self._seen(shown)
+
+    async def _do(self, container: Any, what: str, act: Any) -> None:
+        def doing() -> None:
+            with engine_errors(f"container {container.name}: {what}"):
+                act(container)
+
+        await asyncio.to_thread(doing)
+
+    async def _state(self, container: Any) -> Mapping[str, Any]:
+        await self._do(container, "looking at it", lambda container: container.reload())
+        state: Mapping[str, Any] = container.attrs["State"]
+        return state
+
+
+class _Cuts(ComposeCluster):
+    def links(self) -> Sequence[Link]:
+        return self._node_links()
+
+    async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+        self._book.owe("heal", " ".join(str(link) for link in links))
+        return self._seen(await self._rules.cut(links, mode=mode))
+
+    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+        told = await self._rules.heal(links)
+        self._book.paid("heal", " ".join(str(link) for link in links))
+        return self._seen(told)
+
+
+class _ReadsLogs(ComposeCluster):
+    """A container's files can be taken out of it whether it runs or not."""
+
+    def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
+        return self._replicas_in(node, self._bring(node))
+
+    def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return self._log_end_in(self._bring(node), topic, partition)
+
+    def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return self._high_watermark_in(self._bring(node), topic, partition)
+
+    def _bring(self, node: NodeId) -> Path:
+        container, place = self._containers[node], self._spec.attached.data
+        target = self._data(node)
+        target.mkdir(parents=True, exist_ok=True)
+        empty(target)
+        with engine_errors(f"reading {place} of container {container.name}"):
+            try:
+                pieces, _ = container.get_archive(f"{place}/.")
+            except NotFound:
+                raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
+            buffer = io.BytesIO(b"".join(pieces))
+        with tarfile.open(fileobj=buffer) as archive:
+            archive.extractall(target, filter="data")
+        return target
+
+
+def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:
+    """The class of clusters that can do what is possible here. Raises UsageError where the containers are not there."""
+    if spec.attached.commands:
+        name = next(iter(spec.attached.commands))
+        raise UsageError(f"[attached] {name}: a compose file's containers are harmed through Docker; leave it out")
+    compose_project.file_of(spec)
+    return _made_of(cuts=can_cut(), reads=bool(spec.attached.data))
+
+
+@cache
+def _made_of(*, cuts: bool, reads: bool) -> type[ComposeCluster]:
+    parts = [part for part, wanted in ((_Cuts, cuts), (_ReadsLogs, reads)) if wanted]
+    return type("ComposeCluster", (*parts, ComposeCluster), {})
+
+
+def remedy(need: type) -> str:
+    if need is CanCutLinks:
+        return "run as root on the engine's machine, with nsenter and iptables"
+    return "give data in [attached]" if need is ShowsLogs else "Docker has no means for it"

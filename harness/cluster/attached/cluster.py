@@ -1,0 +1,259 @@
+"""A cluster that somebody else started and that goes on after us: what is alike however it is harmed and healed.
+
+It keeps no books for us, so leaders and in-sync replicas are polled; what can be done to it, its subclasses say.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from harness.clock import Clock
+from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
+from harness.cluster.attached.book import Book
+from harness.cluster.attached.sight import Sight, becomes, is_answering
+from harness.cluster.local.processes import Spawner
+from harness.cluster.observing import LOOK_S, Observation
+from harness.cluster.observing_quorum import QuorumObservation
+from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
+from harness.errors import HarnessError
+from harness.interfaces import (
+    COORDINATION,
+    ClientId,
+    ClusterHistory,
+    Evidence,
+    Link,
+    Node,
+    NodeId,
+    PartitionState,
+    ReplicaLog,
+    TopicDefinition,
+)
+from harness.scenario import ClusterSpec
+
+_EFFECT_S = 15.0
+_UP_S = 60.0
+# What decides whether a loss was permitted, or a write possible: asked of the topics once they are there.
+_ASKED = ("unclean.leader.election.enable", "min.insync.replicas")
+
+
+class ForeignCluster:
+    """Implements Cluster and CanReconfigure. Until `start`, only what the run has written down can be read."""
+
+    title = "a cluster that was there"
+
+    def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
+        self._run = run_path.resolve()
+        self._spec = spec
+        self._clock = clock
+        self._book = Book(self._run)
+        self._spawner = Spawner(run=self._run)
+        self._addresses: dict[NodeId, ADDRESS] = self._book.addresses()
+        self._down: set[NodeId] = set()  # by our doing
+        self._observation: Observation | None = None
+        self._administration: Administration | None = None
+        self._quorum = False
+        self._controller: int | None = None
+
+    # -- what a kind of such clusters has to say ----------------------------------------------------------------------
+
+    async def find(self) -> Mapping[NodeId, ADDRESS]:
+        """Where the harness reaches each broker."""
+        raise NotImplementedError
+
+    def apart(self) -> Sequence[NodeId]:
+        """Nodes that are no brokers."""
+        return []
+
+    async def undo(self, what: str, subject: str) -> Evidence:
+        """Does what the book says is owed. A killed harness's successor calls it, without `start`."""
+        raise HarnessError(f"{self.title} cannot {what} {subject}")
+
+    # -- Cluster ------------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        brokers = sorted(self._addresses) or [NodeId(each) for each in sorted(self._spec.brokers)]
+        apart = [Node(node=each, role="coordination", name=self._name(each)) for each in self.apart()]
+        return [*apart, *(Node(node=each, role="broker", name=self._name(each)) for each in brokers)]
+
+    @property
+    def brokers(self) -> Sequence[NodeId]:
+        return [node.node for node in self.nodes if node.role == "broker"]
+
+    async def start(self) -> None:
+        """Starts nothing: finds the brokers and sees that each of them answers."""
+        self._addresses = dict(await self.find())
+        self._book.found(self._addresses)
+        for node, (host, port) in self._addresses.items():
+            up, seen = await becomes(host, port, is_answering, within_s=_EFFECT_S)
+            if not up:
+                raise HarnessError(
+                    f"broker {node}: {seen.words}; every broker has to be up, and reached from here, before a run"
+                )
+        administration = self._administration = Administration(self._addresses)
+        self._quorum = await administration.has_quorum()
+        if self._quorum:
+            # Brokers pass the question for the quorum's leader on to it.
+            self._observation = QuorumObservation(
+                self._addresses, controllers=self._addresses, is_running=self.is_running, clock=self._clock
+            )
+        else:
+            self._observation = Observation(self._addresses, is_running=self.is_running, clock=self._clock)
+
+    async def stop(self) -> None:
+        """Stops nothing. Deletes the run's topics where the user wants that."""
+        try:
+            if self._administration is not None and self._spec.attached.delete_topics:
+                await self._administration.delete(self._book.topics())
+        finally:
+            for part in (self._observation, self._administration):
+                if part is not None:
+                    part.close()
+            self._observation = self._administration = None
+
+    def bootstrap(self, client: ClientId | None) -> str:
+        """Clients have no links of their own: they go where the brokers tell them."""
+        known = [f"{host}:{port}" for host, port in self._addresses.values()]
+        given = [each.strip() for each in self._spec.bootstrap.split(",") if each.strip()]
+        return ",".join([*given, *(each for each in known if each not in given)])
+
+    async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
+        states = await self._observing().look(topics)
+        controller = self._observing().controller()
+        if controller != self._controller:
+            self._controller = controller
+            self._book.controller(controller, t_ns=self._clock.monotonic_ns(), uncertainty_ns=int(LOOK_S * 1e9))
+        return states
+
+    async def controller(self) -> int:
+        return self._observing().controller()
+
+    async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
+        """Raises HarnessError before anything is made where a topic is there already, or a broker is not."""
+        administration = self._administering()
+        there = await administration.topics()
+        for topic in topics:
+            if topic.name in there:
+                raise HarnessError(
+                    f"topic {topic.name!r} is there already, and its records are not this run's: delete it "
+                    "(delete_topics = true does so after each run), or choose another name in [[topics]]"
+                )
+            missing = {node for replicas in topic.assignment or () for node in replicas} - set(self._addresses)
+            if missing:
+                raise HarnessError(
+                    f"topic {topic.name!r}: its assignment names brokers {sorted(missing)}; the cluster has "
+                    f"{sorted(self._addresses)}"
+                )
+        await self._observing().look([])
+        for topic in topics:
+            self._book.created(topic.name)
+            await self._observing().create_topics([topic])
+            await self._note_configuration(topic.name)
+
+    async def _note_configuration(self, topic: str) -> None:
+        settings = await self._administering().in_force(topic, _ASKED)
+        if settings:
+            self._book.configured(topic, settings, t_ns=self._clock.monotonic_ns())
+
+    def collect(self) -> ClusterHistory:
+        """What was asked while the run went on: the cluster's own books are not ours to read."""
+        return ClusterHistory(
+            partition_states=(),
+            controllers=self._book.controllers(),
+            broker_events=(),
+            configuration=self._book.configuration(),
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        told = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
+        told["brokers"] = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
+        return {**told, "leaders and ISRs": "polled from each broker, not from the cluster's own books"}
+
+    def coordination(self) -> str:
+        raise HarnessError("somebody else runs this cluster: there is nothing to start; see `kafka-chaos run`")
+
+    # -- CanReconfigure -----------------------------------------------------------------------------------------------
+
+    async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        await self._observing().set_topic_config(topic, settings)
+        self._book.configured(topic, settings, t_ns=self._clock.monotonic_ns())
+
+    async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
+        return await self._observing().elect(topic, partition, kind=kind)
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def is_running(self, node: NodeId) -> bool:
+        """Not ended by us; what ends by itself shows as a broker that answers nothing."""
+        return node not in self._down
+
+    async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
+        return await self._spawner.spawn_worker(arguments, log=log)
+
+    async def _shows(self, node: NodeId, wanted: Callable[[Sight], bool], *, after: str) -> str:
+        """Waits until the broker shows what it should; what it showed. Raises HarnessError when it does not."""
+        if node not in self._addresses:  # no broker: nothing of it is to be seen from outside
+            return f"{self._name(node)}: {after}; it is not seen from outside"
+        within_s = _UP_S if wanted is is_answering else _EFFECT_S
+        came, seen = await becomes(*self._addresses[node], wanted, within_s=within_s)
+        if not came:
+            raise HarnessError(f"{self._name(node)}: {after}, and yet {seen.words} {within_s:g} s later")
+        return f"{self._name(node)}: {after}; {seen.words}"
+
+    def _node_links(self) -> Sequence[Link]:
+        """Everybody's to everybody; a coordination service calls nobody, and clients have no links of their own."""
+        everybody = [node.node for node in self.nodes]
+        return [
+            Link(source=f"n{source}", target=f"n{target}")
+            for source in self.brokers
+            for target in everybody
+            if source != target
+        ]
+
+    def _observing(self) -> Observation:
+        if self._observation is None:
+            raise HarnessError("the cluster was not attached to")
+        return self._observation
+
+    def _administering(self) -> Administration:
+        if self._administration is None:
+            raise HarnessError("the cluster was not attached to")
+        return self._administration
+
+    def _seen(self, sentence: str) -> Evidence:
+        return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)
+
+    def _name(self, node: NodeId) -> str:
+        return "coordination service" if node == COORDINATION else f"broker {node}"
+
+    # -- the replicas' logs, where they can be brought here -----------------------------------------------------------
+
+    def _data(self, node: NodeId) -> Path:
+        return self._run / "nodes" / str(node) / "data"
+
+    def _replicas_in(self, node: NodeId, data: Path) -> list[ReplicaLog]:
+        """Those of this run's topics: the others are not ours to look at."""
+        topics = self._book.topics()
+        now = self._clock.monotonic_ns()
+        return [
+            read_replica(node, topic, partition, folder, t_ns=now)
+            for topic, partition, folder in partition_folders(data)
+            if topic in topics
+        ]
+
+    @staticmethod
+    def _log_end_in(data: Path, topic: str, partition: int) -> int | None:
+        folder = data / f"{topic}-{partition}"
+        return log_end(folder) if folder.is_dir() else None
+
+    @staticmethod
+    def _high_watermark_in(data: Path, topic: str, partition: int) -> int | None:
+        return read_high_watermarks(data).get((topic, partition))
+
+
+async def registered(given: str, place: str) -> dict[NodeId, ADDRESS]:
+    """The brokers that the cluster at "host:port,host:port" has registered."""
+    from harness.cluster.attached.administration import address_of
+
+    return await brokers_by([address_of(each, place) for each in given.split(",") if each.strip()])

@@ -1,0 +1,124 @@
+"""The commands that a user gives for harm and healing: templates, filled in and run by the shell of this machine.
+
+Their output goes to a file, not a pipe: a command may leave a broker behind that holds its output open for ever.
+"""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import string
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError, UsageError
+
+_OF_NODE = ("node", "host", "port")
+_OF_LINK = ("link_source", "link_target", "source_host", "target_host", "links", "mode")
+# Command -> what may stand in braces in it.
+PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
+    "kill": _OF_NODE,
+    "start": _OF_NODE,
+    "stop": _OF_NODE,
+    "pause": _OF_NODE,
+    "resume": _OF_NODE,
+    "wipe": _OF_NODE,
+    "cut": _OF_LINK,
+    "heal": _OF_LINK,
+    "isolate": (*_OF_NODE, "peers"),
+    "rejoin": (*_OF_NODE, "peers"),
+    "slow": (*_OF_LINK, "delay_ms"),
+    "read_log": (*_OF_NODE, "folder", "topics"),
+}
+
+
+def check_template(name: str, template: str) -> None:
+    """Raises UsageError for what cannot be filled in."""
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    except ValueError as error:
+        raise UsageError(f"[attached] {name}: {error}; write a brace that is meant as {{{{ or }}}}") from None
+    for field in fields:
+        if field not in PLACEHOLDERS[name]:
+            known = " ".join(f"{{{each}}}" for each in PLACEHOLDERS[name])
+            raise UsageError(f"[attached] {name}: {{{field}}} is nothing to fill in; there are {known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A command that ended with 0."""
+
+    name: str
+    seconds: float
+    said: str  # the last line of its output
+
+    @property
+    def sentence(self) -> str:
+        said = f': "{self.said}"' if self.said else ""
+        return f"the {self.name} command ended with 0 after {self.seconds:.1f} s{said}"
+
+
+class CommandRunner:
+    """Runs the commands of one cluster; each leaves a file with what it was and what it said below `folder`."""
+
+    def __init__(self, templates: Mapping[str, str], *, folder: Path, timeout_s: float) -> None:
+        self._templates = templates
+        self._folder = folder
+        self._timeout_s = timeout_s
+
+    def has(self, name: str) -> bool:
+        return bool(self._templates.get(name))
+
+    def mentions(self, name: str, placeholder: str) -> bool:
+        fields = string.Formatter().parse(self._templates[name])
+        return any(field == placeholder for _, field, _, _ in fields)
+
+    async def run(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
+        """`subject`: for people, whom it concerns. Raises HarnessError with the place of what the command said."""
+        return await asyncio.to_thread(self.run_here, name, subject, values)
+
+    def run_here(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
+        """The same, in a thread of the caller's."""
+        line = self._templates[name].format_map({key: shlex.quote(str(value)) for key, value in values.items()})
+        output = self._file(name, subject)
+        began = time.monotonic()
+        with output.open("w", encoding="utf-8") as file:
+            file.write(f"$ {line}\n")
+            file.flush()
+            process = subprocess.Popen(
+                line, shell=True, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            code = process.wait(self._timeout_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise HarnessError(
+                f"[attached] {name} for {subject} did not end within {self._timeout_s:g} s; see {output}"
+            ) from None
+        said = _last_line(output)
+        if code != 0:
+            told = f" ({said})" if said else ""
+            raise HarnessError(f"[attached] {name} for {subject} ended with {code}{told}; see {output}")
+        return Ran(name=name, seconds=time.monotonic() - began, said=said)
+
+    def _file(self, name: str, subject: str) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        words = subject.replace(" ", "-").replace(">", "-to-")[:60]
+        while True:
+            number = 1 + len(list(self._folder.iterdir()))
+            path = self._folder / f"{number:04d}-{name}-{words}.log"
+            with contextlib.suppress(FileExistsError):  # two commands of one moment
+                path.touch(exist_ok=False)
+                return path
+
+
+def _last_line(output: Path) -> str:
+    lines = [line.strip() for line in output.read_text(encoding="utf-8", errors="replace").splitlines()[1:]]
+    return next((line[:200] for line in reversed(lines) if line), "")

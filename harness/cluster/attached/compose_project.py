@@ -1,0 +1,87 @@
+"""The containers that `docker compose up` has made of a compose file, found by the labels that compose gives them.
+
+The file itself is not read: which services there are, and which containers they have become, compose has written down.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.docker.engine import Engine, connect, engine_errors
+from harness.cluster.docker.labels import NODE
+from harness.errors import UsageError
+from harness.interfaces import NodeId
+from harness.scenario import ClusterSpec
+
+PREFIX = "compose:"
+PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
+FILES, FOLDER = "com.docker.compose.project.config_files", "com.docker.compose.project.working_dir"
+_NODE_NAME = re.compile(r"(?:node|kafka|broker)[-_]?(\d+)")
+
+
+def file_of(spec: ClusterSpec) -> Path:
+    """Raises UsageError for a compose file that is not there."""
+    path = Path(spec.system.removeprefix(PREFIX))
+    if not path.is_file():
+        raise UsageError(f"--system {spec.system}: no such file; write compose:PATH of a compose file")
+    return path.resolve()
+
+
+def find(spec: ClusterSpec) -> tuple[Engine, dict[NodeId, Any]]:
+    """The engine, and each node's container. Raises UsageError where compose has not made them, or not clearly."""
+    file = file_of(spec)
+    engine = connect()
+    with engine_errors("looking for the containers of the compose file"):
+        containers = engine.client.containers.list(all=True, filters={"label": [PROJECT, SERVICE]})
+    own = [container for container in containers if file in files_of(container.labels)]
+    projects = sorted({container.labels[PROJECT] for container in own})
+    wanted = spec.attached.project
+    if wanted:
+        own = [container for container in own if container.labels[PROJECT] == wanted]
+    elif len(projects) > 1:
+        raise UsageError(
+            f"{file}: compose made several projects of it ({', '.join(projects)}); name one: project in [attached]"
+        )
+    if not own:
+        named = f" in project {wanted}" if wanted else ""
+        raise UsageError(f"{file}: compose has made no containers of it{named}; first `docker compose -f {file} up -d`")
+    return engine, nodes_of(own, spec.attached.services)
+
+
+def files_of(labels: Mapping[str, str]) -> list[Path]:
+    folder = Path(labels.get(FOLDER, "/"))
+    return [(folder / name.strip()).resolve() for name in labels.get(FILES, "").split(",") if name.strip()]
+
+
+def nodes_of(containers: Sequence[Any], services: Mapping[str, str]) -> dict[NodeId, Any]:
+    """By the table of the scenario, else by the containers' own labels, else by the services' names."""
+    by_service: dict[str, list[Any]] = {}
+    for container in containers:
+        by_service.setdefault(container.labels[SERVICE], []).append(container)
+    chosen: dict[NodeId, list[str]] = {}
+    for service in sorted(by_service):
+        label = by_service[service][0].labels.get(NODE, "")
+        name = _NODE_NAME.fullmatch(service)
+        if not services and (label.isdigit() or name is not None):
+            chosen.setdefault(NodeId(int(label if label.isdigit() else name[1] if name else "")), []).append(service)
+    for number, service in services.items():
+        if not number.isdigit() or service not in by_service:
+            raise UsageError(
+                f"[attached] services: {number} = {service!r}; write a broker id and a service, one of "
+                f"{', '.join(sorted(by_service))}"
+            )
+        chosen.setdefault(NodeId(int(number)), []).append(service)
+    found: dict[NodeId, Any] = {}
+    for node, names in sorted(chosen.items()):
+        made = [container for name in names for container in by_service[name]]
+        if len(made) != 1:
+            what = f"services {' and '.join(names)}" if len(names) > 1 else f"{len(made)} containers of {names[0]}"
+            raise UsageError(f"node {node} would be {what}; say which in [attached] services")
+        found[node] = made[0]
+    if not found:
+        raise UsageError(
+            f"no service is named as a node (node1, kafka1, broker1): {', '.join(sorted(by_service))}; "
+            'say which is which: services = { 1 = "..." } in [attached]'
+        )
+    return found

@@ -1,0 +1,160 @@
+"""What every real Kafka has in common here: a JVM per node with names from our hosts file, settings fit for a test."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from harness.clock import Anchor
+from harness.cluster.brokers.kafka_jars import KafkaHome, home_from_distribution, installed
+from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
+from harness.cluster.brokers.system import Ground, NodeFolders, listeners_of
+from harness.cluster.kafka_log_configuration import log4j2_properties, log4j_properties
+from harness.cluster.kafka_log_lines import read_log_lines
+from harness.errors import HarnessError, UsageError
+from harness.interfaces import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId
+from harness.scenario import ClusterSpec
+
+PREFIX = "kafka:"
+# A small heap and the first compiler alone: three brokers on two cores are up in four seconds instead of seven.
+_JVM_FLAGS = (
+    "-Xmx256m",
+    "-Xms64m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djava.awt.headless=true",
+    "-Duser.timezone=UTC",
+)
+# Times in proportion to a test, as the reference cluster has them; memory and threads for a laptop.
+TEST_SETTINGS: Mapping[str, str] = {
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "200",
+    "replica.socket.timeout.ms": "3000",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+    "controller.socket.timeout.ms": "3000",
+    "auto.leader.rebalance.enable": "false",
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "log.segment.bytes": "16777216",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "background.threads": "2",
+}
+SHOWN = ("replica.lag.time.max.ms", "replica.fetch.wait.max.ms", "min.insync.replicas")
+
+
+@dataclass(frozen=True)
+class KafkaSystem:
+    """The part that KRaft and ZooKeeper mode share. Made from the scenario alone."""
+
+    spec: ClusterSpec
+
+    def __post_init__(self) -> None:
+        if COORDINATION in self.spec.brokers:
+            raise HarnessError(f"broker id {COORDINATION} is the controller's; choose another one")
+        if self.spec.flaws:
+            raise UsageError(f"flaws {', '.join(self.spec.flaws)}: only the reference cluster can be given flaws")
+
+    @cached_property
+    def version(self) -> KafkaVersion:
+        return version_of(self.spec.system)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.version.version.partition("-")[0].split("."))
+
+    @cached_property
+    def home(self) -> KafkaHome:
+        """Raises HarnessError when the jars are not on this machine."""
+        text = self.spec.system.removeprefix(PREFIX)
+        if "/" in text:
+            return home_from_distribution(Path(text))
+        home = installed(self.version)
+        if home is None:
+            raise HarnessError(
+                f"Kafka {self.version} is not on this machine; fetch it once: kafka-chaos fetch-kafka {self.version}"
+            )
+        return home
+
+    @property
+    def broker_nodes(self) -> list[Node]:
+        return [Node(node=NodeId(each), role="broker", name=f"broker {each}") for each in sorted(self.spec.brokers)]
+
+    @property
+    def start_order(self) -> list[NodeId]:
+        return [NodeId(broker) for broker in self.spec.brokers]
+
+    def java(self, node: NodeId, ground: Ground, main: str, configuration: str) -> Sequence[str]:
+        """The command of one node's JVM."""
+        config = ground.there(node).config
+        return [
+            ground.java(),
+            *_JVM_FLAGS,
+            f"-Djdk.net.hosts.file={config / 'hosts'}",
+            f"-Dkafka.logs.dir={config}",
+            self.version.log_option(config / self._log_configuration),
+            "-cp",
+            ground.jars(self.home.libs),
+            main,
+            str(config / configuration),
+        ]
+
+    @property
+    def _log_configuration(self) -> str:
+        return "log4j2.properties" if self.version.log4j == 2 else "log4j.properties"
+
+    def write_log_configuration(self, node: NodeId, ground: Ground) -> None:
+        config = ground.here(node).config
+        config.mkdir(parents=True, exist_ok=True)
+        # Up to 1.1 what a replica becomes is told by state changes alone, at TRACE.
+        traced = self.numbers < (1, 2)
+        text = log4j2_properties() if self.version.log4j == 2 else log4j_properties(traced_state_changes=traced)
+        (config / self._log_configuration).write_text(text, encoding="utf-8")
+
+    def setting(self, key: str) -> str:
+        return str(self.spec.settings.get(key, TEST_SETTINGS.get(key, "")))
+
+    def broker_settings(self, node: NodeId, ground: Ground) -> dict[str, str]:
+        """What a broker has in either mode. The scenario's own settings win over those of a test."""
+        listeners, advertised = listeners_of(node, ground)
+        names = [listener.partition(":")[0] for listener in listeners]
+        own = {
+            "listeners": ",".join(listeners),
+            "advertised.listeners": ",".join(advertised),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "inter.broker.listener.name": "INTERNAL",
+            "log.dirs": str(ground.there(node).data),
+        }
+        replicas = str(min(3, len(self.spec.brokers)))
+        kept = {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas}
+        return {**TEST_SETTINGS, **kept, **self.spec.settings, **own}
+
+    def events(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> list[BrokerEvent]:
+        """What the nodes logged of truncations, leaderships and damage."""
+        found: list[BrokerEvent] = []
+        for node in self.broker_nodes:
+            found.extend(read_log_lines(node.node, folders(node.node).log, anchor))
+        return found
+
+    def with_events(
+        self, books: ClusterHistory, folders: Callable[[NodeId], NodeFolders], anchor: Anchor
+    ) -> ClusterHistory:
+        events = [*books.broker_events, *self.events(folders, anchor)]
+        return ClusterHistory(
+            partition_states=books.partition_states,
+            controllers=books.controllers,
+            broker_events=sorted(events, key=lambda event: event.t_ns),
+            configuration=books.configuration,
+        )
+
+
+def version_of(system: str) -> KafkaVersion:
+    """Of "kafka:4.3" or of "kafka:/opt/kafka". Raises UsageError."""
+    text = system.removeprefix(PREFIX)
+    return home_from_distribution(Path(text)).version if "/" in text else resolve_version(text)

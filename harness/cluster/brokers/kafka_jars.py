@@ -1,0 +1,227 @@
+"""Kafka's jars: fetched once into the user's cache, proved by a manifest, or taken from a distribution's folder.
+
+A version is a folder of jars with `manifest.json` beside them. It appears by one rename, so it is whole or not there;
+whoever fetches holds a lock, so two commands that want the same version download it once.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from harness.cluster.brokers import ivy
+from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
+from harness.errors import HarnessError, UsageError
+from harness.java import java_home, java_version
+
+_MANIFEST = "manifest.json"
+_UNFINISHED = ".unfinished"
+_LOCK = ".lock"
+# What may lie beside a jar in a distribution.
+_BESIDE = ("-sources", "-javadoc", "-test", "-test-sources")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaHome:
+    """A Kafka that can be started: every jar of `libs` is on the class path."""
+
+    version: KafkaVersion
+    class_path: str
+    libs: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jar:
+    """A jar as it was fetched."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a folder of the cache must hold."""
+
+    version: str
+    jars: tuple[Jar, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(jar.bytes for jar in self.jars)
+
+
+def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Ours below XDG_CACHE_HOME; a relative one is void, as the XDG specification wants it."""
+    chosen = Path(environment.get("XDG_CACHE_HOME", ""))
+    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "kafka-chaos"
+
+
+def _kafka_directory() -> Path:
+    return cache_directory() / "kafka"
+
+
+# ---- what is there --------------------------------------------------------------------------------------------------
+
+
+def installed(version: KafkaVersion) -> KafkaHome | None:
+    """The version in the cache, if it is there and undamaged."""
+    folder = _kafka_directory() / version.version
+    return None if not folder.is_dir() or damage(folder, version) else _home(folder, version)
+
+
+def damage(folder: Path, version: KafkaVersion, *, contents: bool = False) -> str:
+    """What is wrong with a version's folder, or nothing. Names and sizes cost a millisecond, contents 0.1 s."""
+    try:
+        manifest = _manifest(folder)
+    except (OSError, msgspec.DecodeError) as error:
+        return f"its {_MANIFEST} cannot be read ({error})"
+    names = {jar.name for jar in manifest.jars}
+    for needed in version.needed_jars():
+        if needed not in names:
+            return f"{needed} is not in its {_MANIFEST}"
+    for jar in manifest.jars:
+        path = folder / jar.name
+        if not path.is_file():
+            return f"{jar.name} is missing"
+        if path.stat().st_size != jar.bytes:
+            return f"{jar.name} has {path.stat().st_size} bytes, not {jar.bytes}"
+        if contents and _sha256(path) != jar.sha256:
+            return f"{jar.name} is not as it was fetched"
+    return ""
+
+
+def home_from_distribution(path: Path) -> KafkaHome:
+    """A Kafka somebody unpacked: DIR/libs/*.jar. Its version is that of its kafka-clients jar. Raises UsageError."""
+    libs = path.resolve() / "libs"
+    clients = [jar.stem.removeprefix("kafka-clients-") for jar in sorted(libs.glob("kafka-clients-*.jar"))]
+    versions = [version for version in clients if not version.endswith(_BESIDE)]
+    brokers = [match[1] for jar in libs.glob("kafka_*.jar") if (match := re.match(r"(kafka_\d+\.\d+)-\d", jar.name))]
+    if not versions or not brokers:
+        raise UsageError(f"{path} is no Kafka distribution: libs/ must hold kafka-clients-*.jar and kafka_*.jar")
+    return _home(libs, replace(resolve_version(versions[0]), artifact=brokers[0]))
+
+
+def _home(libs: Path, version: KafkaVersion) -> KafkaHome:
+    return KafkaHome(version=version, class_path=f"{libs}/*", libs=libs)
+
+
+def _manifest(folder: Path) -> Manifest:
+    return msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Manifest)
+
+
+def kafka_health() -> list[tuple[str, bool, str]]:
+    """(what, whether it is as it should be, what was found or what to do). No Kafka at all is as it should be."""
+    folder = _kafka_directory()
+    names = [path.name for path in folder.iterdir() if path.name[0] != "."] if folder.is_dir() else []
+    if not names:
+        return [("Kafka", True, "none here, none needed for the reference cluster; get one: kafka-chaos fetch-kafka 4")]
+    try:
+        java = java_version(java_home())
+    except HarnessError:
+        java = 0  # told on a line of its own
+    return [_health(folder / name, java) for name in sorted(names, key=_numbers, reverse=True)]
+
+
+def _health(folder: Path, java: int) -> tuple[str, bool, str]:
+    try:
+        version = resolve_version(folder.name)
+    except UsageError as error:
+        return "Kafka", False, f"{error}; remove {folder}"
+    if wrong := damage(folder, version, contents=True):
+        return "Kafka", False, f"{version}: {wrong}; fetch it anew: kafka-chaos fetch-kafka {version}"
+    manifest = _manifest(folder)
+    told = f"{version}: {len(manifest.jars)} jars, {manifest.bytes / _MIB:.0f} MiB, {' and '.join(version.modes)}"
+    if java >= version.oldest_java:
+        return "Kafka", True, f"{told}, runs on Java {java}"
+    return "Kafka", False, f"{told}, needs Java {version.oldest_java} or newer" + (f", not {java}" if java else "")
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+# ---- fetching -------------------------------------------------------------------------------------------------------
+
+
+def fetch(version: KafkaVersion, *, progress: Callable[[str], None]) -> KafkaHome:
+    """The version in the cache, downloaded if it is not there or damaged. Raises HarnessError."""
+    directory = _kafka_directory()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _locked(directory / _LOCK, lambda: progress("another fetch is under way: waiting for it")):
+            there = directory / version.version
+            wrong = damage(there, version, contents=True) if there.is_dir() else "not fetched yet"
+            if not wrong:
+                progress(f"Kafka {version} is in {there}")
+            else:
+                progress(f"Kafka {version}: {wrong}: fetching")
+                _fetch(version, there, progress)
+            return _home(there, version)
+    except OSError as error:
+        raise HarnessError(
+            f"Kafka {version} could not be stored in {directory} ({error}); XDG_CACHE_HOME chooses another place"
+        ) from error
+
+
+def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) -> None:
+    began_s = time.monotonic()
+    scratch = there.parent / _UNFINISHED
+    shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; we hold the lock
+    jars = scratch / "jars"
+    jars.mkdir(parents=True)
+    try:
+        count = ivy.retrieve(
+            version.modules(),
+            into=jars,
+            work=scratch,
+            cache=cache_directory() / "ivy",
+            java=java_home(),
+            progress=progress,
+        )
+        manifest = _write_manifest(jars, version)
+        missing = [name for name in version.needed_jars() if not (jars / name).is_file()]
+        if missing or len(manifest.jars) != count:
+            what = ", ".join(missing) or f"{count - len(manifest.jars)} of {count} jars"
+            raise HarnessError(f"Kafka {version} came without {what}: try again, or choose another version")
+        if there.exists():
+            shutil.rmtree(there)
+        jars.rename(there)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    seconds = time.monotonic() - began_s
+    progress(f"Kafka {version}: {count} jars, {manifest.bytes / _MIB:.0f} MiB in {seconds:.0f} s, in {there}")
+
+
+def _write_manifest(folder: Path, version: KafkaVersion) -> Manifest:
+    jars = tuple(
+        Jar(name=path.name, bytes=path.stat().st_size, sha256=_sha256(path)) for path in sorted(folder.glob("*.jar"))
+    )
+    manifest = Manifest(version=version.version, jars=jars)
+    (folder / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    return manifest
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Alone, among all processes of this user, for the length of a `with`. The lock ends with its holder."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,84 @@
+"""Real Kafka with its own ZooKeeper, up to 3.9: its books are znodes, read from ZooKeeper's transaction log."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.clock import Anchor, Clock
+from harness.cluster.brokers.kafka import SHOWN, KafkaSystem
+from harness.cluster.brokers.reference import coordination_settings
+from harness.cluster.brokers.system import Ground, NodeFolders, host_name, hosts_of, write_properties
+from harness.cluster.observing import Observation
+from harness.cluster.znode_history import history_of
+from harness.cluster.zookeeper_log import read_changes
+from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId
+
+LAYOUTS = ("zookeeper",)
+_SESSION_TIMEOUT_MS = "2500"
+
+
+@dataclass(frozen=True)
+class ZookeeperKafka(KafkaSystem):
+    @property
+    def title(self) -> str:
+        return f"Apache Kafka {self.version} (ZooKeeper)"
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return [Node(node=COORDINATION, role="coordination", name="ZooKeeper"), *self.broker_nodes]
+
+    @property
+    def stages(self) -> Sequence[Sequence[NodeId]]:
+        first, *others = self.start_order
+        return [[COORDINATION], [first], others]
+
+    @property
+    def first_is_controller(self) -> bool:
+        return True
+
+    def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
+        return [ground.internal_port]
+
+    async def prepare(self, ground: Ground) -> None:
+        for node in self.nodes:
+            config = ground.here(node.node).config
+            self.write_log_configuration(node.node, ground)
+            if node.node == COORDINATION:
+                zookeeper = coordination_settings(self._session_timeout_ms, ground)
+                write_properties(config / "zoo.cfg", {**zookeeper, "admin.enableServer": "false"})
+            else:
+                write_properties(config / "server.properties", self._broker(node.node, ground))
+            (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
+            ground.here(node.node).data.mkdir(parents=True, exist_ok=True)
+
+    async def restore(self, node: NodeId, ground: Ground) -> None:
+        """A broker makes what it needs in an empty directory."""
+
+    def command(self, node: NodeId, ground: Ground) -> Sequence[str]:
+        if node == COORDINATION:
+            return self.java(node, ground, self.version.zookeeper_main, "zoo.cfg")
+        return self.java(node, ground, "kafka.Kafka", "server.properties")
+
+    def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation:
+        brokers = {node.node: (ground.harness_reaches(node.node), ground.admin_port) for node in self.broker_nodes}
+        return Observation(brokers, is_running=is_running, clock=clock)
+
+    def history(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> ClusterHistory:
+        books = history_of(read_changes(folders(COORDINATION).data / "version-2"), anchor)
+        return self.with_events(books, folders, anchor)
+
+    def shown(self) -> Mapping[str, str]:
+        told = {"system": self.title, "start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        told |= {"zookeeper.session.timeout.ms": self._session_timeout_ms}
+        return told | {key: value for key in SHOWN if (value := self.setting(key))}
+
+    @property
+    def _session_timeout_ms(self) -> str:
+        return self.spec.settings.get("zookeeper.session.timeout.ms", _SESSION_TIMEOUT_MS)
+
+    def _broker(self, node: NodeId, ground: Ground) -> dict[str, str]:
+        own = {
+            "broker.id": str(node),
+            "zookeeper.connect": f"{host_name(COORDINATION)}:{ground.internal_port}",
+            "zookeeper.session.timeout.ms": self._session_timeout_ms,
+        }
+        return {**self.broker_settings(node, ground), **own}

@@ -1,0 +1,83 @@
+"""The Docker engine: is it there, which one is it, and what can be done in it.
+
+Names of the docker package are used only in this folder; what it raises becomes a HarnessError of one line here.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import docker
+from docker.constants import DEFAULT_UNIX_SOCKET
+from docker.errors import DockerException
+from requests.exceptions import RequestException
+
+from harness.errors import HarnessError
+
+_FIRST_ANSWER_S = 10
+_ANSWER_S = 120  # an engine under load takes its time to start a container
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A connection to an engine that answered."""
+
+    client: docker.DockerClient
+    address: str
+    version: str
+    kernel: str
+    operating_system: str
+
+    def environment(self) -> dict[str, str]:
+        """What is worth showing in a report."""
+        return {
+            "Docker engine": f"{self.version} on {self.operating_system}, kernel {self.kernel}",
+            "Docker address": self.address,
+        }
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def connect() -> Engine:
+    """To the engine that DOCKER_HOST names, or the machine's own. Raises HarnessError when none answers."""
+    address = os.environ.get("DOCKER_HOST") or DEFAULT_UNIX_SOCKET.removeprefix("http+")
+    try:
+        client = docker.from_env(timeout=_FIRST_ANSWER_S, version="auto")
+        version, about = client.version(), client.info()
+    except (DockerException, RequestException) as error:
+        raise HarnessError(
+            f"no Docker engine answers at {address} ({reason(error)}); start it or use --world local"
+        ) from None
+    client.api.timeout = _ANSWER_S
+    return Engine(
+        client=client,
+        address=address,
+        version=str(version["Version"]),
+        kernel=str(about.get("KernelVersion", "unknown")),
+        operating_system=str(about.get("OperatingSystem", "unknown")),
+    )
+
+
+def is_there() -> bool:
+    try:
+        connect().close()
+    except HarnessError:
+        return False
+    return True
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """What the engine refuses becomes one line: what was tried, and its own words."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise HarnessError(f"{doing}: {reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """The engine's own words on one line, without the library's wrapping."""
+    words = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(words).split())[:400]

@@ -1,0 +1,57 @@
+"""The ground of the container world: an address in a network of its own for each node, a volume, and images."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.brokers.system import NodeFolders
+from harness.interfaces import ClientId, NodeId
+
+PLACE = Path("/kafka-chaos")  # where a node's volume is, in the node's containers
+_INTERNAL_PORT, _CONTROLLER_PORT, _ADMIN_PORT = 9092, 9093, 9094
+_FIRST_CLIENT_PORT = 9100
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerGround:
+    """Nodes have a network each, so all of them use the same ports; packets are told apart by address and port."""
+
+    addresses: Mapping[NodeId, str]
+    folders: Mapping[NodeId, Path]  # the volume as the harness sees it
+    client_links: int
+    internal_port: int = _INTERNAL_PORT
+    controller_port: int = _CONTROLLER_PORT
+    admin_port: int = _ADMIN_PORT
+
+    def client_port(self, client: ClientId) -> int:
+        return _FIRST_CLIENT_PORT + client
+
+    def listens_at(self, node: NodeId) -> str:
+        return self.addresses[node]
+
+    def reached_at(self, source: NodeId, target: NodeId) -> str:
+        return self.addresses[target]
+
+    def client_reaches(self, client: ClientId, target: NodeId) -> str:
+        return self.addresses[target]
+
+    def harness_reaches(self, target: NodeId) -> str:
+        return self.addresses[target]
+
+    def here(self, node: NodeId) -> NodeFolders:
+        return NodeFolders.below(self.folders[node])
+
+    def there(self, node: NodeId) -> NodeFolders:
+        return NodeFolders.below(PLACE)
+
+    def machine_name(self, node: NodeId) -> str:
+        return f"machine{node}"
+
+    def python(self) -> Sequence[str]:
+        return ["python3"]
+
+    def java(self) -> str:
+        return "java"
+
+    def jars(self, libs: Path) -> str:
+        return "/opt/kafka/libs/*"

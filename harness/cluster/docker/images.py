@@ -1,0 +1,163 @@
+"""Images by content: a tag is the hash of all that goes into an image, so that it is built once and never stale.
+
+Nothing is fetched that is not needed: the base image may be one that is here already (KAFKA_CHAOS_BASE_IMAGE), the
+reference broker's packages are those installed beside the harness, and Kafka's jars come from the cache.
+"""
+
+import hashlib
+import importlib.util
+import io
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from pathlib import Path
+
+from docker.errors import ImageNotFound
+
+from harness.cluster.docker.engine import Engine, engine_errors
+from harness.errors import HarnessError
+
+BASE_VARIABLE = "KAFKA_CHAOS_BASE_IMAGE"
+KIND = "kafka-chaos.image"  # the label of every image built here: infra, reference or kafka
+_NEEDED = ("kafka-python", "crc32c")  # what the reference broker imports beside the standard library
+_FROM = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """All that goes into one image."""
+
+    kind: str
+    base: str
+    files: Mapping[str, bytes]  # by their place in the build context, the Dockerfile among them
+
+    @property
+    def tag(self) -> str:
+        digest = hashlib.sha256(self.base.encode())
+        for name, content in sorted(self.files.items()):
+            digest.update(f"\0{name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return f"kafka-chaos-{self.kind}:{digest.hexdigest()[:16]}"
+
+
+def infra_recipe() -> Recipe:
+    return _recipe("infra", {})
+
+
+def reference_recipe() -> Recipe:
+    """The package as it is here, and what it needs from beside the harness. Raises HarnessError off Linux."""
+    if sys.platform != "linux":
+        raise HarnessError("the reference broker's image is made of this machine's own packages; that needs Linux")
+    spec = importlib.util.find_spec("reference_impl")
+    assert spec is not None, "installed with the harness"
+    assert spec.submodule_search_locations, "a package"
+    package = Path(spec.submodule_search_locations[0])
+    found = {f"packages/reference_impl/{name}": content for name, content in _below(package)}
+    for name in _NEEDED:
+        found |= {f"packages/{place}": content for place, content in _installed(name)}
+    return _recipe("reference", found)
+
+
+def kafka_recipe(libs: Path) -> Recipe:
+    """Kafka from a folder of jars."""
+    jars = {f"libs/{jar.name}": jar.read_bytes() for jar in sorted(libs.glob("*.jar"))}
+    if not jars:
+        raise HarnessError(f"{libs}: no jars there; `kafka-chaos fetch-kafka VERSION` brings them")
+    return _recipe("kafka", jars)
+
+
+def provide(engine: Engine, recipe: Recipe) -> str:
+    """The tag of the recipe's image, built if it is not there. Raises HarnessError with the builder's last words."""
+    try:
+        with engine_errors(f"asking for image {recipe.tag}"):
+            engine.client.images.get(recipe.tag)
+    except HarnessError as error:
+        if not isinstance(error.__cause__, ImageNotFound):
+            raise
+        _build(engine, recipe)
+    return recipe.tag
+
+
+def provide_public(engine: Engine, reference: str) -> str:
+    """An image somebody else made, such as Kafka's official one: pulled if it is not there."""
+    with engine_errors(f"image {reference} is not here and cannot be pulled"):
+        try:
+            engine.client.images.get(reference)
+        except ImageNotFound:
+            name, _, tag = reference.partition(":")
+            engine.client.images.pull(name, tag=tag or "latest")
+    return reference
+
+
+def _build(engine: Engine, recipe: Recipe) -> None:
+    with engine_errors(f"building {recipe.tag}"):
+        answers = engine.client.api.build(
+            fileobj=io.BytesIO(_context(recipe.files)),
+            custom_context=True,
+            tag=recipe.tag,
+            buildargs={"BASE_IMAGE": recipe.base},
+            labels={KIND: recipe.kind},
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        told: list[str] = []
+        for answer in answers:
+            told.extend(str(answer.get("stream", "")).split("\n"))
+            if "error" in answer:
+                raise HarnessError(_failure(recipe, told, str(answer["error"])))
+
+
+def _failure(recipe: Recipe, told: list[str], error: str) -> str:
+    lines = [line.strip() for line in told if line.strip()]
+    if lines and lines[-1].startswith("Step") and "FROM" in lines[-1]:
+        return (
+            f"base image {recipe.base} is not here and cannot be pulled ({' '.join(error.split())[:200]}); "
+            f"name one that is here with {BASE_VARIABLE}"
+        )
+    return (
+        f"building {recipe.tag} from {recipe.base}: {' '.join(error.split())[:300]}; before: {' | '.join(lines[-4:])}"
+    )
+
+
+def _recipe(kind: str, found: Mapping[str, bytes]) -> Recipe:
+    dockerfile = (files("harness.cluster.docker") / "dockerfiles" / f"{kind}.Dockerfile").read_text(encoding="utf-8")
+    default = _FROM.search(dockerfile)
+    assert default is not None, "each Dockerfile names its base image"
+    # The packages beside the harness hold code for this very Python, so the default base has the same one.
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    base = os.environ.get(BASE_VARIABLE) or default[1].replace("${PYTHON_VERSION}", python)
+    return Recipe(kind=kind, base=base, files={**found, "Dockerfile": dockerfile.encode()})
+
+
+def _below(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def _installed(name: str) -> Iterator[tuple[str, bytes]]:
+    """The files of one installed package, scripts and bytecode left out."""
+    try:
+        listed = distribution(name).files or []
+    except PackageNotFoundError:
+        raise HarnessError(f"{name} is not installed beside the harness, and the reference broker needs it") from None
+    for file in listed:
+        if ".." not in file.parts and "__pycache__" not in file.parts:
+            yield file.as_posix(), Path(str(file.locate())).read_bytes()
+
+
+def _context(found: Mapping[str, bytes]) -> bytes:
+    """Times, owners and modes are always the same, so that the engine's own cache of layers holds too."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in sorted(found.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()

@@ -1,0 +1,126 @@
+"""Delay, loss, duplication and reordering of a link's packets, by the kernel's netem where it has it.
+
+A queueing discipline acts on what leaves an interface, so a link between nodes is impaired at both of its ends: what
+the caller sends at the caller, answers at the one called. Clients live outside the nodes: of a client's link only the
+answers are impaired. Offloading is turned down first, or one "packet" would be 64 KiB of records.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.cluster.docker.namespace import Namespace
+from harness.cluster.docker.rules import Places
+from harness.errors import HarnessError, UsageError
+from harness.interfaces import Link, NodeId
+
+INTERFACE = "eth0"
+_KINDS_MAX = 15  # prio has at most 16 bands, and the first one is for everything else
+_QUEUE_PACKETS = 100_000  # netem holds what it delays; with its default of 1000 it would drop instead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impairment:
+    """What happens to packets, each way."""
+
+    delay_ms: float = 0
+    jitter_ms: float = 0
+    loss_percent: float = 0
+    duplicate_percent: float = 0
+    reorder_percent: float = 0
+
+    def __post_init__(self) -> None:
+        for name in ("loss_percent", "duplicate_percent", "reorder_percent"):
+            if not 0 <= getattr(self, name) <= 100:
+                raise UsageError(f"{name} lies between 0 and 100, not {getattr(self, name):g}")
+        if self.delay_ms < 0 or self.jitter_ms < 0:
+            raise UsageError(f"a delay is not negative: {min(self.delay_ms, self.jitter_ms):g} ms")
+        if (self.reorder_percent or self.jitter_ms) and not self.delay_ms:
+            raise UsageError("reordering and jitter need a delay: packets overtake those that wait")
+
+    @property
+    def nothing(self) -> bool:
+        return self == Impairment()
+
+    def words(self) -> str:
+        """As tc reads it."""
+        words = []
+        if self.delay_ms:
+            words.append(f"delay {self.delay_ms:g}ms" + (f" {self.jitter_ms:g}ms" if self.jitter_ms else ""))
+        if self.loss_percent:
+            words.append(f"loss {self.loss_percent:g}%")
+        if self.duplicate_percent:
+            words.append(f"duplicate {self.duplicate_percent:g}%")
+        if self.reorder_percent:
+            words.append(f"reorder {self.reorder_percent:g}%")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """Packets that leave a node, by where they go to."""
+
+    peer: str | None
+    server_port: int
+    to_server: bool
+
+    def match(self) -> str:
+        peer = f"match ip dst {self.peer}/32 " if self.peer is not None else ""
+        side = "dport" if self.to_server else "sport"
+        return f"{peer}match ip protocol 6 0xff match ip {side} {self.server_port} 0xffff"
+
+
+def flows_of(impaired: Mapping[Link, Impairment], places: Places) -> Mapping[NodeId, Mapping[Flow, Impairment]]:
+    """At which node which packets are impaired, and how; every node is named, also those with nothing to do."""
+    found: dict[NodeId, dict[Flow, Impairment]] = {node: {} for node in places.addresses}
+    for link, impairment in sorted(impaired.items(), key=lambda each: str(each[0])):
+        if impairment.nothing:
+            continue
+        target, source = places.target(link), places.source_address(link)
+        for port in places.server_ports(link):
+            found[target][Flow(peer=source, server_port=port, to_server=False)] = impairment
+            if source is not None:
+                caller = NodeId(int(link.source[1:]))
+                flow = Flow(peer=places.addresses[target], server_port=port, to_server=True)
+                found[caller][flow] = impairment
+    return found
+
+
+def tc_batch(flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) -> str:
+    """For `tc -batch -`, on an interface without a queueing discipline of its own. Empty when nothing is impaired."""
+    if not flows:
+        return ""
+    kinds = list(dict.fromkeys(flows.values()))
+    if len(kinds) > _KINDS_MAX:
+        raise HarnessError(f"{len(kinds)} different impairments at one node; tc has room for {_KINDS_MAX}")
+    bands = max(len(kinds) + 1, 2)
+    lines = [f"qdisc add dev {interface} root handle 1: prio bands {bands} priomap {' '.join(['0'] * 16)}"]
+    for band, impairment in enumerate(kinds, 2):
+        lines.append(
+            f"qdisc add dev {interface} parent 1:{band:x} handle {band:x}0: "
+            f"netem limit {_QUEUE_PACKETS} {impairment.words()}"
+        )
+    for flow, impairment in flows.items():
+        band = kinds.index(impairment) + 2
+        lines.append(f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {flow.match()} flowid 1:{band:x}")
+    return "\n".join([*lines, ""])
+
+
+def impair(namespace: Namespace, flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) -> str:
+    """Replaces whatever impairs this node's packets; what the interface has then, as tc tells it."""
+    if "prio 1:" in namespace.run(["tc", "qdisc", "show", "dev", interface, "root"]):
+        namespace.run(["tc", "qdisc", "del", "dev", interface, "root"])
+    if flows:
+        namespace.run(["ip", "link", "set", "dev", interface, "gso_max_segs", "1"])
+        namespace.run(["tc", "-batch", "-"], given=tc_batch(flows, interface=interface))
+    shown = namespace.run(["tc", "qdisc", "show", "dev", interface])
+    if ("netem" in shown) != bool(flows):
+        raise HarnessError(f"{namespace.name}: tc says nothing of what was set on {interface}: {shown.strip()[:200]}")
+    return shown
+
+
+def not_here(kernel: str, complaint: str) -> str:
+    """Why nothing can be impaired on this engine, and what can be done."""
+    return (
+        f"the Docker engine's kernel {kernel} has no netem (tc: {' '.join(complaint.split())[-120:]}): delay, loss, "
+        "duplication and reordering of packets cannot be made; use --world local for delays, or a kernel with sch_netem"
+    )

@@ -1,0 +1,172 @@
+"""One node of a cluster of containers: its infra container, its volume, and the broker's container beside them.
+
+The volume outlives the broker as a disk outlives a process, and holds its configuration, its data and its log. Where
+the engine is on this machine the volume is a folder like any other; elsewhere its files come and go as archives.
+"""
+
+import io
+import shutil
+import tarfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from docker.models.containers import Container
+
+from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.docker.engine import Engine, engine_errors
+from harness.cluster.docker.ground import PLACE
+from harness.cluster.docker.infra import Infra
+from harness.cluster.docker.namespace import Entry, Namespace
+from harness.interfaces import NodeId
+
+_STOP_S = 15
+# Its output is part of what it leaves: it goes into the volume, one file over all of its lives.
+_LOGGED = ["sh", "-c", f'exec "$@" >> {PLACE}/log 2>&1', "sh"]
+
+
+@dataclass(kw_only=True)
+class ContainerNode:
+    """`folder`: the volume as the harness sees it, or (`copied`) a copy of it in the run folder."""
+
+    node: NodeId
+    engine: Engine
+    infra: Infra
+    volume: str
+    folder: Path
+    copied: bool
+    entry: Entry
+    container: Container | None = None
+    ended: str | None = None  # how the process has ended, in words
+    _lives: int = field(default=0)
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace(self.infra.container, entry=self.entry)
+
+    @property
+    def is_running(self) -> bool:
+        return self.container is not None and self.ended is None
+
+    def create(self, image: str, command: Sequence[str], *, name: str, labels: Mapping[str, str], memory: str) -> None:
+        if self.copied:
+            self._send()
+        with engine_errors(f"making container {name}"):
+            self.container = self.engine.client.containers.create(
+                image,
+                entrypoint=[],
+                command=[*_LOGGED, *command],
+                name=name,
+                labels=dict(labels),
+                network_mode=self.infra.network_mode,
+                volumes={self.volume: {"bind": str(PLACE), "mode": "rw"}},
+                mem_limit=memory,
+                working_dir=str(PLACE),
+            )
+
+    def start(self) -> None:
+        container = self._made()
+        with engine_errors(f"starting container {container.name}"):
+            container.start()
+            container.reload()
+        self.ended = None
+        self._lives += 1
+        # A thread of its own: a process may end at any time, and nobody is there to be told otherwise.
+        threading.Thread(target=self._watch, args=(container, self._lives), daemon=True).start()
+
+    def _watch(self, container: Container, life: int) -> None:
+        try:
+            with engine_errors(f"waiting for container {container.name}"):
+                code = container.wait(timeout=None)["StatusCode"]
+        except Exception as error:  # noqa: BLE001  # the engine itself went away: the node's end is unknown, not unnoticed
+            code = f"unknown ({error})"
+        if life == self._lives and self.ended is None:
+            self.ended = f"ended with code {code}"
+
+    def kill(self) -> str:
+        container = self._made()
+        with engine_errors(f"killing container {container.name}"):
+            container.kill()
+            state = self._settled(container)
+        self.ended = f"ended with code {state['ExitCode']}"
+        return f"container {container.short_id} is {state['Status']} after SIGKILL"
+
+    def shut_down(self) -> tuple[str, bool]:
+        """(what was seen, whether it ended by itself)."""
+        container = self._made()
+        with engine_errors(f"stopping container {container.name}"):
+            container.stop(timeout=_STOP_S)
+            state = self._settled(container)
+        self.ended = f"ended with code {state['ExitCode']}"
+        by_itself = int(state["ExitCode"]) != 137
+        return f"container {container.short_id} ended with code {state['ExitCode']} after SIGTERM", by_itself
+
+    def pause(self, *, on: bool) -> str:
+        container = self._made()
+        with engine_errors(f"pausing container {container.name}"):
+            container.pause() if on else container.unpause()
+            container.reload()
+        return f"container {container.short_id} is {container.attrs['State']['Status']}"
+
+    def _settled(self, container: Container) -> Mapping[str, Any]:
+        container.wait()
+        container.reload()
+        state: Mapping[str, Any] = container.attrs["State"]
+        return state
+
+    def empty(self) -> int:
+        """Empties the data directory through the infra container, which has the volume too; the bytes removed."""
+        data = f"{PLACE}/data"
+        told = self._execute(["sh", "-c", f"du -sb {data} | cut -f1; find {data} -mindepth 1 -delete; ls -A {data}"])
+        size, *left = told.split()
+        assert not left, "everything below the data directory was removed"
+        if self.copied:
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            (self.folder / "data").mkdir(parents=True)
+        return int(size)
+
+    def send(self) -> None:
+        """What the harness has written into the node's folders, where those are copies, goes into the volume."""
+        if self.copied:
+            self._send()
+
+    def refresh(self) -> None:
+        """What the node has written since, where its folders are copies, comes into the run folder."""
+        if self.copied:
+            self._bring(self.folder)
+
+    def keep(self, folder: Path) -> None:
+        """Copies the whole volume to where it stays after the run."""
+        if self.copied:
+            self._bring(folder)
+        else:
+            shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+
+    def _send(self) -> None:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for name in ("config", "data"):
+                if (self.folder / name).is_dir():
+                    archive.add(self.folder / name, arcname=name)
+        with engine_errors(f"writing the volume of node {self.node}"):
+            self.infra.container.put_archive(str(PLACE), buffer.getvalue())
+
+    def _bring(self, folder: Path) -> None:
+        with engine_errors(f"reading the volume of node {self.node}"):
+            pieces, _ = self.infra.container.get_archive(f"{PLACE}/.")
+            buffer = io.BytesIO(b"".join(pieces))
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(fileobj=buffer) as archive:
+            archive.extractall(folder, filter="data")
+
+    def _execute(self, command: Sequence[str]) -> str:
+        return Namespace(self.infra.container, entry="exec").run(command)
+
+    def _made(self) -> Container:
+        assert self.container is not None, "the node was made"
+        return self.container
+
+    def folders(self) -> NodeFolders:
+        return NodeFolders.below(self.folder)

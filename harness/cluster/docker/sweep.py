@@ -1,0 +1,99 @@
+"""Removes what runs left in the engine when their harness was killed: containers, networks and volumes, by label.
+
+Whose they are the labels say, and whether the run goes on its folder's lock: what is locked, or another user's or
+machine's, is left alone.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from docker.errors import DockerException, NotFound
+from requests.exceptions import RequestException
+
+from harness.cluster.docker.engine import Engine, connect, engine_errors, reason
+from harness.cluster.docker.labels import OWNER, RUN, owner
+from harness.cluster.local.ownership import LOCK
+from harness.errors import HarnessError
+
+
+def sweep() -> list[str]:
+    """One sentence for each thing removed; nothing to do where no engine answers."""
+    try:
+        engine = connect()
+    except HarnessError:
+        return []
+    try:
+        return sweep_engine(engine)
+    finally:
+        engine.close()
+
+
+def sweep_engine(engine: Engine) -> list[str]:
+    told = []
+    for run in sorted({_run_of(thing) for _, thing in _ours(engine)}):
+        with _when_over(Path(run)) as over:
+            if over:
+                told.extend(remove_run(engine, Path(run)))
+    return told
+
+
+def remove_run(engine: Engine, run: Path) -> list[str]:
+    """Everything that bears this run's labels: containers first, for they hold the others. One sentence each."""
+    told = [_removed(kind, thing, run) for kind, thing in _ours(engine, run=run)]
+    return [sentence for sentence in told if sentence]
+
+
+def _ours(engine: Engine, *, run: Path | None = None) -> Iterator[tuple[str, Any]]:
+    """Of each kind, what this state directory's runs made; looked up when its turn comes."""
+    labels = [f"{OWNER}={owner()}", RUN if run is None else f"{RUN}={run}"]
+    kinds: Sequence[tuple[str, Any, dict[str, bool]]] = (
+        ("container", engine.client.containers, {"all": True, "ignore_removed": True}),
+        ("network", engine.client.networks, {}),
+        ("volume", engine.client.volumes, {}),
+    )
+    for kind, collection, options in kinds:
+        with engine_errors(f"looking for {kind}s left behind"):
+            found = collection.list(filters={"label": labels}, **options)
+        yield from ((kind, thing) for thing in found)
+
+
+def _run_of(thing: Any) -> str:
+    labels = thing.labels if hasattr(thing, "labels") else thing.attrs["Labels"]
+    return str(labels[RUN])
+
+
+def _removed(kind: str, thing: Any, run: Path) -> str:
+    """Empty when another sweep, or the engine itself, was done with it first."""
+    options = {"container": {"force": True, "v": True}, "network": {}, "volume": {"force": True}}[kind]
+    try:
+        thing.remove(**options)
+    except NotFound:
+        return ""
+    except (DockerException, RequestException) as error:
+        if "already in progress" in reason(error):
+            return ""
+        return f"{kind} {thing.name}, left behind by {run}, cannot be removed: {reason(error)}"
+    return f"removed {kind} {thing.name} that {run} had left behind"
+
+
+@contextlib.contextmanager
+def _when_over(run: Path) -> Iterator[bool]:
+    """Whether nobody works on the run any more; while this lasts, nobody can begin to."""
+    try:
+        descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except (FileNotFoundError, NotADirectoryError):
+        yield True  # the run folder was removed
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)

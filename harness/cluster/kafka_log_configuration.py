@@ -1,0 +1,86 @@
+"""How the brokers of a test are told to log: one line an event, on standard output, with the lines that we read.
+
+`kafka_log_lines.py` reads what is written here. Times are UTC to the millisecond: log4j 1 knows no other way than the
+JVM's own time zone, so the brokers run with -Duser.timezone=UTC. Changes of leadership go to state.change.logger: at
+INFO since 2.0; before that only at TRACE, of which the filter lets through what a replica becomes.
+"""
+
+from collections.abc import Mapping
+
+_LINE = "%d{yyyy-MM-dd HH:mm:ss,SSS} %p %m (%c)%n"
+_LINE_UTC = "%d{yyyy-MM-dd HH:mm:ss,SSS}{UTC} %p %m (%c)%n"  # log4j 2 need not ask the JVM
+
+_LEVELS: Mapping[str, str] = {
+    "kafka": "INFO",
+    "org.apache.kafka": "INFO",
+    # Every configuration printed at every start, each client's too.
+    "org.apache.kafka.common.config": "WARN",
+    "org.apache.kafka.clients": "WARN",
+    "org.apache.kafka.common.utils.AppInfoParser": "WARN",
+    "kafka.server.KafkaConfig": "ERROR",
+    # One or more lines a request, a metadata record, a coordinator's partition.
+    "kafka.request.logger": "WARN",
+    "kafka.network.RequestChannel$": "WARN",
+    "kafka.coordinator": "WARN",
+    "org.apache.kafka.coordinator": "WARN",
+    "org.apache.kafka.image": "WARN",
+    "org.apache.kafka.controller.PeriodicTaskControlManager": "WARN",
+    "kafka.log.LogCleaner": "WARN",
+    "org.apache.kafka.storage.internals.log.LogCleaner": "WARN",
+    "org.apache.zookeeper": "WARN",
+    "org.I0Itec.zkclient": "WARN",
+}
+_STATE_CHANGES = "state.change.logger"
+# What a replica becomes is said up to 1.1 at TRACE only: in the request as it came, and when that is done.
+_TRACED = ("eceived LeaderAndIsr request", "ompleted LeaderAndIsr request")
+_TRACED_IN = "stateChanges"
+
+
+def log4j_properties(*, traced_state_changes: bool = False) -> str:
+    """For 0.9 to 3.9: log4j 1.2 or reload4j. `traced_state_changes`: up to 1.1, which tell no other way."""
+    lines = [
+        "log4j.rootLogger=WARN, stdout",
+        *_console("stdout"),
+        *(f"log4j.logger.{name}={level}" for name, level in _LEVELS.items()),
+    ]
+    if traced_state_changes:
+        lines += [f"log4j.logger.{_STATE_CHANGES}=TRACE, {_TRACED_IN}", f"log4j.additivity.{_STATE_CHANGES}=false"]
+        lines += _console(_TRACED_IN)
+        for number, words in enumerate(_TRACED, start=1):
+            lines += _filter(number, "StringMatchFilter", {"StringToMatch": words})
+        lines += _filter(len(_TRACED) + 1, "LevelRangeFilter", {"LevelMin": "INFO"})
+    else:
+        lines.append(f"log4j.logger.{_STATE_CHANGES}=INFO")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _console(appender: str) -> list[str]:
+    return [
+        f"log4j.appender.{appender}=org.apache.log4j.ConsoleAppender",
+        f"log4j.appender.{appender}.layout=org.apache.log4j.PatternLayout",
+        f"log4j.appender.{appender}.layout.ConversionPattern={_LINE}",
+    ]
+
+
+def _filter(number: int, kind: str, settings: Mapping[str, str]) -> list[str]:
+    """A range that only accepts or refuses ends the chain; a match that fails hands on to the next."""
+    name = f"log4j.appender.{_TRACED_IN}.filter.{number}"
+    own = {**settings, "AcceptOnMatch": "true"}
+    return [f"{name}=org.apache.log4j.varia.{kind}", *(f"{name}.{key}={value}" for key, value in own.items())]
+
+
+def log4j2_properties() -> str:
+    """For 4.x."""
+    lines = [
+        "status=warn",
+        "shutdownHook=disable",  # its own would end the log before Kafka's shutdown hook has spoken
+        "appender.stdout.type=Console",
+        "appender.stdout.name=stdout",
+        "appender.stdout.layout.type=PatternLayout",
+        f"appender.stdout.layout.pattern={_LINE_UTC}",
+        "rootLogger.level=WARN",
+        "rootLogger.appenderRef.stdout.ref=stdout",
+    ]
+    for number, (name, level) in enumerate({**_LEVELS, _STATE_CHANGES: "INFO"}.items()):
+        lines += [f"logger.l{number}.name={name}", f"logger.l{number}.level={level}"]
+    return "".join(f"{line}\n" for line in lines)

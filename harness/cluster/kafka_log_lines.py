@@ -1,0 +1,322 @@
+"""From a broker's own log to what happened to its replicas: truncations, leaderships, ISR changes, damage, starts.
+
+Kafka keeps no journal of these; its log lines (kafka_log_patterns.py) are all there is. What one line leaves out, such
+as a truncation's old log end, its reason or its epoch, is taken from lines before it. A line cut short by a kill has no
+logger at its end and does not count.
+
+Events are named as the reference broker names them, where it has them: truncation, leadership_start, leadership_end,
+broker_start. Others: leadership_resumed (the same epoch after a restart), followership_start, isr_shrink, isr_expand,
+isr_change_refused, epoch_fenced, unclean_election, high_watermark_lowered, log_recovery, corrupt_batch,
+broker_stopping, broker_stopped, broker_start_failed.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from harness.clock import Anchor
+from harness.cluster.kafka_log_patterns import FETCHERS, LINE, Said, matches
+from harness.cluster.replica_logs import METADATA_TOPIC
+from harness.interfaces import BrokerEvent, NodeId
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def read_log_lines(node: NodeId, path: Path, anchor: Anchor) -> list[BrokerEvent]:
+    """Of one broker's log file; none when it is not there. Its times must be UTC."""
+    try:
+        file = path.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    with file:
+        return events_of(node, file, anchor)
+
+
+def events_of(node: NodeId, lines: Iterable[str], anchor: Anchor) -> list[BrokerEvent]:
+    reader = _Reader(node, anchor)
+    for line in lines:
+        if (match := LINE.fullmatch(line.rstrip("\r\n"))) is not None:
+            for says, said in matches(match[3]):
+                reader.take(match[1], says, said)
+    return reader.events
+
+
+@dataclass(kw_only=True)
+class _Replica:
+    """What the lines so far tell of one replica. `end`: its log's end, as long as nothing can have been appended."""
+
+    epoch: int | None = None
+    leads_in: int | None = None
+    led_last_in: int = -1
+    follows: bool = False
+    end: int | None = None
+    reason: str | None = None
+    isr: frozenset[str] | None = None
+    recovers: bool = False
+    isr_said: dict[str, str] = field(default_factory=dict)  # since the ISR last grew, by event
+
+    def restarted(self) -> None:
+        self.leads_in = self.end = self.reason = self.isr = None
+        self.follows = self.recovers = False
+
+
+class _Reader:
+    """Follows one broker's lines in order."""
+
+    def __init__(self, node: NodeId, anchor: Anchor) -> None:
+        self._node = node
+        self._anchor = anchor
+        self._replicas: dict[tuple[str, int], _Replica] = {}
+        self._t_ns = 0
+        self._clean: bool | None = None
+        self.events: list[BrokerEvent] = []
+        self._of_replica: Mapping[str, Callable[[tuple[str, int], _Replica, Said], None]] = {
+            "leader": self._leads,
+            "follower": self._follows,
+            "asked": self._asked,
+            "became": self._became,
+            "loaded": self._loaded,
+            "cutting": self._cutting,
+            "cutting_to_high_watermark": self._cutting_to_high_watermark,
+            "cutting_below_high_watermark": self._cutting_below_high_watermark,
+            "out_of_range": self._out_of_range,
+            "truncation": self._truncation,
+            "old_truncation": self._old_truncation,
+            "no_truncation": self._no_truncation,
+            "restart_of_log": self._restart_of_log,
+            "high_watermark_lowered": self._high_watermark_lowered,
+            "isr_shrink": self._isr_shrink,
+            "isr_expand": self._isr_expand,
+            "isr_updated": self._isr_updated,
+            "isr_change_refused": self._isr_change_refused,
+            "epoch_fenced": self._epoch_fenced,
+            "unclean_election": self._unclean_election,
+            "log_recovery": self._log_recovery,
+            "corrupt_batch": self._corrupt_batch,
+        }
+
+    def take(self, time: str, says: str, said: Said) -> None:
+        wall = datetime.fromisoformat(time.replace(",", ".")).replace(tzinfo=UTC)
+        self._t_ns = self._anchor.monotonic_from_wall((wall - _EPOCH) // _MICROSECOND * 1000)
+        if says == "fetcher":
+            for spelling in FETCHERS:
+                for match in spelling.finditer(said["fetchers"]):
+                    where = _partition(match["tp"])
+                    self._fetches(where, self._replica(where), match.groupdict())
+        elif says in self._of_replica:
+            where = _partition(said["tp"])
+            if where[0] != METADATA_TOPIC:
+                self._of_replica[says](where, self._replica(where), said)
+        else:
+            self._of_broker(says, said)
+
+    def _replica(self, where: tuple[str, int]) -> _Replica:
+        return self._replicas.setdefault(where, _Replica())
+
+    def _event(self, event: str, where: tuple[str, int] | None = None, **fields: Any) -> None:
+        topic, partition = where or (None, None)
+        told = BrokerEvent(node=self._node, t_ns=self._t_ns, event=event, topic=topic, partition=partition, **fields)
+        self.events.append(told)
+
+    # -- the broker itself --------------------------------------------------------------------------------------------
+
+    def _of_broker(self, says: str, said: Said) -> None:
+        if says == "starting":
+            self._clean = None
+            for replica in self._replicas.values():
+                replica.restarted()
+        elif says in ("clean_shutdown", "unclean_shutdown"):
+            self._clean = says == "clean_shutdown"
+        elif says == "started":
+            self._event("broker_start", detail=json.dumps({"broker": self._node, "clean": self._clean}))
+        elif says == "start_failed":
+            self._event("broker_start_failed", detail=said["why"].strip(" .") or None)
+        else:
+            self._event({"stopping": "broker_stopping", "stopped": "broker_stopped"}[says])
+
+    # -- leading and following ----------------------------------------------------------------------------------------
+
+    def _leads(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        epoch, offset = int(said["epoch"]), _number(said.get("offset"))
+        self._leads_no_more(where, replica, offset, but_in=epoch)
+        # A leader that comes back into its own epoch goes on with a longer log: the epoch did not start there.
+        event = "leadership_start" if epoch > replica.led_last_in else "leadership_resumed"
+        if replica.leads_in != epoch:
+            high = f"high watermark {said['high']}, " if said.get("high") else ""
+            detail = f"{high}ISR [{said['isr']}]" if said.get("isr") is not None else None
+            self._event(event, where, epoch=epoch, from_offset=offset, detail=detail)
+        replica.epoch = replica.leads_in = epoch
+        replica.led_last_in = max(epoch, replica.led_last_in)
+        replica.follows, replica.end, replica.reason = False, None, None
+        replica.isr_said.clear()
+        replica.isr = _members(said["isr"]) if said.get("isr") is not None else None
+
+    def _leads_no_more(
+        self, where: tuple[str, int], replica: _Replica, offset: int | None, *, but_in: int | None = None
+    ) -> None:
+        if replica.leads_in is not None and replica.leads_in != but_in:
+            self._event("leadership_end", where, epoch=replica.leads_in, from_offset=offset)
+            replica.leads_in = None
+
+    def _follows(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        offset = _number(said.get("offset"))
+        self._leads_no_more(where, replica, offset)
+        if said.get("epoch"):
+            replica.epoch = int(said["epoch"])
+        detail = f"high watermark {said['high']}" if said.get("high") else None
+        self._event("followership_start", where, epoch=replica.epoch, from_offset=offset, detail=detail)
+        replica.follows, replica.end, replica.reason, replica.isr = True, offset, None, None
+
+    def _fetches(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """Where no line says that it follows, that it fetches does."""
+        if said.get("offset") is not None:
+            replica.end = int(said["offset"])
+        elif replica.follows or replica.leads_in is not None:
+            replica.end = None  # the log may have grown since it was told
+        if not replica.follows:
+            self._follows(where, replica, {"epoch": said.get("epoch"), "offset": replica.end})
+
+    def _asked(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        epoch = int(said["epoch"])
+        if replica.epoch is not None and epoch <= replica.epoch and (replica.follows or replica.leads_in is not None):
+            return  # it will be ignored
+        replica.epoch = epoch
+        if int(said["leader"]) != self._node:
+            self._leads_no_more(where, replica, None)
+            if replica.follows:
+                replica.follows, replica.end = False, None
+        replica.isr = _members(said["isr"])
+
+    def _became(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        if replica.epoch is None:
+            return  # the log begins in the middle
+        if said["role"] == "leader":
+            isr = None if replica.isr is None else ",".join(sorted(replica.isr))
+            offset = None if replica.follows else replica.end  # what it has fetched since is told nowhere
+            self._leads(where, replica, {"epoch": replica.epoch, "offset": offset, "isr": isr})
+        else:
+            if not replica.follows:
+                self._follows(where, replica, {"offset": replica.end})
+
+    # -- the log ------------------------------------------------------------------------------------------------------
+
+    def _loaded(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        replica.end = int(said["offset"])
+
+    def _cutting(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        replica.reason = f"diverged: the leader's epoch {said['epoch']} ends at {said['end']}"
+
+    def _cutting_to_high_watermark(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        replica.reason = "high watermark on becoming follower"
+
+    def _cutting_below_high_watermark(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        replica.reason = f"{replica.reason or 'diverged'}; below its own high watermark {said['high']}"
+
+    def _out_of_range(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        replica.end, replica.reason = int(said["offset"]), "leader's log ends earlier"
+
+    def _truncation(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        self._cut(where, replica, int(said["to"]), replica.reason or "diverged from the leader's log")
+
+    def _old_truncation(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """Before leader epochs followers cut to their high watermark, or when the leader's log turned out shorter."""
+        self._cut(where, replica, int(said["to"]), replica.reason or "high watermark on becoming follower")
+
+    def _cut(self, where: tuple[str, int], replica: _Replica, to: int, reason: str) -> None:
+        if replica.end is None or replica.end > to:  # 0.9 and 0.10 say it also of a log that ends there
+            self._event("truncation", where, epoch=replica.epoch, from_offset=replica.end, to_offset=to, reason=reason)
+        replica.end, replica.reason = to, None
+
+    def _no_truncation(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """0.9 and 0.10 say this after they have said that they truncate."""
+        last = self.events[-1] if self.events else None
+        told = ("truncation", *where, int(said["to"]))
+        if last is not None and (last.event, last.topic, last.partition, last.to_offset) == told:
+            self.events.pop()
+        replica.end, replica.reason = int(said["last"]) + 1, None
+
+    def _restart_of_log(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        end, to = int(said["offset"]), int(said["to"])
+        if to > end:
+            reason = "leader's log starts later than this one ends"
+            self._event("truncation", where, epoch=replica.epoch, from_offset=end, to_offset=to, reason=reason)
+            replica.end = to
+
+    def _high_watermark_lowered(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        offsets = {"from_offset": int(said["before"]), "to_offset": int(said["to"])}
+        self._event("high_watermark_lowered", where, epoch=replica.epoch, **offsets)
+
+    def _log_recovery(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        self._clean = False
+        if not replica.recovers:  # else it is the next segment
+            self._event("log_recovery", where)
+        replica.recovers = True
+
+    def _corrupt_batch(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        self._event("corrupt_batch", where, to_offset=int(said["to"]))
+        replica.epoch = None  # it follows nobody yet
+        self._cut(where, replica, int(said["to"]), "corrupt batch found in recovery")
+
+    # -- the ISR ------------------------------------------------------------------------------------------------------
+
+    def _isr_shrink(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        ends = f" ({said['ends']})" if said.get("ends") else ""
+        change = f"{_shown(said['before'])} -> {_shown(said['after'])}"
+        replica.isr_said.pop("isr_expand", None)
+        self._once("isr_shrink", where, replica, change, change + ends)
+
+    def _isr_expand(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        change = f"{_shown(said['before'])} -> {_shown(said['after'])}"
+        if replica.isr_said.get("isr_expand") != change:
+            replica.isr_said.clear()
+        self._once("isr_expand", where, replica, change, change)
+
+    def _isr_updated(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        """Newer brokers do not say that they expand, only that they have."""
+        after = _members(said["after"])
+        if replica.isr is not None and after > replica.isr:
+            self._isr_expand(where, replica, {"before": ",".join(sorted(replica.isr)), "after": said["after"]})
+        replica.isr = after
+
+    def _isr_change_refused(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        self._once("isr_change_refused", where, replica, said["why"], said["why"])
+
+    def _once(self, event: str, where: tuple[str, int], replica: _Replica, what: str, detail: str) -> None:
+        """A leader that is refused says the same again and again."""
+        if replica.isr_said.get(event) != what:
+            self._event(event, where, epoch=replica.epoch, detail=detail)
+        replica.isr_said[event] = what
+
+    def _epoch_fenced(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        self._event("epoch_fenced", where, epoch=int(said["epoch"]), detail="its fetch carried an old leader epoch")
+
+    def _unclean_election(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
+        leader = said.get("leader")
+        self._event("unclean_election", where, detail=f"broker {leader or self._node} elected")
+
+
+def _partition(spelled: str) -> tuple[str, int]:
+    """Of "t-0" or "[t,0]"."""
+    topic, _, partition = spelled.strip("[]").rpartition("," if spelled.startswith("[") else "-")
+    return topic, int(partition)
+
+
+def _number(text: str | int | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _brokers(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
+def _members(text: str) -> frozenset[str]:
+    return frozenset(_brokers(text))
+
+
+def _shown(text: str) -> str:
+    return f"[{','.join(_brokers(text))}]"

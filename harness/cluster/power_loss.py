@@ -1,0 +1,49 @@
+"""What a power failure takes from a replica's log: whole batches at its end that were never flushed to the disk.
+
+SIGKILL loses nothing, since the page cache survives it. So the loss is made by hand, on the files of a broker that is
+down: the log is cut before the batch that holds the first record to be lost, and the mark of a clean shutdown goes,
+because a broker that believes in it would not look at its log again.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.record_batches import batches
+from harness.errors import HarnessError
+
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostTail:
+    """Offsets from `to_offset` to before `from_offset` are gone."""
+
+    from_offset: int
+    to_offset: int
+    removed_bytes: int
+
+
+def lose_tail(folder: Path, *, records: int) -> LostTail:
+    """Cuts at least `records` offsets off the replica in `folder`. Raises HarnessError when it has not as many."""
+    found = [(segment, batch) for segment in _segments(folder) for batch in batches(segment.read_bytes())]
+    end = found[-1][1].next_offset if found else 0
+    # What is kept ends at or before the first offset to be lost; a batch is lost whole or not at all.
+    kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
+    if not found or end - int(found[0][0].stem) < records:
+        raise HarnessError(f"{folder}: the replica holds fewer than {records} records that could be lost")
+    last, at = (kept[-1][0], kept[-1][1].stop) if kept else (found[0][0], 0)
+    removed = 0
+    for segment in _segments(folder):
+        if int(segment.stem) < int(last.stem):
+            continue
+        size = at if segment == last else 0
+        removed += segment.stat().st_size - size
+        os.truncate(segment, size)
+    (folder.parent / _CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    to_offset = kept[-1][1].next_offset if kept else int(found[0][0].stem)
+    return LostTail(from_offset=end, to_offset=to_offset, removed_bytes=removed)
+
+
+def _segments(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))

@@ -1,0 +1,120 @@
+"""Record batches as brokers since 0.9 write them (magic 0, 1 and 2): where each lies, and the records in it.
+
+Batches are found by hops from header to header, so that a log's end and its records can come from the same bytes.
+Kafka's own reader decodes what is in them, and checks the checksum, which it must before it looks at the records.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.record import MemoryRecords
+
+from harness.cluster.record_codecs import decompress
+from harness.interfaces import LogRecord
+
+_LENGTH_PREFIX_BYTES = 12  # offset, length: in every format, and not counted by the length
+_LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # by magic: of a record without key and value; of a batch without records
+_HEAD = struct.Struct(">qi4xb")  # offset, length, (epoch or checksum), magic
+_LAST_DELTA_AT = 23  # magic 2: behind magic, checksum and attributes
+HEAD_BYTES = _LAST_DELTA_AT + 4
+_HEADER_BYTES = 61  # magic 2
+_ATTRIBUTES_AT = 21
+_KEY_AT = {0: 18, 1: 26}
+_CODEC = 0x07
+_NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A whole batch, or in the formats before it a record or a compressed set of them, and where it lies."""
+
+    start: int
+    stop: int
+    magic: int
+    next_offset: int
+
+
+def hops(size: int, head_at: Callable[[int], bytes]) -> Iterator[Batch]:
+    """`head_at` gives HEAD_BYTES from a position on, less at the end. Ends at a tail without a whole batch: torn, or
+    the zeros of a preallocated segment."""
+    position = 0
+    while position + _LENGTH_PREFIX_BYTES + _LEAST_LENGTH[0] <= size:
+        head = head_at(position)
+        if len(head) < _HEAD.size:
+            return  # a live broker truncated it since its size was asked
+        offset, length, magic = _HEAD.unpack_from(head)
+        stop = position + _LENGTH_PREFIX_BYTES + length
+        if magic not in _LEAST_LENGTH or length < _LEAST_LENGTH[magic] or stop > size:
+            return
+        if magic == 2:
+            if len(head) < HEAD_BYTES:
+                return
+            offset += struct.unpack_from(">i", head, _LAST_DELTA_AT)[0]
+        # Before that format the offset of a compressed set is that of its last record.
+        yield Batch(start=position, stop=stop, magic=magic, next_offset=offset + 1)
+        position = stop
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    return hops(len(data), lambda position: data[position : position + HEAD_BYTES])
+
+
+def end_of(found: Iterator[Batch]) -> int | None:
+    """The offset after the last of them."""
+    end = None
+    for batch in found:
+        end = batch.next_offset
+    return end
+
+
+def records_of(data: bytes) -> Iterator[LogRecord]:
+    """The data records of whole, intact batches; ends at the first that is neither."""
+    for batch in batches(data):
+        content = data[batch.start : batch.stop]
+        decoded = _decoded(content)
+        if not decoded.validate_crc():
+            return
+        if batch.magic < 2:
+            yield from _old_records(content, batch.magic)
+        elif not decoded.is_control_batch:
+            for record in _decoded(_uncompressed(content)):
+                yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
+
+
+def _decoded(content: bytes) -> Any:
+    return MemoryRecords(content).next_batch()
+
+
+def _uncompressed(content: bytes) -> bytes:
+    """The same batch of magic 2 without compression; its checksum is void then."""
+    (attributes,) = struct.unpack_from(">h", content, _ATTRIBUTES_AT)
+    if not attributes & _CODEC:
+        return content
+    made = bytearray(content[:_HEADER_BYTES] + decompress(attributes & _CODEC, content[_HEADER_BYTES:]))
+    struct.pack_into(">h", made, _ATTRIBUTES_AT, attributes & ~_CODEC)
+    struct.pack_into(">i", made, 8, len(made) - _LENGTH_PREFIX_BYTES)
+    return bytes(made)
+
+
+def _old_records(content: bytes, magic: int) -> Iterator[LogRecord]:
+    """Of one record, or of a record whose value is a compressed set of records."""
+    codec = content[17] & _CODEC
+    if not codec:
+        for record in _decoded(content):
+            yield LogRecord(offset=record.offset, epoch=_NO_EPOCH, value=bytes(record.value or b""))
+        return
+    inner = list(records_of(decompress(codec, _value(content, magic), old_lz4=magic == 0)))
+    # Magic 0 has true offsets within; magic 1 counts from some start, and only the set's own offset, the last, is true.
+    shift = _HEAD.unpack_from(content)[0] - inner[-1].offset if inner and magic else 0
+    for each in inner:
+        yield LogRecord(offset=each.offset + shift, epoch=_NO_EPOCH, value=each.value)
+
+
+def _value(content: bytes, magic: int) -> bytes:
+    at = _KEY_AT[magic]
+    (key_bytes,) = struct.unpack_from(">i", content, at)
+    at += 4 + max(key_bytes, 0)
+    (value_bytes,) = struct.unpack_from(">i", content, at)
+    return content[at + 4 : at + 4 + value_bytes]

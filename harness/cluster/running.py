@@ -1,0 +1,232 @@
+"""What every world's cluster does in the same way: observe, administer, read disks and books."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from harness.clock import Clock
+from harness.cluster.brokers.system import Ground, NodeFolders, System
+from harness.cluster.observing import Observation
+from harness.cluster.power_loss import lose_tail
+from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
+from harness.errors import HarnessError
+from harness.history.run_folder import RunFolder
+from harness.interfaces import (
+    ClientId,
+    ClusterHistory,
+    Evidence,
+    Link,
+    Node,
+    NodeId,
+    PartitionState,
+    ReplicaLog,
+    TopicDefinition,
+)
+
+_POLL_S = 0.05
+
+
+class BrokerCluster:
+    """The part of a cluster that no world changes. Until `start`, only its books can be read."""
+
+    start_timeout_s = 30.0
+
+    def __init__(self, *, run_path: Path, system: System, client_links: int, clock: Clock) -> None:
+        self._run = run_path.resolve()
+        self._system = system
+        self._client_links = client_links
+        self._clock = clock
+        self._ground: Ground | None = None
+        self._observation: Observation | None = None
+
+    # -- what a world has to say --------------------------------------------------------------------------------------
+
+    def is_running(self, node: NodeId) -> bool:
+        raise NotImplementedError
+
+    def _ended(self, node: NodeId) -> str | None:
+        """How a node that was started has ended, in words; None while it runs or before it was started."""
+        raise NotImplementedError
+
+    def _folders(self, node: NodeId) -> NodeFolders:
+        return NodeFolders.below(self._run / "nodes" / str(node))
+
+    # -- Cluster ------------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self._system.nodes
+
+    @property
+    def brokers(self) -> Sequence[NodeId]:
+        return [node.node for node in self.nodes if node.role == "broker"]
+
+    def bootstrap(self, client: ClientId | None) -> str:
+        ground = self._running_ground()
+        if client is None:
+            return ",".join(f"{ground.harness_reaches(broker)}:{ground.admin_port}" for broker in self.brokers)
+        port = ground.client_port(client)
+        return ",".join(f"{ground.client_reaches(client, broker)}:{port}" for broker in self.brokers)
+
+    async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
+        return await self._observing().look(topics)
+
+    async def controller(self) -> int:
+        return self._observing().controller()
+
+    async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
+        await self._observing().create_topics(topics)
+
+    def coordination(self) -> str:
+        """Where the coordination service or the first controller listens."""
+        ground = self._running_ground()
+        apart = next((node.node for node in self.nodes if node.role != "broker"), None)
+        if apart is None:
+            return f"{ground.harness_reaches(self.brokers[0])}:{ground.controller_port}"
+        return f"{ground.harness_reaches(apart)}:{ground.internal_port}"
+
+    def collect(self) -> ClusterHistory:
+        return self._system.history(self._folders, RunFolder(self._run).anchor())
+
+    def environment(self) -> Mapping[str, str]:
+        return self._system.shown()
+
+    # -- HasDisks, as far as files tell -------------------------------------------------------------------------------
+
+    def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
+        now = self._clock.monotonic_ns()
+        return [
+            read_replica(node, topic, partition, folder, t_ns=now)
+            for topic, partition, folder in partition_folders(self._folders(node).data)
+        ]
+
+    def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
+        folder = self._folders(node).data / f"{topic}-{partition}"
+        return log_end(folder) if folder.is_dir() else None
+
+    def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return read_high_watermarks(self._folders(node).data).get((topic, partition))
+
+    # -- CanLosePower -------------------------------------------------------------------------------------------------
+
+    async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
+        if self.is_running(node):
+            raise HarnessError(f"{self._name(node)} is running; kill it before it loses what it never flushed")
+        folder = self._folders(node).data / f"{topic}-{partition}"
+        lost = await asyncio.to_thread(lose_tail, folder, records=records)
+        return self._seen(
+            f"the log of {topic}-{partition} on {self._name(node)} ends at {lost.to_offset} and no longer at "
+            f"{lost.from_offset}: {lost.removed_bytes} bytes never reached the disk"
+        )
+
+    # -- CanReconfigure -----------------------------------------------------------------------------------------------
+
+    async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        await self._observing().set_topic_config(topic, settings)
+
+    async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
+        return await self._observing().elect(topic, partition, kind=kind)
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def links(self) -> Sequence[Link]:
+        """Everybody's to everybody that is ever opened: a coordination service calls nobody."""
+        nodes = self.nodes
+        callers = [node for node in nodes if node.role != "coordination"]
+        apart = [node for node in nodes if node.role != "broker"]
+        made = [
+            Link(source=f"n{a.node}", target=f"n{b.node}")
+            for a in callers
+            for b in (nodes if a.role == "broker" else apart)  # a controller calls only its like
+            if a.node != b.node
+        ]
+        clients = range(1, self._client_links + 1)
+        return made + [Link(source=f"c{client}", target=f"n{broker}") for client in clients for broker in self.brokers]
+
+    def _port_of(self, node: NodeId) -> int:
+        """Where a node shows that it is up."""
+        ground = self._running_ground()
+        return ground.admin_port if node in self.brokers else ground.internal_port
+
+    async def _listens(self, node: NodeId) -> None:
+        host, port = self._running_ground().harness_reaches(node), self._port_of(node)
+
+        async def accepts() -> bool:
+            try:
+                _, writer = await asyncio.open_connection(host, port)
+            except OSError:
+                return False
+            writer.close()
+            return True
+
+        await self._until(accepts, f"{self._name(node)} listens on {host}:{port}", [node])
+
+    async def _becomes_controller(self, broker: NodeId) -> None:
+        async def seen() -> bool:
+            await self._observing().look([])
+            return self._observing().controller() == broker
+
+        await self._until(seen, f"broker {broker} becomes controller", self.brokers)
+
+    async def _all_registered(self) -> None:
+        async def seen() -> bool:
+            for broker in self.brokers:
+                try:
+                    answer = await self._observing().metadata(broker, [])
+                except (OSError, TimeoutError):
+                    return False
+                if len(answer.brokers) < len(self.brokers):
+                    return False
+            return True
+
+        await self._until(seen, "all brokers are registered", self.brokers)
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str, nodes: Sequence[NodeId]) -> None:
+        """Polls until it holds. Raises HarnessError that names the log of a node that ended, or that took too long."""
+        try:
+            async with asyncio.timeout(self.start_timeout_s):
+                while not await holds():
+                    for node in nodes:
+                        ended = self._ended(node)
+                        if ended is not None:
+                            raise HarnessError(
+                                f"{self._name(node)} {ended} while waiting until {what}; see {self._folders(node).log}"
+                            )
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            logs = " ".join(str(self._folders(node).log) for node in nodes)
+            raise HarnessError(f"not within {self.start_timeout_s:g} s: {what}; see {logs}") from None
+
+    def _running_ground(self) -> Ground:
+        if self._ground is None:
+            raise HarnessError("the cluster is not running")
+        return self._ground
+
+    def _observing(self) -> Observation:
+        assert self._observation is not None, "the cluster was started"
+        return self._observation
+
+    def _seen(self, sentence: str) -> Evidence:
+        return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)
+
+    def _name(self, node: NodeId) -> str:
+        return next((each.name for each in self.nodes if each.node == node), f"node {node}")
+
+
+def link_names(links: Sequence[Link]) -> str:
+    names = " ".join(str(link).replace("n", "") for link in links)
+    return f"link {names}" if len(links) == 1 else f"links {names}"
+
+
+def empty(data: Path) -> int:
+    """Removes everything below a data directory; the bytes removed."""
+    removed = 0
+    for path in sorted(data.rglob("*"), key=lambda path: len(path.parts), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            removed += path.lstat().st_size
+            path.unlink()
+    assert not any(data.iterdir()), "everything below the data directory was removed"
+    return removed

@@ -1,0 +1,119 @@
+"""What truncations cut, for brokers that do not keep it: taken from what the replica's disk held before.
+
+Real Kafka logs that it truncates, and to which offset, and drops the records. But the run reads a node's disk at each
+kill and before each heal and restart, after which truncations happen; the records above the new log end are there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.controller_rows import ROWS, read_rows
+from harness.history.schemas import TABLES
+from harness.history.values import text
+from harness.interfaces import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
+
+_Key = tuple[int, str | None, int | None]
+
+
+def history_with_cuts(history: ClusterHistory, folder: Path) -> ClusterHistory:
+    """`folder`: where the run's controller wrote its rows and snapshots."""
+    wanted = {_key(event) for event in history.broker_events if _lacks_cut(event)}
+    events = events_with_cuts(history.broker_events, stored_snapshots(folder, wanted))
+    return replace(history, broker_events=events)
+
+
+def cut_from(snapshots: Sequence[ReplicaLog], event: BrokerEvent) -> tuple[LogRecord, ...]:
+    """The records that this truncation cut, as far as the latest snapshot of that replica before it had them."""
+    before = [log for log in snapshots if _key(log) == _key(event) and log.t_ns <= event.t_ns]
+    return _cut(max(before, key=lambda log: log.t_ns), event) if before else ()
+
+
+def events_with_cuts(events: Iterable[BrokerEvent], snapshots: Iterable[ReplicaLog]) -> list[BrokerEvent]:
+    """The events in order of time, truncations with what they cut and, where it was unknown, the log end before.
+
+    A snapshot serves until the next one; what one truncation cut, a later one cannot cut again.
+    """
+    coming: dict[_Key, list[ReplicaLog]] = {}
+    for log in sorted(snapshots, key=lambda log: log.t_ns, reverse=True):
+        coming.setdefault(_key(log), []).append(log)
+    known: dict[_Key, ReplicaLog] = {}
+    told = []
+    for event in sorted(events, key=lambda event: event.t_ns):
+        if not _lacks_cut(event):
+            told.append(event)
+            continue
+        key = _key(event)
+        ahead = coming.get(key, [])
+        while ahead and ahead[-1].t_ns <= event.t_ns:
+            known[key] = ahead.pop()
+        told.append(_with_cut(event, known[key]) if key in known else event)
+        if key in known and event.to_offset is not None:
+            known[key] = _shortened(known[key], event)
+    return told
+
+
+def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
+    """The snapshots of those replicas as the recorder wrote them. Of values only what identifies them came back."""
+    rows = read_rows(folder / ROWS)
+    names = {row["value"]: row["text"] for row in rows.get("value_names", ())}
+    of = set(wanted)
+    return [
+        ReplicaLog(
+            node=NodeId(row["node"]),
+            topic=row["topic"],
+            partition=row["part"],
+            t_ns=row["t"],
+            log_start=row["log_start"],
+            high_watermark=row["high_watermark"],
+            log_end=row["log_end"],
+            epochs=(),
+            records=tuple(
+                LogRecord(offset=record["off"], epoch=record["epoch"], value=text(record["value"], names).encode())
+                for record in _records(folder / f"snapshot-{row['snapshot']:05d}.parquet")
+            ),
+        )
+        for row in rows.get("replica_snapshots", ())
+        if row["reason"] != "truncation" and (row["node"], row["topic"], row["part"]) in of
+    ]
+
+
+def _records(path: Path) -> list[dict[str, int]]:
+    table: pa.Table = pq.read_table(path, schema=TABLES["replica_log"], columns=["off", "epoch", "value"])
+    rows: list[dict[str, int]] = table.to_pylist()
+    return rows
+
+
+def _key(where: BrokerEvent | ReplicaLog) -> _Key:
+    return int(where.node), where.topic, where.partition
+
+
+def _lacks_cut(event: BrokerEvent) -> bool:
+    return event.event == "truncation" and not event.cut
+
+
+def _drops_all(event: BrokerEvent) -> bool:
+    """The log begins anew behind its old end, where the leader's begins."""
+    return None not in (event.from_offset, event.to_offset) and (event.to_offset or 0) > (event.from_offset or 0)
+
+
+def _cut(log: ReplicaLog, event: BrokerEvent) -> tuple[LogRecord, ...]:
+    if event.to_offset is None:
+        return ()
+    return log.records if _drops_all(event) else tuple(r for r in log.records if r.offset >= event.to_offset)
+
+
+def _with_cut(event: BrokerEvent, log: ReplicaLog) -> BrokerEvent:
+    """An unknown log end before is the one that was read: the truncation says that the log ended behind `to_offset`."""
+    read = log.log_end if event.to_offset is not None and log.log_end > event.to_offset else None
+    from_offset = event.from_offset if event.from_offset is not None else read
+    return replace(event, from_offset=from_offset, cut=_cut(log, event))
+
+
+def _shortened(log: ReplicaLog, event: BrokerEvent) -> ReplicaLog:
+    to_offset = event.to_offset or 0
+    kept = () if _drops_all(event) else tuple(record for record in log.records if record.offset < to_offset)
+    return replace(log, records=kept, log_end=to_offset)

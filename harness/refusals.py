@@ -1,0 +1,127 @@
+"""What a scenario asks of a cluster that cannot do it, said before the run begins: faults, steps, settings."""
+
+from collections.abc import Iterator, Mapping
+
+import faults.catalogue
+import faults.cut
+from harness.errors import UsageError
+from harness.interfaces import (
+    CanCrash,
+    CanCutLinks,
+    CanLosePower,
+    CanPause,
+    CanReconfigure,
+    CanSlowLinks,
+    CanStop,
+    CanWipe,
+    ShowsLogs,
+)
+from harness.scenario import FaultSpec, Scenario, StepSpec
+from harness.systems import cluster_kind, is_foreign, remedy
+
+_ACTS: Mapping[str, type] = {
+    "kill": CanCrash,
+    "stop": CanStop,
+    "restart": CanCrash,
+    "pause": CanPause,
+    "resume": CanPause,
+    "wipe": CanWipe,
+    "lose_tail": CanLosePower,
+    "cut": CanCutLinks,
+    "isolate": CanCutLinks,
+    "heal": CanCutLinks,
+    "slow": CanSlowLinks,
+    "configure": CanReconfigure,
+    "elect": CanReconfigure,
+}
+_CONDITIONS: Mapping[str, type] = {"log_end": ShowsLogs, "high_watermark": ShowsLogs, "epoch_file": ShowsLogs}
+_NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
+
+
+def check_means(scenario: Scenario) -> None:
+    """Raises UsageError that names what cannot be done, and what would have to be given."""
+    kind = cluster_kind(scenario.cluster)
+    for what, need in _needs(scenario):
+        if not issubclass(kind, need):
+            raise UsageError(
+                f"{what}: {_of(scenario)} cannot do that ({need.__name__}); {remedy(scenario.cluster, need)}"
+            )
+    if is_foreign(scenario.cluster):
+        for what, refused in _on_somebody_elses(scenario):
+            raise UsageError(f"{what}: {refused}")
+
+
+def ignored(scenario: Scenario) -> list[str]:
+    """What of a scenario has no meaning on a cluster that runs already, in one line each."""
+    settings = scenario.cluster.settings
+    if not is_foreign(scenario.cluster) or not settings:
+        return []
+    names = ", ".join(sorted(settings))
+    return [f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})"]
+
+
+def _of(scenario: Scenario) -> str:
+    cluster = scenario.cluster
+    return f"the {cluster.system} cluster" if is_foreign(cluster) else f"a {cluster.world} cluster"
+
+
+def _needs(scenario: Scenario) -> Iterator[tuple[str, type]]:
+    topics = [topic.name for topic in scenario.topics]
+    for spec in scenario.faults:
+        for need in faults.catalogue.make(spec, topics).needs:
+            yield f"fault {spec.kind!r}", need
+    for number, step in enumerate(scenario.steps, 1):
+        word = next(iter(step.body))
+        asked = (_ACTS if step.kind == "act" else _CONDITIONS).get(word)
+        if asked is not None:
+            yield f"step {number} (line {step.line}), {step.text!r}", asked
+        if "log_end_unchanged_on" in step.body:
+            yield f"step {number} (line {step.line}), 'log_end_unchanged_on'", ShowsLogs
+    if scenario.read_every_replica:
+        yield "read_every_replica", CanStop
+
+
+def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    cluster = scenario.cluster
+    if cluster.flaws:
+        yield "[cluster] flaws", "only the reference cluster can be told to follow a flaw"
+    apart_only = "isolate" in cluster.attached.commands and "cut" not in cluster.attached.commands
+    coordination = cluster.system != "attached" or "100" in cluster.attached.nodes
+    for spec in scenario.faults:
+        refused = _fault_refused(spec, apart_only=apart_only, coordination=coordination)
+        if refused:
+            yield f"fault {spec.kind!r}", refused
+    for number, step in enumerate(scenario.steps, 1):
+        refused = _step_refused(step, apart_only=apart_only, coordination=coordination)
+        if refused:
+            yield f"step {number} (line {step.line}), {step.text!r}", refused
+
+
+_APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"
+_NO_COORDINATION = (
+    'where its coordination service is, nobody knows; name it as node 100: nodes = { 100 = "host:port" } in [attached]'
+)
+
+
+def _fault_refused(spec: FaultSpec, *, apart_only: bool, coordination: bool) -> str:
+    named = " ".join(str(link) for link in spec.options.get("links", ()))
+    if spec.kind == "cut-clients" or "c" in named:
+        return _NO_CLIENT_LINKS
+    if spec.kind == "cut-coordination" and not coordination:
+        return _NO_COORDINATION
+    patterns = ("halves", "majority-ring", "bridge", "cut-link", "cut-coordination", "hold-fetches", "slow-link")
+    return _APART_ONLY if apart_only and spec.kind in patterns else ""
+
+
+def _step_refused(step: StepSpec, *, apart_only: bool, coordination: bool) -> str:
+    word, value = next(iter(step.body.items()))
+    if word == "read" and "from" in step.body:
+        return _NO_CLIENT_LINKS
+    if step.kind != "act" or word not in ("cut", "slow", "isolate"):
+        return ""
+    origin = step.body.get("from", "peers") if word == "isolate" else ""
+    if origin in ("clients", "all") or any(str(name).startswith("c") for name in value if word != "isolate"):
+        return _NO_CLIENT_LINKS
+    if origin == "coordination" and not coordination:
+        return _NO_COORDINATION
+    return _APART_ONLY if apart_only and (word != "isolate" or origin == "coordination") else ""

@@ -1,0 +1,120 @@
+"""Where the names of systems and worlds become clusters: what runs, where, and what a scenario may ask of it."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.clock import SystemClock
+from harness.cluster.attached.book import Book
+from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
+from harness.cluster.local.cluster import LocalCluster
+from harness.errors import HarnessError, UsageError
+from harness.history.run_folder import RunFolder
+from harness.scenario import AttachedSpec, ClusterSpec, Scenario
+from harness.scenario_file import load, nearest
+from harness.scenario_variants import Traits
+
+if TYPE_CHECKING:
+    from harness.cluster.attached.cluster import ForeignCluster
+    from harness.cluster.docker.cluster import DockerCluster
+
+__all__ = [
+    "WORLDS", "check_cluster", "cluster_kind", "cluster_of", "is_foreign", "made", "remedy", "traits_of",
+    "undo_left_behind",
+]  # fmt: skip
+
+WORLDS = ("local", "docker")
+_ATTACHED, _COMPOSE = "attached", "compose:"
+
+
+def is_foreign(spec: ClusterSpec) -> bool:
+    """Whether somebody else runs the cluster."""
+    return spec.system == _ATTACHED or spec.system.startswith(_COMPOSE)
+
+
+def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | ForeignCluster]":
+    """The class whose capabilities say what can be done. Raises UsageError for what nobody knows, or lacks."""
+    if spec.world not in WORLDS:
+        raise UsageError(f"unknown world {spec.world!r}; {nearest(spec.world, WORLDS)}")
+    if is_foreign(spec):
+        if spec.world != "local":
+            raise UsageError(f"--world {spec.world}: a cluster that somebody else runs is where it is; leave it out")
+        if spec.system == _ATTACHED:
+            from harness.cluster.attached.by_commands import cluster_by_commands
+
+            return cluster_by_commands(spec)
+        from harness.cluster.attached.by_docker import cluster_by_docker  # its libraries take a while to load
+
+        return cluster_by_docker(spec)
+    if spec.bootstrap or spec.attached != AttachedSpec():
+        raise UsageError(f"--bootstrap and [attached] are for --system attached and compose:FILE, not {spec.system}")
+    if spec.world == "docker":
+        from harness.cluster.docker.cluster import DockerCluster
+
+        return DockerCluster
+    return LocalCluster
+
+
+def remedy(spec: ClusterSpec, need: type) -> str:
+    """What somebody would have to give so that the cluster can do it."""
+    if spec.system == _ATTACHED:
+        from harness.cluster.attached import by_commands
+
+        return by_commands.remedy(need)
+    if is_foreign(spec):
+        from harness.cluster.attached import by_docker
+
+        return by_docker.remedy(need)
+    return "choose another --world"
+
+
+def traits_of(spec: ClusterSpec) -> Traits:
+    """What the system is like, for scenarios that differ from one to the other. Raises UsageError."""
+    if is_foreign(spec):
+        world = _ATTACHED if spec.system == _ATTACHED else "compose"
+        return Traits(kind=_ATTACHED, coordination="unknown", world=world)
+    return traits_of_brokers(spec)
+
+
+def check_cluster(scenario: Scenario) -> None:
+    """Before anything is started: the system and the world exist, and the scenario says something about them."""
+    spec = scenario.cluster
+    cluster_kind(spec)
+    if not is_foreign(spec):
+        system_of(spec)
+    elif spec.system != _ATTACHED:
+        from harness.cluster.attached import compose_project
+
+        compose_project.find(spec)[0].close()
+    if scenario.not_here:
+        raise UsageError(f"scenario {scenario.name} is not for {scenario.cluster.system}: {scenario.not_here}")
+
+
+def cluster_of(scenario: Scenario, folder: RunFolder) -> "LocalCluster | DockerCluster | ForeignCluster":
+    workload = scenario.workload
+    links = 0 if workload.name == "none" else workload.producers + workload.consumers
+    return made(scenario.cluster, folder.path, client_links=max(links, 1))
+
+
+def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster | DockerCluster | ForeignCluster":
+    kind = cluster_kind(spec)
+    return kind(run_path=folder, spec=spec, client_links=client_links, clock=SystemClock())
+
+
+def undo_left_behind(run: Path) -> tuple[list[str], bool]:
+    """Undoes what a run did to somebody else's cluster and, being killed, could not; whether all of it was undone."""
+    book = Book(run)
+    owed = book.owed()
+    told = []
+    for what, subject in owed:
+        try:
+            cluster: Any = cluster_of(load(str(run), traits_of=traits_of), RunFolder(run))
+            evidence = asyncio.run(cluster.undo(what, subject))
+            told.append(f"{what} {subject}, which {run} owed: {evidence.sentence}")
+        except (HarnessError, OSError) as error:
+            told.append(
+                f"{what} {subject}, which {run} owes, failed: {error}; the next command tries again, unless you do it "
+                f"yourself and remove {book.path}"
+            )
+    return told, not book.owed()

@@ -1,0 +1,62 @@
+"""Client libraries by name: imported when used, told when missing, and their limits said before a run."""
+
+import importlib
+
+import pytest
+
+from harness import compose
+from harness.clients import catalogue
+from harness.errors import UsageError
+from harness.scenario import WorkloadSpec
+from harness.scenario_file import load
+
+
+def without(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where the extra was not installed."""
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {library!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+
+
+@pytest.mark.parametrize("name", catalogue.CLIENTS)
+def test_every_library_makes_a_client_without_touching_the_network(name: str) -> None:
+    client = catalogue.CLIENTS[name](bootstrap="127.0.0.1:1", settings=WorkloadSpec())
+
+    assert hasattr(client, "send")
+
+
+def test_a_missing_library_is_told_with_what_to_install_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load("no-faults", overrides=["workload.client=aiokafka"])
+    without("aiokafka", monkeypatch)
+
+    with pytest.raises(UsageError, match=r"client 'aiokafka' needs: pip install 'kafka-chaos\[clients\]'") as caught:
+        compose.check_names(scenario)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_library_is_told_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="unknown client 'confluent'; did you mean 'confluent-kafka'"):
+        compose.check_names(load("no-faults", overrides=["workload.client=confluent"]))
+
+
+def test_what_a_library_cannot_do_is_one_line_and_part_of_the_environment() -> None:
+    settings = WorkloadSpec(client="aiokafka", retries=3)
+
+    line = catalogue.limits(settings)
+
+    assert line.startswith("aiokafka: ")
+    assert "retries = 3" in line
+    assert "\n" not in line
+    told = catalogue.described(settings)
+    assert told["client"].startswith("aiokafka 0.")
+    assert told["client limits"] == line
+
+
+@pytest.mark.parametrize("name", ["kafka-python", "confluent-kafka"])
+def test_a_library_that_can_do_all_of_it_says_nothing(name: str) -> None:
+    settings = WorkloadSpec(client=name)
+
+    assert catalogue.limits(settings) == ""
+    assert catalogue.described(settings).keys() == {"client"}

@@ -1,0 +1,357 @@
+"""Kafka's jars are fetched once, whole or not at all, and what goes wrong is told in one line.
+
+Most of this runs the real Ivy against a Maven repository in a folder, which Maven's settings name as the mirror.
+"""
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.brokers import kafka_jars
+from harness.cluster.brokers.kafka_jars import KafkaHome, fetch, home_from_distribution, installed, kafka_health
+from harness.cluster.brokers.kafka_versions import KafkaVersion, Module, resolve_version
+from harness.errors import HarnessError, UsageError
+
+SMALL = resolve_version("0.9")  # few modules, no extra ones
+Told = list[str]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache and an empty home folder; the folder of the versions."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return tmp_path / "cache" / "kafka-chaos" / "kafka"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A Maven repository of our own that holds a version of Kafka: two empty jars."""
+    folder = tmp_path / "mirror"
+    publish(folder, Module(group="org.apache.kafka", name="kafka-clients", version=SMALL.version))
+    publish(
+        folder,
+        Module(group="org.apache.kafka", name=SMALL.artifact, version=SMALL.version),
+        needs=Module(group="org.apache.kafka", name="kafka-clients", version=SMALL.version),
+    )
+    maven = tmp_path / "home" / ".m2"
+    maven.mkdir(parents=True)
+    mirrors = f"<mirror><mirrorOf>central</mirrorOf><url>{folder.as_uri()}</url></mirror>"
+    (maven / "settings.xml").write_text(f"<settings><mirrors>{mirrors}</mirrors></settings>")
+    return folder
+
+
+def publish(repository: Path, module: Module, *, needs: Module | None = None) -> Path:
+    folder = repository / module.group.replace(".", "/") / module.name / module.version
+    folder.mkdir(parents=True)
+    dependency = "" if needs is None else f"<dependency>{coordinates(needs)}<scope>compile</scope></dependency>"
+    write_with_checksum(
+        folder / f"{module.name}-{module.version}.pom",
+        f"<project><modelVersion>4.0.0</modelVersion>{coordinates(module)}<dependencies>{dependency}</dependencies></project>",
+    )
+    write_with_checksum(folder / module.jar, f"the jar of {module}")
+    return folder / module.jar
+
+
+def coordinates(module: Module) -> str:
+    return f"<groupId>{module.group}</groupId><artifactId>{module.name}</artifactId><version>{module.version}</version>"
+
+
+def write_with_checksum(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.with_name(path.name + ".sha1").write_text(hashlib.sha1(text.encode()).hexdigest())
+
+
+def jar_in(mirror: Path, name: str) -> Path:
+    return next(mirror.rglob(f"{name}-{SMALL.version}.jar"))
+
+
+def put(cache: Path, version: KafkaVersion) -> Path:
+    """A version in the cache, as a fetch leaves it, with jars that hold nothing."""
+    folder = cache / version.version
+    folder.mkdir(parents=True)
+    jars = []
+    for name in version.needed_jars():
+        (folder / name).write_bytes(b"jar")
+        jars.append({"name": name, "bytes": 3, "sha256": hashlib.sha256(b"jar").hexdigest()})
+    (folder / "manifest.json").write_text(json.dumps({"version": version.version, "jars": jars}))
+    return folder
+
+
+def fake_java(home: Path, output: str, code: int) -> Path:
+    """A Java that says what it is told to say, instead of running Ivy."""
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="21"\n')
+    (home / "output").write_text(output)
+    java = home / "bin" / "java"
+    java.write_text(f'#!/bin/sh\ncat "{home}/output"\nexit {code}\n')
+    java.chmod(0o755)
+    return home
+
+
+def refused(action: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# ---- fetching -------------------------------------------------------------------------------------------------------
+
+
+def test_a_fetched_version_is_whole_with_a_manifest_and_nothing_beside_it(cache: Path, mirror: Path) -> None:
+    told: Told = []
+
+    home = fetch(SMALL, progress=told.append)
+
+    assert home == KafkaHome(version=SMALL, class_path=f"{cache / SMALL.version}/*", libs=cache / SMALL.version)
+    assert installed(SMALL) == home
+    manifest = json.loads((home.libs / "manifest.json").read_text())
+    assert manifest["version"] == SMALL.version
+    assert {jar["name"] for jar in manifest["jars"]} == {path.name for path in home.libs.glob("*.jar")}
+    assert {jar["name"] for jar in manifest["jars"]} == set(SMALL.needed_jars())
+    for jar in manifest["jars"]:
+        data = (home.libs / jar["name"]).read_bytes()
+        assert (jar["bytes"], jar["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+    assert {path.name for path in cache.iterdir()} == {SMALL.version, ".lock"}
+    assert any(line.startswith("found 1: ") for line in told)
+    assert "2 jars" in told[-1]
+
+
+def test_a_version_that_is_there_is_not_fetched_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(cache, SMALL)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "no Ivy is needed", 1)))
+    told: Told = []
+
+    assert fetch(SMALL, progress=told.append) == installed(SMALL)
+    assert told == [f"Kafka {SMALL} is in {cache / SMALL.version}"]
+
+
+def test_a_damaged_version_is_told_and_fetched_anew(cache: Path, mirror: Path) -> None:
+    home = fetch(SMALL, progress=lambda line: None)
+    jar = home.libs / f"kafka-clients-{SMALL}.jar"
+    whole = jar.read_bytes()
+    jar.write_bytes(whole[:-1])
+    assert installed(SMALL) is None
+    told: Told = []
+
+    fetch(SMALL, progress=told.append)
+
+    assert f"{jar.name} has {len(whole) - 1} bytes, not {len(whole)}" in told[0]
+    assert jar.read_bytes() == whole
+    assert installed(SMALL) is not None
+
+
+def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Path) -> None:
+    jar_in(mirror, "kafka-clients").write_bytes(b"something else")
+
+    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+    assert f"org.apache.kafka:kafka-clients:{SMALL} (invalid sha1: " in told
+    assert installed(SMALL) is None
+    assert {path.name for path in cache.iterdir()} == {".lock"}
+
+
+def test_a_missing_module_is_named(mirror: Path) -> None:
+    shutil.rmtree(jar_in(mirror, "kafka-clients").parent)
+
+    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+    assert f"does not give org.apache.kafka:kafka-clients:{SMALL} (not found)" in told
+
+
+def test_no_network_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")  # nobody listens on port 1
+
+    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+    assert told.startswith("Maven Central could not be reached (java.net.ConnectException")
+
+
+def test_a_java_that_fails_is_told_with_where_its_words_are(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "Error: could not create the machine\n", 3)))
+
+    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+    log = cache.parent / "ivy" / "ivy.log"
+    assert told == f"Ivy ended with code 3: see {log}"
+    assert "could not create the machine" in log.read_text()
+
+
+def test_success_without_the_brokers_jar_is_no_success(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = "\t0 artifacts copied, 44 already retrieved (0kB/1ms)\n"
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", output, 0)))
+
+    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+    assert f"came without {SMALL.artifact}-{SMALL}.jar" in told
+    assert installed(SMALL) is None
+
+
+def test_of_two_fetches_the_second_waits_and_takes_what_the_first_got(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "no Ivy is needed", 1)))
+    cache.mkdir(parents=True)
+    waits, got = threading.Event(), []
+
+    def second() -> None:
+        got.append(fetch(SMALL, progress=lambda line: waits.set() if "under way" in line else None))
+
+    with kafka_jars._locked(cache / ".lock", lambda: None):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(10)
+        put(cache, SMALL)
+    thread.join(10)
+
+    assert got == [installed(SMALL)]
+
+
+def test_what_a_killed_fetch_left_is_swept_by_the_next(cache: Path, mirror: Path) -> None:
+    (cache / ".unfinished" / "jars").mkdir(parents=True)
+    (cache / ".unfinished" / "jars" / "half.jar").write_bytes(b"half")
+
+    home = fetch(SMALL, progress=lambda line: None)
+
+    assert not (home.libs / "half.jar").exists()
+    assert not (cache / ".unfinished").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(cache: Path) -> None:
+    cache.parent.parent.write_text("a file, no folder")
+
+    assert "XDG_CACHE_HOME" in refused(lambda: fetch(SMALL, progress=lambda line: None))
+
+
+def test_a_real_version_comes_from_maven_central(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Ivy's own cache of this machine, so that it is downloaded once and not with every test."""
+    monkeypatch.undo()
+    kept = kafka_jars.cache_directory() / "ivy"
+    kept.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache.parent.mkdir(parents=True)
+    (cache.parent / "ivy").symlink_to(kept)
+    try:
+        home = fetch(SMALL, progress=lambda line: None)
+    except HarnessError as error:
+        if "could not be reached" in str(error):
+            pytest.skip(f"needs Maven Central: {error}")
+        raise
+
+    jars = {path.name for path in home.libs.glob("*.jar")}
+    assert {*SMALL.needed_jars(), "zookeeper-3.4.6.jar", "slf4j-log4j12-1.7.6.jar"} <= jars
+    assert len(jars) == 17
+
+
+# ---- what is there --------------------------------------------------------------------------------------------------
+
+
+def test_a_version_that_was_never_fetched_is_not_installed() -> None:
+    assert installed(SMALL) is None
+
+
+@pytest.mark.parametrize("damage", ["jar gone", "jar short", "manifest gone", "manifest torn", "manifest of another"])
+def test_a_damaged_version_is_not_installed(cache: Path, damage: str) -> None:
+    folder = put(cache, SMALL)
+    assert installed(SMALL) is not None
+    manifest = folder / "manifest.json"
+    if damage == "jar gone":
+        (folder / f"kafka-clients-{SMALL}.jar").unlink()
+    elif damage == "jar short":
+        (folder / f"kafka-clients-{SMALL}.jar").write_bytes(b"")
+    elif damage == "manifest gone":
+        manifest.unlink()
+    elif damage == "manifest torn":
+        manifest.write_bytes(manifest.read_bytes()[:20])
+    else:
+        manifest.write_text('{"version": "4.3.1", "jars": []}')
+
+    assert installed(SMALL) is None
+    [(_, well, told)] = kafka_health()
+    assert not well
+    assert f"fetch it anew: kafka-chaos fetch-kafka {SMALL}" in told
+
+
+def test_health_notices_a_changed_jar_of_the_same_size(cache: Path) -> None:
+    jar = put(cache, SMALL) / f"kafka-clients-{SMALL}.jar"
+    jar.write_bytes(b"raj")
+
+    [(_, well, told)] = kafka_health()
+
+    assert not well
+    assert f"{jar.name} is not as it was fetched" in told
+
+
+def test_health_lists_the_versions_newest_first_with_the_java_that_runs_them(cache: Path) -> None:
+    for text in ("0.9", "4.3", "0.10", "3.9"):
+        put(cache, resolve_version(text))
+
+    rows = kafka_health()
+
+    assert [told.partition(":")[0] for _, _, told in rows] == ["4.3.1", "3.9.1", "0.10.2.2", "0.9.0.1"]
+    assert all(well and "runs on Java" in told for _, well, told in rows)
+
+
+def test_health_without_any_kafka_is_good_and_says_how_to_get_one() -> None:
+    [(_, well, told)] = kafka_health()
+
+    assert well
+    assert "kafka-chaos fetch-kafka" in told
+
+
+def test_a_relative_cache_folder_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+
+    assert kafka_jars.cache_directory() == Path.home() / ".cache" / "kafka-chaos"
+
+
+# ---- a distribution -------------------------------------------------------------------------------------------------
+
+
+def distribution(folder: Path, *jars: str) -> Path:
+    (folder / "libs").mkdir(parents=True)
+    for jar in jars:
+        (folder / "libs" / jar).write_bytes(b"")
+    return folder
+
+
+def test_a_distribution_is_a_home_with_the_version_of_its_jars(tmp_path: Path) -> None:
+    unpacked = distribution(
+        tmp_path / "kafka",
+        "kafka-clients-3.8.1-test.jar",
+        "kafka-clients-3.8.1.jar",
+        "kafka_2.12-3.8.1.jar",
+        "zookeeper-3.8.4.jar",
+    )
+
+    home = home_from_distribution(unpacked)
+
+    assert (home.version.version, home.version.artifact) == ("3.8.1", "kafka_2.12")
+    assert home.version.modes == ("kraft", "zookeeper")
+    assert (home.libs, home.class_path) == (unpacked / "libs", f"{unpacked / 'libs'}/*")
+
+
+@pytest.mark.parametrize("jars", [(), ("kafka-clients-4.3.1.jar",), ("kafka_2.13-4.3.1.jar",)])
+def test_a_folder_that_is_no_distribution_is_refused(tmp_path: Path, jars: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="is no Kafka distribution"):
+        home_from_distribution(distribution(tmp_path / "kafka", *jars))
+
+
+def test_a_distribution_of_an_unknown_line_is_refused(tmp_path: Path) -> None:
+    unpacked = distribution(tmp_path / "kafka", "kafka-clients-7.9.0-ccs.jar", "kafka_2.13-7.9.0-ccs.jar")
+
+    with pytest.raises(UsageError, match=r"'7\.9\.0-ccs' is not known"):
+        home_from_distribution(unpacked)

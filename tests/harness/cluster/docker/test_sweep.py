@@ -1,0 +1,107 @@
+"""The sweep removes what a dead run left in the engine, and nothing that is at work or somebody else's."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docker.errors import NotFound
+
+from harness.cluster.docker.engine import Engine
+from harness.cluster.docker.infra import make_network, start_infra
+from harness.cluster.docker.labels import HOST, NODE, OWNER, RUN, labels_of, owner
+from harness.cluster.docker.sweep import sweep, sweep_engine
+from harness.cluster.local.ownership import RunOwnership
+from harness.cluster.local.processes import boot_id
+
+
+def test_labels_say_which_run_node_and_machine(run: Path) -> None:
+    labels = labels_of(run, node="3")
+    assert labels == {RUN: str(run), HOST: boot_id(), OWNER: owner(), NODE: "3"}
+
+
+def test_an_owner_is_made_once_and_another_state_directory_is_another_owner(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = owner()
+    assert owner() == first
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    assert owner() != first
+
+
+def test_without_an_engine_there_is_nothing_to_sweep(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{run}/none.sock")
+    assert sweep() == []
+
+
+@pytest.fixture
+def left(engine: Engine, infra_image: str, run: Path) -> Iterator[str]:
+    """A network, a running container in it and a volume that it uses, all of one run; their common name."""
+    name = f"kafka-chaos-test-{uuid.uuid4().hex[:8]}"
+    labels = labels_of(run, node="1")
+    volume = engine.client.volumes.create(name, labels=dict(labels))
+    network = make_network(name, labels)
+    infra = start_infra(infra_image, name=name, network=network, labels=labels, volumes=[(name, "/data")])
+    yield name
+    for thing, options in ((infra.container, {"force": True}), (network, {}), (volume, {})):
+        try:
+            thing.remove(**options)
+        except NotFound:
+            continue  # swept, as it should be
+
+
+def _there(engine: Engine, name: str) -> list[str]:
+    """By list and filter: what the engine has of that name."""
+    filters = {"name": name}
+    kinds = {
+        "container": engine.client.containers.list(all=True, filters=filters),
+        "network": engine.client.networks.list(filters=filters),
+        "volume": engine.client.volumes.list(filters=filters),
+    }
+    return [kind for kind, found in kinds.items() if found]
+
+
+def test_what_a_dead_run_left_is_removed_with_one_sentence_each(engine: Engine, left: str, run: Path) -> None:
+    assert _there(engine, left) == ["container", "network", "volume"]
+    assert sweep() == [
+        f"removed container {left} that {run} had left behind",
+        f"removed network {left} that {run} had left behind",
+        f"removed volume {left} that {run} had left behind",
+    ]
+    assert _there(engine, left) == []
+    assert sweep() == []
+
+
+def test_a_run_at_work_keeps_all_it_has(engine: Engine, left: str, run: Path) -> None:
+    with RunOwnership(run):
+        assert sweep_engine(engine) == []
+        assert _there(engine, left) == ["container", "network", "volume"]
+    assert len(sweep_engine(engine)) == 3
+
+
+def test_a_run_whose_folder_was_removed_is_over(engine: Engine, left: str, run: Path) -> None:
+    shutil.rmtree(run)
+    assert len(sweep_engine(engine)) == 3
+    assert not run.exists()
+
+
+def test_what_another_owner_made_is_left_alone(
+    engine: Engine, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    assert sweep_engine(engine) == []
+    assert _there(engine, left) == ["container", "network", "volume"]
+
+
+def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(engine: Engine, left: str, run: Path) -> None:
+    volume = engine.client.volumes.get(left)
+    image = engine.client.containers.get(left).attrs["Config"]["Image"]
+    user = engine.client.containers.create(image, volumes={left: {"bind": "/data", "mode": "rw"}})
+    try:
+        told = sweep_engine(engine)
+    finally:
+        user.remove(force=True)
+    assert told[2].startswith(f"volume {left}, left behind by {run}, cannot be removed: ")
+    assert "in use" in told[2]
+    assert sweep_engine(engine) == [f"removed volume {volume.name} that {run} had left behind"]
