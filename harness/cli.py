@@ -13,7 +13,7 @@ from rich.console import Console
 from harness import comparison_runs, compose, presentation, verification
 from harness.errors import HarnessError, UsageError
 from harness.scenario import ClusterSpec
-from harness.scenario_file import load, shipped_names
+from harness.scenario_file import load, seed_names, shipped_names
 from harness.scenario_overrides import attached_overrides
 from harness.systems import WORLDS
 from harness.verdict import Verdict
@@ -174,6 +174,7 @@ def scenarios(
     verify: Annotated[
         bool, typer.Option("--verify", help="Run them; exit 0 only if every outcome is as stated.")
     ] = False,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Those that show the claims of the seed documents.")] = False,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
     runs: RunsOption = RUNS,
     seed: SeedOption = None,
@@ -188,10 +189,12 @@ def scenarios(
     master: MasterOption = MASTER,
 ) -> None:
     """Lists the shipped scenarios, or runs them and holds each against its stated outcome."""
-    chosen = names or shipped_names()
+    chosen = [*(names or []), *(seed_names() if seeds else [])] or shipped_names()
     if not verify:
-        for name in chosen:
-            console.print(name if only_names else f"[bold]{name}[/bold]\n  {load(name).story}", markup=not only_names)
+        _list_scenarios(chosen, only_names=only_names)
+        if not (names or seeds or only_names):
+            console.print("\nThe claims of the seed documents (docs/seed_claims.md):\n")
+            _list_scenarios(seed_names(), only_names=only_names)
         return
     table = verification.verify(
         chosen,
@@ -209,6 +212,15 @@ def scenarios(
     if junit is not None:
         verification.write_junit(table, junit)
     raise typer.Exit(0 if all(cell.as_stated for cell in table) else 1)
+
+
+def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:
+    for name in names:
+        if only_names:
+            console.print(name, markup=False)
+        else:
+            console.print(f"[bold]{name}[/bold]")
+            console.print(f"  {load(name).story}", markup=False)
 
 
 @app.command()

@@ -44,7 +44,7 @@ from harness.java import java_home, java_version
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
-from harness.systems import check_cluster, cluster_of, made, traits_of, undo_left_behind
+from harness.systems import check_cluster, cluster_of, made, sweep_containers, traits_of, undo_left_behind
 from reports.render import write_report
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
@@ -323,7 +323,8 @@ async def _serve(folder: Path, spec: ClusterSpec, ready: Callable[[dict[str, str
 
 
 def sweep() -> list[str]:
-    return ownership.sweep(undo_left_behind)
+    # Containers first: the other sweep strikes the run off the list.
+    return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
 
 
 def fetch_kafka(versions: Sequence[str], *, tell: Callable[[str], None]) -> None:

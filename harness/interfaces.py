@@ -59,6 +59,7 @@ class PartitionState:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     elr: tuple[int, ...] | None = None  # eligible leader replicas (KIP-966); None where the system has none
+    last_known_leader: int | None = None  # who may still lead when nobody is in sync or eligible any more (KIP-966)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +249,43 @@ class CanReconfigure(Protocol):
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         """Asks for an election; returns Kafka's error code (0 done, 84 not needed, 80, 83 ...)."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """One broker's answer to one fetch."""
+
+    error: int
+    values: tuple[str, ...]
+
+
+class Questions(Protocol):
+    """Kafka's own requests to one named broker, whoever leads. Raises OSError or TimeoutError where none answers."""
+
+    async def registered(self) -> Sequence[int]: ...  # the live brokers, as most of them tell
+
+    async def config_defaults(self, node: NodeId, keys: Sequence[str]) -> Mapping[str, str | None]: ...
+
+    async def configure_broker(self, node: NodeId, settings: Mapping[str, str]) -> int: ...
+
+    async def create_topic(self, topic: TopicDefinition) -> int: ...
+
+    async def fetch(
+        self, node: NodeId, partition: TopicPartition, offset: int, *, epoch: int, version: int
+    ) -> Fetched: ...
+
+    async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]: ...
+
+    async def produce(
+        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
+    ) -> tuple[int, int]:
+        """(error, first offset); with acks=0 a TimeoutError is the rule and a ConnectionResetError an answer too."""
+        ...
+
+
+@runtime_checkable
+class CanBeAsked(Protocol):
+    def questions(self) -> Questions: ...
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ import faults.catalogue
 import faults.cut
 from harness.errors import UsageError
 from harness.interfaces import (
+    CanBeAsked,
     CanCrash,
     CanCutLinks,
     CanLosePower,
@@ -34,7 +35,10 @@ _ACTS: Mapping[str, type] = {
     "configure": CanReconfigure,
     "elect": CanReconfigure,
 }
-_CONDITIONS: Mapping[str, type] = {"log_end": ShowsLogs, "high_watermark": ShowsLogs, "epoch_file": ShowsLogs}
+_CONDITIONS: Mapping[str, type] = {
+    **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),
+    **dict.fromkeys(("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), CanBeAsked),
+}
 _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
 
 
@@ -75,6 +79,8 @@ def _needs(scenario: Scenario) -> Iterator[tuple[str, type]]:
         asked = (_ACTS if step.kind == "act" else _CONDITIONS).get(word)
         if asked is not None:
             yield f"step {number} (line {step.line}), {step.text!r}", asked
+        if "to" in step.body:
+            yield f"step {number} (line {step.line}), 'to'", CanBeAsked
         if "log_end_unchanged_on" in step.body:
             yield f"step {number} (line {step.line}), 'log_end_unchanged_on'", ShowsLogs
     if scenario.read_every_replica:

@@ -274,6 +274,11 @@ def shipped_names() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
+def seed_names() -> list[str]:
+    """What the seed documents claim, as scenarios (docs/seed_claims.md)."""
+    return sorted(f"seeds/{path.stem}" for path in SHIPPED.glob("seeds/*.toml"))
+
+
 def find(reference: str) -> Path:
     """The file of a shipped scenario's name, of a TOML path, or of a run folder (its written-out scenario)."""
     path = Path(reference)
@@ -288,7 +293,7 @@ def find(reference: str) -> Path:
         return path
     shipped = SHIPPED / f"{reference}.toml"
     if not shipped.is_file():
-        raise UsageError(f"unknown scenario {reference!r}; {nearest(reference, shipped_names())}")
+        raise UsageError(f"unknown scenario {reference!r}; {nearest(reference, [*shipped_names(), *seed_names()])}")
     return shipped
 
 
@@ -301,7 +306,7 @@ def load(
     """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
     path = find(reference)
     text = path.read_text(encoding="utf-8")
-    name = path.stem
+    name = f"seeds-{path.stem}" if path.parent == SHIPPED / "seeds" else path.stem  # it becomes a folder's name
     if path.name == "scenario.toml":
         written = re.search(r"^# scenario: (\S+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name

@@ -37,6 +37,10 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
     "leader": ("topic", "partition", "throughout"),
     "leader_epoch": ("topic", "partition"),
     "leaders": ("topic",),
+    "leaders_each": ("topic",),
+    "leader_seen_by": ("topic", "partition", "throughout"),
+    "agreed": (),
+    "registered": ("throughout",),
     "log_end": ("topic", "partition"),
     "high_watermark": ("topic", "partition"),
     "controller": (),
@@ -47,10 +51,25 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
 }
 EXPECTATIONS: dict[str, tuple[str, ...]] = {
     **CONDITIONS,
-    "produce": ("topic", "partition", "acks", "error", "timeout", "log_end_unchanged_on"),
+    "produce": ("topic", "partition", "acks", "error", "timeout", "log_end_unchanged_on", "to", "closed"),
     "read": ("topic", "partition", "from"),
     "elect": ("topic", "partition", "error"),
     "epoch_file": ("topic", "partition"),
+    "fetch": ("topic", "partition", "broker", "epoch", "version", "values", "error"),
+    "epoch_end": ("topic", "partition", "broker", "error"),
+    "config_default": ("broker",),
+    "configure": ("broker", "error"),
+    "create_topic": ("partitions", "replication_factor", "assignment", "error"),
+}
+_NUMBERS = (
+    "partition", "error", "controller", "controller_epoch", "leader_epoch", "to", "broker", "fetch", "epoch", "version",
+)  # fmt: skip
+_TABLES = {
+    "leaders_each": "{ 1 = 10, 2 = 10 }",
+    "leader_seen_by": "{ 1 = 1, 2 = 1 }",
+    "epoch_end": "{ 0 = 100 }",
+    "config_default": '{ "replica.lag.time.max.ms" = 30000 }',
+    "configure": '{ "min.insync.replicas" = 1 }',
 }
 WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
 
@@ -80,7 +99,7 @@ def _unknown(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
 def _check_value(key: str, value: Any) -> None:
     if key in ("for", "delay", "timeout", "throughout", "elapsed", "down"):
         seconds(value)
-    elif key in ("produce", "read"):
+    elif key in ("produce", "read", "values"):
         if not isinstance(value, str):
             raise ValueError(f'{key} names values as a text, for example "r0..r9"')
         values_of(value)
@@ -91,8 +110,10 @@ def _check_value(key: str, value: Any) -> None:
             raise ValueError(f'{key} names links, for example ["2>1"], not {value!r}')
     elif key == "mode" and value not in ("hang", "reset"):
         raise ValueError(f'mode is "hang" or "reset", not {value!r}')
-    elif key in ("partition", "error", "controller", "controller_epoch", "leader_epoch") and not isinstance(value, int):
+    elif key in _NUMBERS and not isinstance(value, int):
         raise ValueError(f"{key} is a whole number, not {value!r}")
+    elif key in _TABLES and (not isinstance(value, dict) or not value):
+        raise ValueError(f"{key} is a table, for example {_TABLES[key]}, not {value!r}")
     elif key == "elect" and value not in ("preferred", "unclean"):
         raise ValueError(f'elect is "preferred" or "unclean", not {value!r}')
 

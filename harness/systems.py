@@ -8,7 +8,9 @@ from harness.clock import SystemClock
 from harness.cluster.attached.book import Book
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
+from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.scenario import AttachedSpec, ClusterSpec, Scenario
@@ -20,7 +22,15 @@ if TYPE_CHECKING:
     from harness.cluster.docker.cluster import DockerCluster
 
 __all__ = [
-    "WORLDS", "check_cluster", "cluster_kind", "cluster_of", "is_foreign", "made", "remedy", "traits_of",
+    "WORLDS",
+    "check_cluster",
+    "cluster_kind",
+    "cluster_of",
+    "is_foreign",
+    "made",
+    "remedy",
+    "sweep_containers",
+    "traits_of",
     "undo_left_behind",
 ]  # fmt: skip
 
@@ -100,6 +110,15 @@ def cluster_of(scenario: Scenario, folder: RunFolder) -> "LocalCluster | DockerC
 def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster | DockerCluster | ForeignCluster":
     kind = cluster_kind(spec)
     return kind(run_path=folder, spec=spec, client_links=client_links, clock=SystemClock())
+
+
+def sweep_containers() -> list[str]:
+    """What killed runs left in the Docker engine; asks it only where a run of this user's can have left anything."""
+    if not (ownership.is_anything_entered() and (state_directory() / "owner").exists()):
+        return []
+    from harness.cluster.docker.sweep import sweep
+
+    return sweep()
 
 
 def undo_left_behind(run: Path) -> tuple[list[str], bool]:

@@ -21,6 +21,7 @@ def accounting(data: RunData) -> Accounting | None:
     lost = [row for row in data.findings if row["check"] == "lost-write"]
     permitted = sum(row["count"] for row in lost if row["classification"] == "permitted")
     violation = sum(row["count"] for row in lost if row["classification"] == "violation")
+    undecided = sum(row["count"] for row in lost if row["classification"] == "observation")
     missing = counts["acknowledged", False]
     sums = data.verdict.get("accounting", {})
     return Accounting(
@@ -38,7 +39,8 @@ def accounting(data: RunData) -> Accounting | None:
         read=counts["acknowledged", True],
         lost_permitted=permitted,
         lost_violation=violation,
-        unreadable=max(missing - permitted - violation, 0),
+        lost_undecided=undecided,
+        unreadable=max(missing - permitted - violation - undecided, 0),
         indeterminate=counts["unknown", True] + counts["unknown", False],
         refused=counts["refused", True] + counts["refused", False],
         sent=sum(count for (told, _), count in counts.items() if told != "not sent"),

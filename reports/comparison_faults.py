@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.run_data import RunData, readable
+from reports.run_data import RunData
 
 _OPEN_S = 1.0  # tried for so long after the last acknowledgement: the partition takes no writes any more
 _ON_NODES = ("kill", "stop", "pause", "wipe", "restart")
@@ -44,7 +44,7 @@ def fault_numbers(data: RunData, sends: pd.DataFrame) -> list[FaultNumbers]:
     """Faults whose effect was seen, in the order in which they began."""
     seen = sorted((row for row in data.rows("faults") if row["t_begin"] is not None), key=lambda row: row["t_begin"])
     led = _elections(data, seen)
-    steps = {row["step"]: readable(str(row["text"])) for row in data.rows("steps")}
+    steps = {row["step"]: data.readable(str(row["text"])) for row in data.rows("steps")}
     keys: dict[str, int] = {}
     made = []
     for number, row in enumerate(seen):
@@ -59,7 +59,7 @@ def fault_numbers(data: RunData, sends: pd.DataFrame) -> list[FaultNumbers]:
             FaultNumbers(
                 key=(anchor, keys[anchor]),
                 kind=str(row["kind"]),
-                label=readable(str(row["label"])),
+                label=data.readable(str(row["label"])),
                 place=f"step {row['step'] + 1}" if in_plan else f"fault {number + 1}",
                 begin=begin,
                 end=None if row["t_end"] is None else _seconds(data, row["t_end"]),

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from reports import timeline
+from reports.chart import chart_of, chart_tops, ticks
 from reports.comparison_columns import AlignedRun, Column, Run
 from reports.comparison_model import ChartRow, History, LaneBlock
+from reports.legend import legend
 from reports.model import Lane
 
 PARTITIONS_MAX = 6
@@ -38,8 +40,10 @@ def history(columns: Sequence[Column]) -> History | None:
     begin = min(data.begin_s for data in aligned.values())
     end = max(data.end_s for data in aligned.values())
     faulted = any(data.first_fault_ns is not None for data in aligned.values())
-    tops = [timeline.chart_tops(data) for _, data in drawn]
+    tops = [chart_tops(data) for _, data in drawn]
     shared = (max(top for top, _ in tops), max(top for _, top in tops))
+    blocks = _blocks(drawn, others)
+    charts = [ChartRow(letter=column.letter, chart=chart_of(data, shared)) for column, data in drawn]
     return History(
         begin=round(begin, 3),
         duration=round(end - begin, 3),
@@ -49,10 +53,13 @@ def history(columns: Sequence[Column]) -> History | None:
             for column, run in chosen
             if len(column.runs) > 1
         ],
-        blocks=_blocks(drawn, others),
-        charts=[ChartRow(letter=column.letter, chart=timeline.chart_of(data, shared)) for column, data in drawn],
-        ticks=timeline.ticks(begin, end),
+        blocks=blocks,
+        charts=charts,
+        ticks=ticks(begin, end),
         zooms=_zooms(begin, end, [run for _, run in chosen]),
+        legend=legend(
+            [lane for block in blocks for _, lane in (*block.lanes, *block.folded)], [row.chart for row in charts]
+        ),
     )
 
 

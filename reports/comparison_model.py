@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.model import Badge, Chart, Lane, Tone
+from reports.model import Badge, Chart, Lane, LegendEntry, Tone
 
 Kind = Literal["differs", "within", "same", "unknown"]
 
@@ -165,6 +165,7 @@ class History:
     charts: Sequence[ChartRow]
     ticks: Sequence[float]
     zooms: Sequence[tuple[str, float, float]]
+    legend: Sequence[LegendEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

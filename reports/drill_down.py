@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from reports.model import LogCell, LogRow, LogTable, OperationRow
-from reports.run_data import RunData, readable
+from reports.run_data import RunData, span_of
 from reports.story import evidence_of, fault_title
 
 ROWS_OPEN = 14
@@ -81,7 +81,7 @@ def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int) -> str:
             f"begins at {offset}"
         )
     if lost and offset == min(lost):
-        words.append(f"offsets {min(lost)} to {max(lost)} were lost")
+        words.append(f"offsets {span_of(min(lost), max(lost))} were lost")
     elif lost and offset == max(lost) + 1:
         words.append("after the last lost record")
     told = "; ".join(words)
@@ -164,15 +164,16 @@ def _events(data: RunData, finding: Mapping[str, Any]) -> list[tuple[int, Operat
         if not row["exact"] or (row["topic"], row["part"]) != where or row["leader_before"] is None:
             continue
         if row["leader"] != row["leader_before"]:
-            who = f"broker {row['leader']} leads" if row["leader"] >= 0 else "no leader is left"
+            who = f"broker {row['leader']} leads" if row["leader"] >= 0 else "no leader"
             how = ", elected uncleanly" if row["unclean"] else ""
-            text = f"Epoch {row['leader_epoch']}: {who}{how}; ISR {list(row['isr'])}"
+            elr = f", eligible leader replicas {list(row['elr'])}" if row["elr"] else ""
+            text = f"Epoch {row['leader_epoch']}: {who}{how}; ISR {list(row['isr'])}{elr}"
             events.append((row["t"], text, bool(row["unclean"])))
         elif row["isr_before"] is not None and list(row["isr"]) != list(row["isr_before"]):
             events.append((row["t"], f"ISR {list(row['isr_before'])} becomes {list(row['isr'])}", False))
     for row in data.rows("faults"):
-        events += [(row["t_begin"], fault_title(row), False)] if row["t_begin"] is not None else []
-        events += [(row["t_end"], f"Over: {readable(row['label'])}", False)] if row["t_end"] is not None else []
+        events += [(row["t_begin"], fault_title(data, row), False)] if row["t_begin"] is not None else []
+        events += [(row["t_end"], f"Over: {data.readable(row['label'])}", False)] if row["t_end"] is not None else []
     for row in data.rows("broker_events"):
         if row["event"] == "truncation" and (row["topic"], row["part"]) == where:
             text = f"Broker {row['node']} truncates its log from {row['from_offset']} to {row['to_offset']}"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from reports.model import Answer, Badge, Setting, Tone
-from reports.run_data import RunData, count_of, partition_name, readable, span_of
+from reports.run_data import RunData, count_of, partition_name, span_of
+from reports.settings import MIN_INSYNC, known_settings, preventing, too_few_in_sync
 from reports.story import evidence_of, worst
 
 _VERDICT_TONES: dict[str, Tone] = {"pass": "pass", "violation": "viol"}
-_PLAIN = ("acks", "replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "enable.idempotence")
 
 
 def _losses(data: RunData) -> tuple[int, int]:
@@ -73,7 +73,7 @@ def lead(data: RunData) -> str:
         )
     chain = evidence.get("cause_chain") or ()
     told = [link["sentence"] for link in chain if link["decisive"] or link["event"] in ("truncation", "disk-loss")]
-    return readable(" ".join(told[:2]) or str(finding["sentence"]))
+    return data.readable(" ".join(told[:2]) or str(finding["sentence"]))
 
 
 def answers(data: RunData) -> list[Answer]:
@@ -108,21 +108,44 @@ def answers(data: RunData) -> list[Answer]:
         Answer(
             question="Why",
             short=_why(evidence, elected),
-            more=f"{outside} {evidence.get('isr_before')}" if elected is not None else readable(finding["sentence"]),
+            more=f"{outside} {evidence.get('isr_before')}{_elr(evidence)}"
+            if elected is not None
+            else data.readable(finding["sentence"]),
         ),
         Answer(
             question="Permitted?",
             short="Yes, by configuration" if permitted else "No",
-            more=_permission(holding) if holding is not None else "Every exception was tried, and none holds.",
+            more=_permission(data, finding, holding)
+            if holding is not None
+            else "Every rule that could excuse it was tried; none applies.",
         ),
+        *_prevention(evidence),
     ]
 
 
-def _permission(rule: Mapping[str, Any]) -> str:
-    """The setting that allowed it, where the rule's evidence ends in one; else the evidence."""
-    evidence = str(rule["evidence"])
-    setting = evidence.rpartition("; ")[2]
-    return readable(setting[:1].upper() + setting[1:] if "=" in setting else evidence)
+def _permission(data: RunData, finding: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
+    """The settings that allowed it, where the rule's evidence ends in one; else the evidence."""
+    told = str(rule["evidence"])
+    setting = told.rpartition("; ")[2]
+    allowed = data.readable(setting[:1].upper() + setting[1:] if "=" in setting else told)
+    least, in_sync = too_few_in_sync(data, finding, evidence_of(finding))
+    return f"{allowed} And min.insync.replicas={least} let the ISR {in_sync} acknowledge." if in_sync else allowed
+
+
+def _prevention(evidence: Mapping[str, Any]) -> list[Answer]:
+    """A card of its own, where the checks derived what would have kept the records."""
+    told = [str(sentence) for sentence in evidence.get("prevention") or ()]
+    if not told:
+        return []
+    ways = [f"{key}={value}" for key, value in preventing(evidence)]
+    short = {0: "By more copies", 1: "By one setting", 2: "By either of two settings"}.get(len(ways), "By a setting")
+    more = " or ".join(ways) if ways else "A further in-sync replica on another disk would have kept them."
+    return [Answer(question="Preventable?", short=short, more=more, link="#prevention")]
+
+
+def _elr(evidence: Mapping[str, Any]) -> str:
+    elr = list(evidence.get("elr_before") or ())
+    return f"; the eligible leader replicas were {elr}" if elr else ""
 
 
 def _why(evidence: Mapping[str, Any], elected: Any) -> str:
@@ -172,34 +195,20 @@ def _read_back(data: RunData, sums: Mapping[str, Any]) -> str:
 
 
 def settings(data: RunData) -> list[Setting]:
-    """The configuration that matters; dashed what made a loss possible, red what was promised and broken."""
+    """The configuration that matters; dashed what made a loss possible, red what was promised and broken.
+
+    Dashed is what "what would have prevented it" speaks of, so that chips and prevention name the same.
+    """
     finding = worst(data)
-    scenario = data.scenario
-    topic = next(
-        (one for one in scenario.topics if finding is not None and one.name == finding["topic"]), scenario.topics[0]
-    )
-    replicas = len(topic.assignment[0]) if topic.assignment else topic.replication_factor
-    known = {
-        "acks": scenario.workload.acks if scenario.workload.name != "none" else "by probe",
-        "replication.factor": str(replicas),
-        "min.insync.replicas": "1",
-        "unclean.leader.election.enable": "false",
-        "enable.idempotence": str(scenario.workload.idempotence).lower(),
-        **{key: value for key, value in scenario.cluster.settings.items() if key in _PLAIN},
-        **{key: value for key, value in topic.settings.items() if key in _PLAIN},
-    }
-    cause = str(evidence_of(finding).get("cause")) if finding is not None else ""
-    deciding = {
-        "unclean-election": {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
-        "fail-over": {"acks": "1"},
-        "destruction": {"min.insync.replicas": "1"},
-    }.get(cause, {})
-    made = [
-        Setting(text=f"{key}={value}", role="why" if deciding.get(key) == value else "") for key, value in known.items()
-    ]
+    known = known_settings(data, finding)
+    evidence = evidence_of(finding) if finding is not None else {}
+    deciding = {key for key, _ in preventing(evidence)}
+    if evidence.get("cause") == "destruction":
+        deciding.add(MIN_INSYNC)
+    made = [Setting(text=f"{key}={value}", role="why" if key in deciding else "") for key, value in known.items()]
     if finding is not None and finding["classification"] == "violation":
         made = [
             Setting(text=one.text, role="held" if one.text.startswith(("acks=", "min.insync")) else "") for one in made
         ]
-    made += [Setting(text=f"flaw: {flaw}", role="why") for flaw in scenario.cluster.flaws]
+    made += [Setting(text=f"flaw: {flaw}", role="why") for flaw in data.scenario.cluster.flaws]
     return made

@@ -52,14 +52,18 @@ class RuleLine:
 
 @dataclass(frozen=True, kw_only=True)
 class LogEnd:
-    """One replica in the picture of the deciding moment; shares are percent of the drawn width."""
+    """One replica in the picture of the deciding moment; shares are percent of the drawn width.
+
+    kept: below the boundary; lost: the range of the lost records; rest: what it had beyond that. No log end: unknown.
+    """
 
     node: int
     colour: int
-    log_end: int
+    log_end: int | None
     state: str
     kept_share: float
     lost_share: float
+    rest_share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +72,11 @@ class Picture:
     caption: str
     boundary: int
     boundary_share: float
+    first: int  # the offset at the left edge
+    end: int  # the log end at the right edge
     replicas: Sequence[LogEnd]
-    lost_end: int
     lost_text: str
+    rest_text: str  # what the offsets after the lost ones are, or ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +87,19 @@ class Story:
     judgement: str
     tone: Tone
     rules: Sequence[RuleLine]
+    also: str  # what made the acknowledgement itself possible, or ""
     prevention: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoneRow:
+    """Something that was done to the cluster: a fault, or a step of the plan."""
+
+    at: str
+    until: str
+    what: str
+    seen: str
+    ok: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +132,7 @@ class Accounting:
     read: int
     lost_permitted: int
     lost_violation: int
+    lost_undecided: int  # nobody can tell whether that was permitted
     unreadable: int
     indeterminate: int
     refused: int
@@ -141,6 +160,7 @@ class Mark:
     href: str
     tone: Tone
     row: int = 0
+    flips: bool = False  # its label stands before the mark, at the right edge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +187,18 @@ class Chart:
     """Throughput bars and latency lines over the whole run; heights are percent of the largest."""
 
     bars: Sequence[Bar]
-    p50: str
-    p99: str
+    p50: Sequence[str]  # one polyline per stretch without a gap
+    p99: Sequence[str]
     records_max: str
     latency_max: str
+    latency_ticks: Sequence[tuple[str, float]]  # (label, percent from above)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LegendEntry:
+    style: str
+    text: str
+    icon: bool = False  # of a finding's class; else a swatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +206,14 @@ class Overview:
     duration: float
     marks: Sequence[Mark]
     finding_marks: Sequence[Mark]
+    observation_marks: Sequence[Mark]
     lanes: Sequence[Lane]
     folded: Sequence[Lane]
     chart: Chart
     ticks: Sequence[float]
     zooms: Sequence[tuple[str, float, float]]
+    legend: Sequence[LegendEntry]
+    notes: Sequence[str]  # what the lanes cannot say by themselves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +264,7 @@ class Finding:
     offsets: str
     count: int
     first: str
+    first_is: str  # what happened at `first`
     cause: str
     sentence: str
     fingerprint: str
@@ -287,6 +319,7 @@ class Page:
     facts: Sequence[tuple[str, str]]
     settings: Sequence[Setting]
     story: Story | None
+    done: Sequence[DoneRow]
     accounting: Accounting | None
     overview: Overview | None
     findings: Sequence[Finding]

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from reports import accounting as accounts
 from reports import drill_down, timeline
+from reports.done import done
 from reports.headline import answers, badges, headline, lead, settings
 from reports.model import CoverageRow, Finding, Page, ProofRow, StepRow
-from reports.run_data import RunData, partition_name, readable, span_of
+from reports.run_data import RunData, partition_name, span_of
+from reports.settings import preventing
 from reports.story import TONES, evidence_of, rule_lines, story, worst
 from reports.terms import TERMS
 
@@ -22,6 +24,18 @@ _TITLES = {
     "unreadable": "Acknowledged, unreadable",
     "availability": "No write accepted",
     "expectation": "A stated expectation failed",
+}
+
+
+_FIRST_OF_RECORDS = "first acknowledged"
+_FIRST = {
+    "unclean-election": "elected",
+    "availability": "last write before",
+    "recovery": "fault began",
+    "expectation": "step began",
+    "phantom": "first read",
+    "aborted-read": "first read",
+    "client-stuck": "began",
 }
 
 
@@ -57,6 +71,7 @@ def build(path: Path) -> Page:
         facts=problems.safely("Facts", lambda: _facts(data), []),
         settings=problems.safely("Configuration", lambda: settings(data), []),
         story=told,
+        done=problems.safely("What was done", lambda: done(data), []),
         accounting=problems.safely("Where every record went", lambda: accounts.accounting(data), None),
         overview=problems.safely("The run over time", lambda: timeline.overview(data, told), None),
         findings=problems.safely("Findings", lambda: [_finding(data, row) for row in data.findings], []),
@@ -76,9 +91,9 @@ def build(path: Path) -> Page:
 def _aside(data: RunData) -> str:
     violations = data.verdict["counts"].get("violation", 0)
     expected = (
-        "This is the outcome the scenario states."
+        "As expected by the scenario."
         if data.verdict.get("as_expected")
-        else f"The scenario states another outcome ({data.verdict.get('expected')})."
+        else f"Not as expected by the scenario ({data.verdict.get('expected')})."
     )
     counted = "1 violation" if violations == 1 else f"{violations} violations"
     return f"{counted}. {expected} Exit code {data.verdict['exit_code']}."
@@ -89,7 +104,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     cluster = data.scenario.cluster
     began = run["anchors"][0]["wall_ns"] // 1_000_000_000
     return [
-        ("System", f"{cluster.system} cluster"),
+        ("System", data.system),
         ("World", f"{cluster.world}, {len(cluster.brokers)} brokers"),
         ("Seed", str(run["seed"])),
         ("Duration", f"{data.end_s:.0f} s"),
@@ -122,10 +137,11 @@ def _finding(data: RunData, row: Mapping[str, Any]) -> Finding:
         offsets=span_of(row["offset_first"], row["offset_last"]),
         count=row["count"],
         first=data.moment(row["t_first"]) if row["t_first"] is not None else "",
-        cause=_cause(row),
-        sentence=readable(row["sentence"]),
+        first_is=_FIRST.get(row["check"], _FIRST_OF_RECORDS if row["offset_first"] is not None else ""),
+        cause=_cause(data, row),
+        sentence=data.readable(row["sentence"]),
         fingerprint=row["fingerprint"],
-        rules=rule_lines(evidence_of(row)),
+        rules=rule_lines(data, evidence_of(row)),
         log=log,
         operations=drill_down.operations(data, row),
         lost_values=values,
@@ -133,12 +149,12 @@ def _finding(data: RunData, row: Mapping[str, Any]) -> Finding:
     )
 
 
-def _cause(row: Mapping[str, Any]) -> str:
+def _cause(data: RunData, row: Mapping[str, Any]) -> str:
     """A few words for the table; the sentence below says the rest."""
     evidence = evidence_of(row)
     if evidence.get("cause") and row["epoch"] is not None:
         return f"{str(evidence['cause']).replace('-', ' ').capitalize()}, epoch {row['epoch']}"
-    cause = readable(row["cause"] or "")
+    cause = data.readable(row["cause"] or "")
     head = cause[:_CAUSE_LENGTH_MAX]
     return cause if head == cause else (head.rpartition(" ")[0] or head) + " …"
 
@@ -156,12 +172,12 @@ def _proofs(data: RunData) -> list[ProofRow]:
         seen = fault["t_begin"] is not None
         rows.append(
             ProofRow(
-                label=readable(fault["label"]),
-                trigger=readable(trigger),
+                label=data.readable(fault["label"]),
+                trigger=data.readable(trigger),
                 begin=data.moment(fault["t_begin"]),
-                proof=readable(fault["proof"] or ("no proof recorded" if seen else "planned, no effect seen")),
+                proof=data.readable(fault["proof"] or ("no proof recorded" if seen else "planned, no effect seen")),
                 end=data.moment(fault["t_end"]) if fault["t_end"] is not None else "never" if seen else "",
-                healed=readable(fault["healed_proof"] or ("not healed while the run lasted" if seen else "")),
+                healed=data.readable(fault["healed_proof"] or ("not healed while the run lasted" if seen else "")),
                 seen=seen,
             )
         )
@@ -173,10 +189,10 @@ def _steps(data: RunData) -> list[StepRow]:
         StepRow(
             number=row["step"] + 1,
             kind=row["kind"],
-            text=readable(row["text"].removeprefix(f"{row['kind']} ")),
+            text=data.readable(row["text"].removeprefix(f"{row['kind']} ")),
             time=data.moment(row["t0"]),
             outcome=row["outcome"],
-            seen=readable(row["seen"] or ""),
+            seen=data.readable(row["seen"] or ""),
             ok=row["outcome"] == "ok",
         )
         for row in sorted(data.rows("steps"), key=lambda row: row["step"])
@@ -188,8 +204,19 @@ def _commands(data: RunData) -> Sequence[tuple[str, str]]:
     return [
         ("The same scenario and seed", f"kafka-chaos run {name} --seed {seed}"),
         ("This run's own schedule", f"kafka-chaos run runs/{run}"),
-        ("One thing changed", f"kafka-chaos run runs/{run} --set {_change(data)}"),
+        *_changes(data),
         ("Judge and render what was recorded", f"kafka-chaos check runs/{run} && kafka-chaos report runs/{run}"),
+    ]
+
+
+def _changes(data: RunData) -> list[tuple[str, str]]:
+    """A command for each setting that would have prevented it, or for the one that is worth a try."""
+    finding = worst(data)
+    ways = [f"{key}={value}" for key, value in preventing(evidence_of(finding))] if finding is not None else []
+    wanted = [way for way in ways if not way.startswith("acks=")] or [_change(data)]
+    names = ("One thing changed", "Another thing changed")
+    return [
+        (name, f"kafka-chaos run runs/{data.run['id']} --set {way}") for name, way in zip(names, wanted, strict=False)
     ]
 
 

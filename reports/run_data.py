@@ -22,6 +22,7 @@ _DOWN = {"kill": "dead", "stop": "down", "wipe": "dead", "pause": "paused"}
 _LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
 _APART = re.compile(r"\b(?:node ?|broker |n)(10[0-9])\b")  # nodes that are no brokers: 100 and up
 _RANGE = re.compile(r"(?<![\w.:-])(\d+)-(\d+)(?![\w-])")
+_HELD = re.compile(r"bytes wait, (\d+) connections? held")
 _LAYOUTS = {"kraft": "KRaft", "kraft-quorum": "KRaft, three controllers", "kraft-combined": "KRaft, combined"}
 
 
@@ -153,7 +154,8 @@ def readable(text: str, coordination: str = COORDINATION_WORDS) -> str:
         lambda found: f"{_end(found[1], found[2], coordination)}→{_end(found[3], found[4], coordination)}", text
     )
     named = _APART.sub(lambda found: _apart(int(found[1]), coordination), linked)
-    return _RANGE.sub("\\1\u2013\\2", named)
+    ranged = _RANGE.sub("\\1\u2013\\2", named)
+    return _HELD.sub(lambda found: f"what is sent waits; open connections that stand still: {found[1]}", ranged)
 
 
 def _apart(node: int, coordination: str) -> str:

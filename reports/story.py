@@ -5,18 +5,25 @@ nothing is concluded here that the checks did not conclude.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any
 
-from reports.model import CauseStep, LogEnd, Picture, RuleLine, Story, Tone
-from reports.run_data import RunData, count_of, partition_name, readable, span_of
+from harness.interfaces import COORDINATION
+from reports.model import CauseStep, RuleLine, Story, Tone
+from reports.picture import picture
+from reports.run_data import RunData, span_of
+from reports.settings import too_few_in_sync
 
 _TITLES = {
     "acknowledged": "The records are acknowledged",
     "disk-loss": "A disk is lost",
-    "truncation": "A replica cuts its log",
+    "truncation": "A replica truncates its log",
 }
 _DONE = {"kill": "killed", "stop": "shut down", "pause": "paused", "wipe": "killed and loses its disk"}
+_LAG_KEY = "replica.lag.time.max.ms"
+_HELD = re.compile(r"held their fetches from broker \d+ for ([\d.]+) s")
+_ACKNOWLEDGED = re.compile(r"^(\d+ records?) (?:was|were) acknowledged with (.*?) at offsets? [^;]*?(;.*)?\.$")
 TONES: dict[str, Tone] = {"violation": "viol", "permitted": "perm", "observation": "neutral"}
 
 
@@ -46,23 +53,37 @@ def story(data: RunData) -> Story | None:
     permitted = finding["classification"] == "permitted"
     return Story(
         finding=finding["finding"],
-        steps=[_step(data, number, link, evidence) for number, link in enumerate(chain, 1)],
-        picture=_picture(data, finding, evidence),
+        steps=[_step(data, finding, number, link, evidence) for number, link in enumerate(chain, 1)],
+        picture=picture(data, finding, evidence),
         judgement="permitted" if permitted else "a violation",
         tone=TONES.get(finding["classification"], "neutral"),
-        rules=rule_lines(evidence),
+        rules=rule_lines(data, evidence),
+        also=_also(data, finding, evidence),
         prevention=list(evidence.get("prevention") or ()),
     )
 
 
-def rule_lines(evidence: Mapping[str, Any]) -> list[RuleLine]:
+def rule_lines(data: RunData, evidence: Mapping[str, Any]) -> list[RuleLine]:
     return [
-        RuleLine(rule=str(rule["rule"]), holds=bool(rule["holds"]), evidence=readable(str(rule["evidence"])))
+        RuleLine(rule=str(rule["rule"]), holds=bool(rule["holds"]), evidence=data.readable(str(rule["evidence"])))
         for rule in evidence.get("rules") or ()
     ]
 
 
-def _step(data: RunData, number: int, link: Mapping[str, Any], evidence: Mapping[str, Any]) -> CauseStep:
+def _also(data: RunData, finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
+    """What let the leader acknowledge with so few copies, where that is what the loss took besides the election."""
+    least, in_sync = too_few_in_sync(data, finding, evidence)
+    if not in_sync:
+        return ""
+    return (
+        f"acks=all waits for the members of the ISR only. When these records were acknowledged that was {in_sync}, "
+        f"and min.insync.replicas={least} accepts so few."
+    )
+
+
+def _step(
+    data: RunData, finding: Mapping[str, Any], number: int, link: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> CauseStep:
     begin = data.seconds(link["t_ns"])
     end = data.seconds(link.get("t_end_ns")) if link["event"] == "acknowledged" else None
     time = data.moment(link["t_ns"])
@@ -73,24 +94,23 @@ def _step(data: RunData, number: int, link: Mapping[str, Any], evidence: Mapping
         time=time,
         at=None if begin is None else round(begin, 3),
         event=_title(data, link),
-        sentence=readable(_sentence(data, link, evidence)),
+        sentence=data.readable(_sentence(data, finding, link, evidence)),
         decisive=bool(link["decisive"]),
     )
 
 
-def _sentence(data: RunData, link: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
+def _sentence(data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
     """What the title does not say already; the checks' own sentence where there is nothing shorter."""
-    told, span = str(link["sentence"]), evidence.get("lost_range")
+    told = str(link["sentence"])
     if link["event"] == "fault":
-        proof = (_fault(data, link["fault"]) or {}).get("proof")
-        return _closed(f"Seen: {proof}") if proof else told
+        return _fault_sentence(_fault(data, link["fault"]) or {}) or told
     if link["event"] == "isr-shrink":
-        return told.partition(": ")[2][:1].upper() + told.partition(": ")[2][1:] or told
-    if link["event"] == "election" and evidence.get("elected_log_end") is not None and span is not None:
-        start, isr = evidence["elected_log_end"], list(evidence.get("isr_before") or ())
-        who = f"It was not in the ISR, which was {isr}." if evidence.get("unclean") else f"The ISR before was {isr}."
-        offsets = span_of(span["first"], span["last"])
-        return f"{who} Its log ended at {start}, so its epoch begins there, and {offsets} were not in it."
+        return _shrink_sentence(data, told)
+    if link["event"] == "acknowledged":
+        parts = _ACKNOWLEDGED.match(told)
+        return f"{parts[1]}, with {parts[2]}{parts[3] or ''}." if parts else told
+    if link["event"] == "election" and evidence.get("elected_log_end") is not None and evidence.get("lost_range"):
+        return _election_sentence(data, finding, link, evidence)
     if link["event"] == "truncation":
         cut = next(
             (cut for cut in evidence.get("truncations") or () if cut["t_ns"] == link["t_ns"]),
@@ -101,6 +121,70 @@ def _sentence(data: RunData, link: Mapping[str, Any], evidence: Mapping[str, Any
     return told
 
 
+def _fault_sentence(fault: Mapping[str, Any]) -> str:
+    """What a cut between brokers keeps from whom, in words; then the proof."""
+    proof = _closed(f"Seen: {fault['proof']}") if fault.get("proof") else ""
+    links = [link.replace("n", "").split(">") for link in (fault.get("links") or "").split()]
+    leaders = {link[-1] for link in links}
+    if fault.get("kind") != "cut" or len(leaders) != 1 or any(not link[0].isdigit() for link in links):
+        return proof
+    who, leader = " and ".join(link[0] for link in links), leaders.pop()
+    if not leader.isdigit() or int(leader) >= COORDINATION:
+        return proof
+    brokers = f"brokers {who} open" if len(links) > 1 else f"broker {who} opens"
+    return f"The connections that {brokers} to broker {leader}, to fetch from it. {proof}"
+
+
+def _shrink_sentence(data: RunData, told: str) -> str:
+    said = told.partition(": ")[2] or told
+    held, most = _HELD.search(said), str(data.environment.get(_LAG_KEY, ""))
+    if held and most.isdigit() and float(held[1]) * 1000 > int(most):
+        said = f"{said.rstrip('.')}, longer than {_LAG_KEY}={most} allows."
+    return said[:1].upper() + said[1:]
+
+
+def _election_sentence(
+    data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> str:
+    start, isr, span = evidence["elected_log_end"], list(evidence.get("isr_before") or ()), evidence["lost_range"]
+    elr = f", with the eligible leader replicas {list(evidence['elr_before'])}" if evidence.get("elr_before") else ""
+    who = (
+        f"It was not in the ISR, which was {isr}{elr}."
+        if evidence.get("unclean")
+        else f"The ISR before was {isr}{elr}."
+    )
+    offsets = span_of(span["first"], span["last"])
+    return (
+        f"{who} Its log ended at {start}, so its epoch begins there, and {offsets} were not in it."
+        f"{_epochs_between(data, finding, link)}"
+    )
+
+
+def _epochs_between(data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any]) -> str:
+    """What is on record of the epochs between the record's and the elected leader's."""
+    before, after = link.get("epoch_before"), link.get("epoch_after")
+    if before is None or after is None or after - before < 2:
+        return ""
+    known = [
+        row
+        for row in data.rows("partition_states")
+        if (row["topic"], row["part"]) == (finding["topic"], finding["part"]) and before < row["leader_epoch"] < after
+    ]
+    led = sorted({row["leader_epoch"] for row in known if row["leader"] >= 0})
+    without = {row["leader_epoch"]: row["t"] for row in reversed(known) if row["exact"] and row["leader"] < 0}
+    words = [
+        f"Epoch {epoch} had no leader, from {data.moment(without[epoch])} on."
+        for epoch in sorted(set(without) - set(led))
+    ]
+    unknown = [epoch for epoch in range(before + 1, after) if epoch not in without and epoch not in led]
+    if unknown:
+        words.append(
+            f"Nothing ever led in epoch {span_of(unknown[0], unknown[-1])}: the controller's record goes "
+            f"past {'it' if len(unknown) == 1 else 'them'} in one step."
+        )
+    return "".join(f" {word}" for word in words)
+
+
 def _closed(text: str) -> str:
     return text.rstrip(".") + "."
 
@@ -109,18 +193,18 @@ def _fault(data: RunData, number: Any) -> Mapping[str, Any] | None:
     return next((row for row in data.rows("faults") if row["fault"] == number), None)
 
 
-def fault_title(fault: Mapping[str, Any]) -> str:
+def fault_title(data: RunData, fault: Mapping[str, Any]) -> str:
     """A fault as an event: who it struck, in a few words; its own label where the kind is not a plain one."""
     nodes = list(fault["nodes"] or ())
     if fault["kind"] in _DONE and nodes:
         who = f"Broker {nodes[0]} is" if len(nodes) == 1 else f"Brokers {', '.join(map(str, nodes))} are"
-        return readable(f"{who} {_DONE[fault['kind']]}")
+        return data.readable(f"{who} {_DONE[fault['kind']]}")
     links = (fault["links"] or "").split()
     if fault["kind"] in ("cut", "slow") and 0 < len(links) <= 3:
         is_done = f"{'is' if len(links) == 1 else 'are'} {'cut' if fault['kind'] == 'cut' else 'slowed'}"
-        return readable(f"{'Link' if len(links) == 1 else 'Links'} {' and '.join(links)} {is_done}")
+        return data.readable(f"{'Link' if len(links) == 1 else 'Links'} {' and '.join(links)} {is_done}")
     label = str(fault["label"] or fault["kind"])
-    return readable(label[:1].upper() + label[1:])
+    return data.readable(label[:1].upper() + label[1:])
 
 
 def _title(data: RunData, link: Mapping[str, Any]) -> str:
@@ -131,10 +215,10 @@ def _title(data: RunData, link: Mapping[str, Any]) -> str:
         how = " uncleanly" if "uncleanly" in link["sentence"] else ""
         return f"Broker {nodes} is elected{how}{epochs}"
     if link["event"] == "truncation":
-        return f"Broker {nodes} cuts its log from {link['offset_before']} to {link['offset_after']}"
+        return f"Broker {nodes} truncates its log from {link['offset_before']} to {link['offset_after']}"
     if link["event"] == "fault":
         fault = _fault(data, link["fault"])
-        return fault_title(fault) if fault is not None else "A fault"
+        return fault_title(data, fault) if fault is not None else "A fault"
     if link["event"] == "isr-shrink":
         was, arrow, now = str(link["sentence"]).partition(":")[0].partition("from ")[2].partition(" to ")
         return f"The ISR shrinks from {was} to {now}" if arrow else "The ISR shrinks"
@@ -142,48 +226,3 @@ def _title(data: RunData, link: Mapping[str, Any]) -> str:
         span = span_of(link.get("offset_before"), link.get("offset_after"))
         return f"Offsets {span} are acknowledged" if span else _TITLES["acknowledged"]
     return _TITLES.get(link["event"], str(link["event"]).replace("-", " ").capitalize())
-
-
-def _picture(data: RunData, finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> Picture | None:
-    """Log ends when the deciding leader took over; drawn only when they were recorded."""
-    ends = [end for end in evidence.get("log_ends") or () if end["log_end"] is not None]
-    lost, boundary = evidence.get("lost_range"), evidence.get("elected_log_end")
-    if len(ends) < 2 or lost is None or boundary is None:
-        return None
-    top = max(*(end["log_end"] for end in ends), lost["last"] + 1)
-    low = min(*(end["log_end"] for end in ends), boundary)
-    width = max(top - low, 1)
-    from_offset = max(low - width, 0)  # half of the picture is what they share
-    scale = 100 / max(top - from_offset, 1)
-
-    def share(offset: int) -> float:
-        return float(round(max(offset - from_offset, 0) * scale, 2))
-
-    replicas = [
-        LogEnd(
-            node=end["replica"],
-            colour=data.colour(end["replica"]),
-            log_end=end["log_end"],
-            state=", ".join(word for word in (_state(end), f"log ends at {end['log_end']}") if word),
-            kept_share=share(min(end["log_end"], boundary)),
-            lost_share=round(share(end["log_end"]) - share(min(end["log_end"], boundary)), 2),
-        )
-        for end in ends
-    ]
-    elected = evidence.get("elected")
-    holders = [end["replica"] for end in ends if end["log_end"] > boundary]
-    held = " and ".join(f"broker {node}" for node in holders) or "no replica on record"
-    return Picture(
-        title=f"{partition_name(finding)} when broker {elected} took over",
-        caption=f"Of what lies beyond offset {boundary}, where broker {elected} began, {held} had a copy.",
-        boundary=boundary,
-        boundary_share=share(boundary),
-        replicas=replicas,
-        lost_end=lost["last"] + 1,
-        lost_text=f"{count_of(finding['count'])} lost, offsets {span_of(lost['first'], lost['last'])}",
-    )
-
-
-def _state(end: Mapping[str, Any]) -> str:
-    words: Sequence[str] = [str(end["state"] or ""), "" if end["in_isr"] else "not in the ISR"]
-    return ", ".join(word for word in words if word)

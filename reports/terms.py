@@ -29,7 +29,7 @@ TERMS = (
         "A leader chosen from outside the ISR because no in-sync replica is alive. Possible only with "
         "unclean.leader.election.enable=true; it drops whatever the new leader had not copied.",
     ),
-    ("trunc", "Truncation", "A returning replica cuts off the end of its log that its leader does not have."),
+    ("trunc", "Truncation", "A returning replica removes the end of its log that its leader does not have."),
     (
         "perm",
         "Permitted",
@@ -49,7 +49,23 @@ TERMS = (
         "A deposed leader that does not know it has been replaced. It may append records; it must not acknowledge them "
         "with acks=all.",
     ),
-    ("ctl", "Controller", "The broker that decides the leaders and ISRs of all partitions."),
+    (
+        "ctl",
+        "Controller",
+        "The node that decides the leaders and ISRs of all partitions: a broker chosen through ZooKeeper, or one of "
+        "KRaft's controllers, which may be apart from the brokers.",
+    ),
+    (
+        "link",
+        "Link, 2→1",
+        "The connections that node 2 opens to node 1. A follower fetches over those it opens to its leader.",
+    ),
+    (
+        "elr",
+        "ELR, eligible leader replicas",
+        "Replicas that left the ISR when it was at min.insync.replicas already, and still have every committed record "
+        "(KIP-966). Electing one of them is clean.",
+    ),
 )
 
 _OF_COMPARISON = (

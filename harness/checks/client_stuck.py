@@ -17,6 +17,7 @@ from harness.checks.detection import small_frame
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
+from harness.history.tables import NO_ANSWER
 from harness.scenario import Scenario
 
 CHECK = "client-stuck"
@@ -91,7 +92,9 @@ def stretches(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) 
     )
     bounds = [{"run": story.run, "bound_ns": _bound_ns(story)} for story in stories]
     limits = small_frame(spark, {"run": pa.int32(), "bound_ns": pa.int64()}, bounds)
-    sends = tables.records.where("kind = 0 and coalesce(acks, -1) <> 0").select("run", "process", "status", "t0", "t1")
+    # What the run ended before its answer has no time of its own: it says nothing.
+    answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
+    sends = tables.records.where(answered).select("run", "process", "status", "t0", "t1")
     before = Window.partitionBy("run", "process").orderBy("t1").rangeBetween(Window.unboundedPreceding, 0)
     unanswered = (
         sends.withColumn("last_ok", sf.max(sf.expr("if(status = 0, t1, null)")).over(before))

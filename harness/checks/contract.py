@@ -10,6 +10,9 @@ acknowledgement and its loss; else it is a violation, and the ruling lists each 
 3. the destruction of every in-sync copy.
 
 Epochs and offsets decide; time decides only where no replica's log ever held the record.
+
+Where the cluster's own books cannot be read, an exception may have held unseen between two polls. If the configuration
+leaves room for it, the ruling is an observation that says so, and the run is inconclusive; if not, it is a violation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,6 +57,7 @@ class Ruling:
     by_time: bool
     rules: tuple[Rule, ...]
     disk_losses: tuple[DiskLoss, ...] = ()
+    undecided: str = ""  # what may have permitted it and would not have been seen
 
     @property
     def cause_epoch(self) -> int | None:
@@ -107,10 +111,39 @@ def rule(story: PartitionStory, fate: Fate) -> Ruling:
         cause = "destruction"
     elif election is not None:
         cause = ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
+    permitted = any(each.holds for each in rules)
+    undecided = "" if permitted else _may_be_unseen(story, fate, epoch, by_time)
     return Ruling(
-        classification="permitted" if any(each.holds for each in rules) else "violation", cause=cause,
-        election=election, epoch=epoch, by_time=by_time, rules=rules, disk_losses=tuple(losses),
+        classification="permitted" if permitted else "observation" if undecided else "violation", cause=cause,
+        election=election, epoch=epoch, by_time=by_time, rules=rules, disk_losses=tuple(losses), undecided=undecided,
     )  # fmt: skip
+
+
+def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> str:
+    """What the configuration would have permitted and polling would have missed; empty when nothing is."""
+    if story.exact:
+        return ""
+    lenient = fate.acks in (0, 1) and not fate.committed
+    if not any(row["leader_epoch"] >= 0 for row in story.states):
+        if lenient or story.unclean_allowed:
+            return "these brokers tell no leader epochs, so nobody saw who was elected when"
+        return ""
+    later = [election for election in story.elections if _is_later(election, fate, epoch, by_time)]
+    if any(election.allowed for election in later):
+        return (
+            "an unclean election was allowed, and of leaders and ISRs only what brokers were heard to say is known: "
+            "it may have been unclean"
+        )
+    if lenient and later:
+        return "it was acknowledged with acks=1, and leadership may have gone to another broker and back unseen"
+    return ""
+
+
+def _is_later(election: Election, fate: Fate, epoch: int | None, by_time: bool) -> bool:
+    """Whether the election may have come between the record's acknowledgement and its loss."""
+    if by_time:
+        return fate.t_acknowledged is None or election.t + election.uncertainty_ns >= fate.t_acknowledged
+    return epoch is None or election.epoch > epoch
 
 
 def _at_or_below(start: int, fate: Fate) -> bool:
@@ -129,8 +162,8 @@ def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_
         lacks = election.lacks(fate.offset, epoch)
         if lacks is None:
             cuts = [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
-            if not cuts and not by_time:
-                continue
+            if not cuts and not by_time and (fate.in_a_log or story.snapshots):
+                continue  # logs were read, and they do not tell; where none ever was, the epoch has to do
             lacks = _at_or_below(min(cuts, default=0), fate)
         if lacks:
             return election
@@ -254,12 +287,14 @@ def lawful_rewind(
             continue
         if t is not None and election.t - election.uncertainty_ns > t:
             continue
-        if election.start is None or election.start > offset:
+        unread = election.start is None and not story.exact and not story.snapshots
+        if not unread and (election.start is None or election.start > offset):
             continue
         fate = Fate(offset=offset, epoch=_before(story, election), acks=-1 if strict else 1, t_acknowledged=None,
-                    committed=strict, in_a_log=True)  # fmt: skip
+                    committed=strict, in_a_log=not unread)  # fmt: skip
         ruling = rule(story, fate)
-        if ruling.election == election and ruling.classification == "permitted":
+        # Undecided will do where no log was read: then the loss itself is what makes the run inconclusive.
+        if ruling.election == election and ruling.classification != "violation":
             return election
     return None
 

@@ -112,7 +112,7 @@ class RunContext:
             for other in self.flagged
             if other.tp == story.tp and "lost" in other.flags and (other.off or 0) >= off and _before(other, row)
         ]
-        if not above or any(ruling.classification != "permitted" for ruling in above):
+        if not above or any(ruling.classification == "violation" for ruling in above):
             return None
         return next((ruling.election for ruling in above if ruling.election is not None), None)
 

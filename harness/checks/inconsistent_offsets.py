@@ -50,6 +50,9 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     rulings = [context.ruling(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
         return "permitted", f"the first value was lost by a permitted {rulings[0].cause}, the second written after it"
+    if all(ruling.classification != "violation" for ruling in rulings):
+        undecided = next(ruling.undecided for ruling in rulings if ruling.undecided)
+        return "observation", f"the first value was lost, and nobody can tell whether that was permitted: {undecided}"
     if any(row.seen & SEEN_REPLICA for row in losers):
         return "violation", "reads from different replicas disagree, and no permitted loss explains it"
     return "violation", "no permitted loss lies between the two"
@@ -85,6 +88,8 @@ def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class
     ruling = rule(story, fate)
     if ruling.classification == "permitted":
         return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"
+    if ruling.undecided:
+        return "observation", f"nobody can tell whether a permitted loss parted the logs: {ruling.undecided}"
     return "violation", "no permitted loss parted the logs"
 
 

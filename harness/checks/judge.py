@@ -200,7 +200,9 @@ def _verdict(
     """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
     errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
-    open_ends = _inconclusive(given, facts)
+    open_ends = _inconclusive(given, facts) + [
+        f"{name}: {f.sentence}" for name, f in named if f.ruling is not None and f.ruling.undecided
+    ]
     unmet = [
         f"Coverage: {row['condition']} ({row['meaning']}): required {row['required']}, seen {row['seen']}."
         for row in coverage

@@ -63,7 +63,8 @@ def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -
         evidence = loss_evidence(story, ruling, members)
         findings.append(
             finding_of_rows(
-                context, story, members, check="lost-write", classification=ruling.classification, kind="lost",
+                context, story, members, check="lost-write", classification=ruling.classification,
+                kind="undecided" if ruling.undecided else "lost",
                 sentence=_sentence(story, members, ruling, {row.epoch or ruling.epoch for row in members}),
                 cause=cause_words(story, ruling), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
                 faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
@@ -83,7 +84,8 @@ def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling, ep
     )
     if held:
         head += f" ({nodes_words(held)} still {'holds' if len(held) == 1 else 'hold'} some of them)"
-    return f"{head}: {cause_words(story, ruling)}."
+    why = f"; nobody can tell whether that was permitted: {ruling.undecided}" if ruling.undecided else ""
+    return f"{head}: {cause_words(story, ruling)}{why}."
 
 
 def cause_words(story: PartitionStory, ruling: Ruling) -> str:

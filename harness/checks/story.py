@@ -15,6 +15,7 @@ from harness.scenario import Scenario
 
 # Faults that take the only copy of something away; a kill alone does not: the page cache survives it.
 _DESTROYING = re.compile(r"wipe|disk|power|damage")
+_FAR = 2**62
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
@@ -39,6 +40,10 @@ class Election:
     allowed: bool  # an unclean election was allowed at that moment
     allowed_by: str
     chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+
+    @property
+    def began_at(self) -> str:
+        return "an unknown offset" if self.start is None else str(self.start)
 
     @property
     def eligible(self) -> tuple[int, ...]:
@@ -94,6 +99,8 @@ class PartitionStory:
     disk_losses: tuple[DiskLoss, ...] = ()
     snapshots: tuple[Row, ...] = ()
     faults: tuple[Row, ...] = ()
+    exact: bool = True  # the states are from the cluster's own books, not polled from its brokers
+    unclean_allowed: bool = False  # at the run's end, and by what the brokers said of the topic
 
     @property
     def name(self) -> str:
@@ -170,6 +177,8 @@ def read_story(tables: Tables, run: int, scenario: Scenario | None, origin: int 
             truncations=tuple(_truncations(events.get(key, ()))),
             disk_losses=tuple(_disk_losses(faults, lost_directories)),
             snapshots=tuple(snapshots.get(key, ())), faults=faults,
+            exact=not states or any(state["exact"] for state in states),
+            unclean_allowed=rules.at(row["topic"], _FAR)[0],
         )  # fmt: skip
     times = [row["t_asked"] for row in faults] + [r["t"] for rows in by_partition.values() for r in rows]
     if origin is None:

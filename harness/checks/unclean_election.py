@@ -43,7 +43,10 @@ def _finding(context: RunContext, story: PartitionStory, election: Election, los
         sentence += "; " + ", ".join(cut_words)
     if faults:
         sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}"
-    classification: Class = "violation" if not election.allowed else ("permitted" if lost else "observation")
+    if not story.exact:
+        sentence += "; the ISR before is what a broker was last heard to say, and may have changed since"
+    forbidden = not election.allowed and story.exact
+    classification: Class = "violation" if forbidden else "permitted" if lost and election.allowed else "observation"
     return Finding(
         run=context.run, check="unclean-election", classification=classification, kind="election",
         topic=story.topic, part=story.part, count=lost if lost else 1, sentence=sentence + ".", epoch=election.epoch,

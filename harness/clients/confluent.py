@@ -40,9 +40,7 @@ class ConfluentClient(ThreadedClient):
             "reconnect.backoff.ms": common.RECONNECT_MS,
             "reconnect.backoff.max.ms": common.RECONNECT_MAX_MS,
             "socket.connection.setup.timeout.ms": max(settings.request_timeout_ms, LEAST_SOCKET_TIMEOUT_MS),
-            # Brokers that are down, and a fatal error: without it poll() raises them instead of going on to the
-            # delivery reports, which tell of each record what it came to.
-            "error_cb": _ignore,
+            "error_cb": _ignore,  # brokers that are down; without it readers get them as messages
         }
         self._producer: Any = None
         self._consumer: Any = None
@@ -83,9 +81,15 @@ class ConfluentClient(ThreadedClient):
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
-        producer, deadline = self._producer, time.monotonic() + self._send_s
+        producer, deadline, fatal = self._producer, time.monotonic() + self._send_s, False
         while producer is not None and not answers.complete and time.monotonic() < deadline:
-            producer.poll(POLL_S)
+            try:
+                producer.poll(POLL_S)
+            except KafkaException:
+                # A fatal error is raised once; the delivery reports that tell what it did to each record come behind.
+                if fatal:
+                    raise
+                fatal = True
 
     # -- consuming ----------------------------------------
 

@@ -1,7 +1,7 @@
 """What Kafka's log lines say, in all spellings of 0.9.0.1, 0.10.2.2, 1.1.1, 2.8.2, 3.9.1 and 4.3.1.
 
-One table: for each thing that can be said, the words of those who say it. Every spelling was seen on a real broker, and
-tests hold it against that line.
+One table: for each thing that can be said, the words of those who say it. Tests hold every spelling against a
+line that a real broker wrote; four rare ones against the strings of its jar.
 """
 
 import re

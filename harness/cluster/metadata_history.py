@@ -162,6 +162,7 @@ class _Reader:
                 isr=now.isr,
                 replicas=now.replicas,
                 elr=now.elr if self._elr_in_use or now.elr else None,
+                last_known_leader=now.last_known_elr[0] if now.last_known_elr else None,
             )
         )
 

@@ -19,6 +19,7 @@ _ADMINISTRATION_S = 20.0
 _RETRIED = (5, 7, 8, 41)  # no leader yet, timed out, broker not available, not the controller
 _ALREADY_EXISTS = 36
 _TOPIC_RESOURCE, _SET = 2, 0
+CREATION_VERSION = 5
 
 
 class Observation:
@@ -27,6 +28,7 @@ class Observation:
     def __init__(
         self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
     ) -> None:
+        self.addresses = dict(addresses)
         self._brokers = {node: BrokerConnection(*address) for node, address in addresses.items()}
         self._is_running = is_running
         self._clock = clock
@@ -122,8 +124,8 @@ class Observation:
         """Raises HarnessError with Kafka's error code."""
         for topic in topics:
             code = await self._administer(
-                lambda topic=topic: _creation(topic),  # type: ignore[misc]
-                5,
+                lambda topic=topic: creation(topic),  # type: ignore[misc]
+                CREATION_VERSION,
                 lambda answer: int(answer.topics[0].error_code),
             )
             if code not in (0, _ALREADY_EXISTS):
@@ -146,7 +148,7 @@ def _eligible(partition: Any) -> tuple[int, ...] | None:
     return None if told is None else tuple(told)
 
 
-def _creation(topic: TopicDefinition) -> Any:
+def creation(topic: TopicDefinition) -> Any:
     kinds = CreateTopicsRequest
     assignments = [
         kinds.CreatableTopic.CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))

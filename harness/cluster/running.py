@@ -9,6 +9,7 @@ from harness.clock import Clock
 from harness.cluster.brokers.system import Ground, NodeFolders, System
 from harness.cluster.observing import Observation
 from harness.cluster.power_loss import lose_tail
+from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
@@ -127,6 +128,12 @@ class BrokerCluster:
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         return await self._observing().elect(topic, partition, kind=kind)
+
+    # -- CanBeAsked ---------------------------------------------------------------------------------------------------
+
+    def questions(self) -> BrokerQuestions:
+        observing = self._observing()
+        return BrokerQuestions(observing.addresses, is_running=self.is_running, clock=self._clock)
 
     # -- within -------------------------------------------------------------------------------------------------------
 

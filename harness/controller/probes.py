@@ -4,7 +4,7 @@ A probe's producer has no idempotence and no retries, so that the broker's own a
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -102,6 +102,26 @@ class Probes:
             journal.complete_send(operation, outcomes)
         finally:
             await client.close()
+            journal.close()
+        return outcomes
+
+    async def produce_by(
+        self,
+        ask: Callable[[Sequence[bytes]], Awaitable[Sequence[SendOutcome]]],
+        topic: str,
+        partition: int,
+        values: Sequence[str],
+        *,
+        acks: str,
+    ) -> Sequence[SendOutcome]:
+        """By a bare request of the caller's, journalled like any other."""
+        records = [Send(topic=topic, partition=partition, value=value.encode()) for value in values]
+        journal = self._journal(acks=acks)
+        try:
+            operation = journal.invoke("probe_send", records)
+            outcomes = await ask([record.value for record in records])
+            journal.complete_send(operation, outcomes)
+        finally:
             journal.close()
         return outcomes
 

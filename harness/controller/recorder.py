@@ -160,10 +160,7 @@ class Recorder:
                 "isr": list(state.isr),
                 "isr_before": list(before.isr) if before else None,
                 "leader_before": before.leader if before else None,
-                # Electing an eligible leader replica is clean: it has every committed record (KIP-966).
-                "unclean": before is not None
-                and changed_leader
-                and state.leader not in (*before.isr, *(before.elr or ())),
+                "unclean": before is not None and changed_leader and state.leader not in _eligible(before),
                 "replicas": list(state.replicas),
                 "elr": None if state.elr is None else list(state.elr),
             },
@@ -269,6 +266,15 @@ class Recorder:
 def _content(state: PartitionState) -> tuple[object, ...]:
     """What makes two states of a partition differ; a later controller epoch alone is told by the exact books only."""
     return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr, state.replicas)
+
+
+def _eligible(before: PartitionState) -> tuple[int, ...]:
+    """Whose election is clean: eligible leader replicas have every committed record too (KIP-966).
+
+    When none of them is left, the last member of the ISR leads, as it would without them.
+    """
+    copies = (*before.isr, *(before.elr or ()))
+    return copies or (() if before.last_known_leader is None else (before.last_known_leader,))
 
 
 def _cut_part(event: BrokerEvent, topic: str, partition: int) -> ReplicaLog:

@@ -5,13 +5,14 @@ could ask a broker that is cut off or dead.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from harness.controller.context import RunContext
 from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import CanCrash, NodeId, ShowsLogs
+from harness.interfaces import CanBeAsked, CanCrash, NodeId, Questions, ShowsLogs
 
 Answer = tuple[bool, str]
 Question = Callable[[], Awaitable[Answer]]
@@ -37,6 +38,10 @@ class Condition:
             "leader": self._leader,
             "leader_epoch": self._leader_epoch,
             "leaders": self._leaders,
+            "leaders_each": self._leaders_each,
+            "leader_seen_by": self._leader_seen_by,
+            "agreed": self._agreed,
+            "registered": self._registered,
             "controller": self._controller,
             "controller_epoch": self._controller_epoch,
             "acks": self._acks,
@@ -73,6 +78,44 @@ class Condition:
     async def _leaders(self) -> Answer:
         seen = [self._context.observer.leader(self._topic, number) for number in range(len(self.wanted))]
         return seen == list(self.wanted), f"leaders {seen}"
+
+    async def _leaders_each(self) -> Answer:
+        counts = Counter(state.leader for state in self._context.observer.states() if state.topic == self._topic)
+        seen = {int(node): counts[int(node)] for node in self.wanted}
+        wanted = {int(node): count for node, count in self.wanted.items()}
+        return seen == wanted, ", ".join(f"broker {node} leads {count}" for node, count in seen.items())
+
+    async def _leader_seen_by(self) -> Answer:
+        views = {
+            int(node): self._context.observer.view_of(int(node), self._topic, self._partition) for node in self.wanted
+        }
+        seen = {node: view.leader if view is not None else None for node, view in views.items()}
+        wanted = {int(node): leader for node, leader in self.wanted.items()}
+        return seen == wanted, ", ".join(f"broker {node} says {leader}" for node, leader in seen.items())
+
+    async def _agreed(self) -> Answer:
+        """Every running broker tells the same leader, epoch and ISR of every partition."""
+        odd = []
+        for state in self._context.observer.states():
+            views = {
+                node: self._context.observer.view_of(node, state.topic, state.partition)
+                for node in _running(self._context)
+            }
+            told = {
+                node: (view.leader, view.leader_epoch, sorted(view.isr)) if view else None
+                for node, view in views.items()
+            }
+            if len({str(each) for each in told.values()}) > 1:
+                odd.append(f"{state.topic}-{state.partition}: {told}")
+        agree = not odd and bool(self._context.observer.states())
+        return agree == bool(self.wanted), "; ".join(odd[:3]) or "every broker tells the same"
+
+    async def _registered(self) -> Answer:
+        try:
+            seen = list(await questions(self._context).registered())
+        except (OSError, TimeoutError):
+            seen = []
+        return seen == sorted(self.wanted), f"registered {seen}"
 
     async def _controller(self) -> Answer:
         seen = self._context.observer.controller
@@ -134,6 +177,18 @@ def disks(context: RunContext) -> ShowsLogs:
     if not isinstance(context.cluster, ShowsLogs):
         raise HarnessError("this cluster shows no disks: log ends and epoch files cannot be awaited on it")
     return context.cluster
+
+
+def questions(context: RunContext) -> Questions:
+    if not isinstance(context.cluster, CanBeAsked):
+        raise HarnessError("this cluster's brokers cannot be asked one by one")
+    return context.cluster.questions()
+
+
+def _running(context: RunContext) -> list[int]:
+    cluster = context.cluster
+    nodes = [int(node.node) for node in cluster.nodes if node.role == "broker"]
+    return [node for node in nodes if not isinstance(cluster, CanCrash) or cluster.is_running(NodeId(node))]
 
 
 def unrecovered(context: RunContext) -> list[str]:

@@ -9,6 +9,7 @@ from harness.controller.context import PlanResult, RunContext
 from harness.controller.probes import ProbeRead
 from harness.controller.step_acts import Acts, LinkNames, elect, produce
 from harness.controller.step_conditions import Answer, Condition, disks, holds, sentence_of
+from harness.controller.step_questions import ASKED, expect_answer, expect_produce_to
 from harness.durations import seconds
 from harness.errors import HarnessError
 from harness.interfaces import ClientId, NodeId
@@ -66,6 +67,10 @@ def _span(step: StepSpec) -> float:
 
 async def _expect(step: StepSpec, context: RunContext) -> Answer:
     name = next(iter(step.body))
+    if name == "produce" and "to" in step.body:
+        return await expect_produce_to(step.body, context)
+    if name in ASKED:
+        return await expect_answer(step, context)
     if name == "produce":
         return await _expect_produce(step.body, context)
     if name == "read":

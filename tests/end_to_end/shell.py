@@ -27,10 +27,16 @@ class Shell:
     def runs(self) -> Path:
         return self.directory / "runs"
 
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *arguments: str, timeout_s: float = 150) -> "subprocess.CompletedProcess[str]":
         command = [*HARNESS, *arguments]
         return subprocess.run(
-            command, cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False, timeout=150
+            command,
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
         )
 
     def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -50,12 +56,21 @@ class Shell:
         (found,) = [path.parent for path in self.runs.glob("*/run.json") if not path.parent.is_symlink()]
         return found
 
+    def phase(self) -> str:
+        """Of the only run there is."""
+        return phase_of(self.folder)
+
     def has_begun(self) -> bool:
         return any(self.runs.glob("*/run.json"))
 
     def processes(self) -> Sequence[str]:
         """Every process on this machine that says it belongs to a run below this directory."""
         return marked_processes(f"KAFKA_CHAOS_RUN={self.directory}/")
+
+
+def phase_of(folder: Path) -> str:
+    phases = read_json(folder / "run.json").get("phases") or [{"name": ""}]
+    return str(phases[-1]["name"])
 
 
 def marked_processes(marker: str) -> list[str]:

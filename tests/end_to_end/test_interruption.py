@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.shell import Shell, read_json, until
+from tests.end_to_end.shell import Shell, phase_of, read_json, until
 
 
 @pytest.fixture
@@ -25,11 +25,6 @@ def running(fresh_shell: Shell) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-def phase(folder: Path) -> str:
-    phases = read_json(folder / "run.json").get("phases") or [{"name": ""}]
-    return str(phases[-1]["name"])
-
-
 def has_started_a_node(folder: Path) -> bool:
     return (folder / "processes.jsonl").is_file()
 
@@ -37,7 +32,7 @@ def has_started_a_node(folder: Path) -> bool:
 def is_inside_a_fault(folder: Path) -> bool:
     """The leader was cut from its followers, and clients go on."""
     rows = folder / "history" / "controller.jsonl"
-    return phase(folder) == "act" and rows.is_file() and '"table":"faults"' in rows.read_text()
+    return phase_of(folder) == "act" and rows.is_file() and '"table":"faults"' in rows.read_text()
 
 
 def has_acknowledged(folder: Path) -> bool:

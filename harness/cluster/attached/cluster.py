@@ -15,6 +15,7 @@ from harness.cluster.attached.sight import Sight, becomes, is_answering
 from harness.cluster.local.processes import Spawner
 from harness.cluster.observing import LOOK_S, Observation
 from harness.cluster.observing_quorum import QuorumObservation
+from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
 from harness.interfaces import (
@@ -210,6 +211,9 @@ class ForeignCluster:
             for target in everybody
             if source != target
         ]
+
+    def questions(self) -> BrokerQuestions:
+        return BrokerQuestions(self._addresses, is_running=self.is_running, clock=self._clock)
 
     def _observing(self) -> Observation:
         if self._observation is None:

@@ -55,6 +55,11 @@ class RunOwnership:
         os.close(self._lock)
 
 
+def is_anything_entered() -> bool:
+    """Whether there are runs that go on, or that ended without leaving in order."""
+    return any(_entries().glob("*.json"))
+
+
 def _nothing(run: Path) -> tuple[list[str], bool]:
     return [], True
 

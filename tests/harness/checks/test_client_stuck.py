@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from harness.checks import client_stuck
 from harness.checks.judge import Judgement
 from harness.checks.story import read_story
+from harness.history.tables import NO_ANSWER
 from harness.scenario import ExpectSpec, FindingPattern, WorkloadSpec
 from tests.harness.checks.build import ISR, SECOND, History, judge_all, scenario, tables
 
@@ -127,6 +128,14 @@ def nothing_is_known_of_the_partition() -> History:
 
 
 @twin
+def the_run_ended_before_the_answers() -> History:
+    history = stuck(until=18)
+    for row in history.rows["records"]:
+        row["error"] = NO_ANSWER if row["status"] == 2 else None
+    return history
+
+
+@twin
 def acks_0_is_never_acknowledged() -> History:
     history = stuck(until=18)
     for row in history.rows["records"]:
@@ -216,12 +225,15 @@ def random_history(run: int, chance: random.Random) -> History:
             took=chance.choice((0.1, 0.9, 1, 2)), status=status, acks=chance.choice((-1, -1, -1, 1, 0)),
             process=chance.choice((1, 1, 1, 2)),
         )  # fmt: skip
+        if status == 2 and chance.random() < 0.1:
+            history.rows["records"][-1]["error"] = NO_ANSWER
     return history
 
 
 def modelled(history: History) -> set[tuple[int, int, int, int, int, int]]:
     """(process, begin, end, sends, unknown, others), looked for send by send and moment by moment."""
-    sends = [row for row in history.rows["records"] if row["kind"] == 0 and row["acks"] != 0]
+    records = [row for row in history.rows["records"] if row["kind"] == 0 and row["acks"] != 0]
+    sends = [row for row in records if row["error"] != NO_ANSWER]
     found = set()
     for process in {row["process"] for row in sends}:
         own = [row for row in sends if row["process"] == process]

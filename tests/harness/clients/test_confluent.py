@@ -50,7 +50,7 @@ class Library:
     def __init__(self, report: Callable[[int], Any] = lambda _: None, *, refuse: Exception | None = None) -> None:
         self.configuration: dict[str, Any] = {}
         self.purged = False
-        self.breaks = False
+        self.breaks = 0
         self._report = report
         self._refuse = refuse
         self._waiting: list[Any] = []
@@ -70,6 +70,7 @@ class Library:
 
     def poll(self, timeout: float) -> Message | None:
         if self.breaks:
+            self.breaks -= 1
             raise KafkaException(KafkaError(KafkaError._FATAL))
         if self.messages:
             return self.messages.pop(0)
@@ -162,9 +163,20 @@ async def test_a_library_that_never_answers_leaves_it_open_and_what_it_still_hol
     assert library.purged
 
 
+async def test_the_delivery_reports_behind_a_fatal_error_are_waited_for(client_with: Make) -> None:
+    library = Library(lambda number: KafkaError(KafkaError._FATAL) if number else 40)
+    library.breaks = 1
+    client = client_with(library)
+
+    outcomes = await client.send(RECORDS)
+    await client.close()
+
+    assert [(each.status, each.error) for each in outcomes] == [("ok", None), ("info", "_FATAL"), ("info", "_FATAL")]
+
+
 async def test_a_library_that_breaks_while_it_is_waited_for_leaves_the_outcome_open(client_with: Make) -> None:
     library = Library()
-    library.breaks = True
+    library.breaks = 9
     client = client_with(library)
 
     outcomes = await client.send(RECORDS)

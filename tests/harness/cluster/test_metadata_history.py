@@ -69,6 +69,7 @@ def test_eligible_leader_replicas_are_told_from_the_feature_on_and_kept_until_ch
     )
     assert [(state.isr, state.elr) for state in history.partition_states] == [
         ((1, 2), ()), ((1,), (2,)), ((), (1, 2)), ((2,), (1,))]  # fmt: skip
+    assert [state.last_known_leader for state in history.partition_states] == [None, None, 1, 1]
 
 
 def test_clearing_eligible_leader_replicas_changes_only_partitions_that_had_some(tmp_path: Path) -> None:

@@ -170,3 +170,19 @@ def test_snappy_in_the_java_librarys_frames_is_read() -> None:
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(ValueError, match="compression 5"):
         decompress(5, b"")
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "codecs"),
+    [
+        ("0.9.0.1", _NO_EPOCH, ("none", "gzip", "lz4")),
+        ("0.10.2.2", _NO_EPOCH, ("none", "gzip", "snappy", "lz4")),
+        ("4.3.1", 0, ("none", "gzip", "snappy", "lz4", "zstd")),
+    ],
+)
+def test_segments_of_real_brokers_are_read(version: str, epoch: int, codecs: tuple[str, ...]) -> None:
+    """Four records of each compression, sent with Kafka's console producer; magic 0, 1 and 2."""
+    values = [f"{codec}-{number}".encode() for codec in codecs for number in range(4)]
+    content = (_DATA / f"{version}.log").read_bytes()
+    assert list(records_of(content)) == [_record(offset, value, epoch) for offset, value in enumerate(values)]
+    assert end_of(batches(content)) == len(values)

@@ -14,12 +14,19 @@ from harness.interfaces import ClusterHistory, PartitionState
 
 
 def state(
-    epoch: int, leader: int, isr: Sequence[int], *, elr: Sequence[int] | None, partition_epoch: int | None = None
+    epoch: int,
+    leader: int,
+    isr: Sequence[int],
+    *,
+    elr: Sequence[int] | None,
+    partition_epoch: int | None = None,
+    last_known_leader: int | None = None,
 ) -> PartitionState:
     return PartitionState(
         topic="orders", partition=0, t_ns=epoch, uncertainty_ns=0, exact=partition_epoch is not None, observer=-1,
         leader=leader, leader_epoch=epoch, partition_epoch=partition_epoch, controller_epoch=1, isr=tuple(isr),
         replicas=(1, 2, 3), elr=None if elr is None else tuple(elr),
+        last_known_leader=last_known_leader,
     )  # fmt: skip
 
 
@@ -54,6 +61,14 @@ def test_an_election_from_the_eligible_leader_replicas_is_clean(tmp_path: Path) 
 def test_an_election_from_neither_the_isr_nor_the_eligible_leader_replicas_is_unclean(tmp_path: Path) -> None:
     rows = sealed(tmp_path, state(0, -1, (), elr=(1,)), state(1, 2, (2,), elr=()), state(2, 3, (3,), elr=None))
     assert [row["unclean"] for row in rows] == [False, True, True]
+
+
+def test_the_last_known_leader_is_elected_cleanly_when_nobody_else_is_eligible_any_more(tmp_path: Path) -> None:
+    gone = state(1, -1, (), elr=(), last_known_leader=1)
+    assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 1, (1,), elr=()))] == [False, False]
+    assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 2, (2,), elr=()))] == [False, True]
+    waiting = state(1, -1, (), elr=(2,), last_known_leader=1)
+    assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=(2,)))] == [False, True]
 
 
 def test_a_polled_state_in_which_only_the_eligible_leader_replicas_changed_is_a_state(tmp_path: Path) -> None:

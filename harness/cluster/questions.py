@@ -1,0 +1,155 @@
+"""One question to one broker, by Kafka's own requests: what it has of a partition, refuses, or takes as a default.
+
+Each is asked on a connection of its own, so that a broker that lets a request wait does not keep the observer waiting.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record import MemoryRecordsBuilder
+
+from harness.clock import Clock
+from harness.cluster.broker_requests import BrokerConnection
+from harness.cluster.observing import CREATION_VERSION, creation
+from harness.cluster.record_batches import records_of
+from harness.errors import HarnessError
+from harness.interfaces import Fetched, NodeId, TopicDefinition, TopicPartition
+
+_ASK_S = 5.0
+_LOOK_S = 0.5
+_BROKER_RESOURCE, _SET = 4, 0
+_DEFAULT_CONFIG = 5  # where a value comes from: Kafka itself (KIP-226)
+_MAGIC = 2
+_ACKS = {"0": 0, "1": 1, "all": -1}
+_BATCH_BYTES = 1 << 20
+_NOT_CONTROLLER = 41
+
+
+class BrokerQuestions:
+    """`addresses`: every broker's own, which are never cut."""
+
+    def __init__(
+        self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
+    ) -> None:
+        self._addresses = addresses
+        self._is_running = is_running
+        self._clock = clock
+
+    @asynccontextmanager
+    async def _connected(self, node: NodeId) -> AsyncIterator[BrokerConnection]:
+        if node not in self._addresses:
+            raise HarnessError(f"there is no broker {node} to be asked; brokers: {sorted(self._addresses)}")
+        connection = BrokerConnection(*self._addresses[node])
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def _ask(self, node: NodeId, request: Any, version: int, *, timeout_s: float = _ASK_S) -> Any:
+        async with self._connected(node) as connection:
+            return await connection.ask(request, version, timeout_s=timeout_s)
+
+    async def registered(self) -> Sequence[int]:
+        async def told(node: NodeId) -> tuple[int, ...]:
+            request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+            answer = await self._ask(node, request, 9, timeout_s=_LOOK_S)
+            return tuple(sorted(broker.node_id for broker in answer.brokers))
+
+        running = [node for node in self._addresses if self._is_running(node)]
+        answers = await asyncio.gather(*(told(node) for node in running), return_exceptions=True)
+        counted = Counter(answer for answer in answers if isinstance(answer, tuple))
+        return counted.most_common(1)[0][0] if counted else ()
+
+    async def config_defaults(self, node: NodeId, keys: Sequence[str]) -> Mapping[str, str | None]:
+        """What Kafka's code says of the broker keys, whatever is set; None for a key without a default, or unknown."""
+        kinds = DescribeConfigsRequest
+        resource = kinds.DescribeConfigsResource(
+            resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=list(keys)
+        )
+        request = kinds(resources=[resource], include_synonyms=True, include_documentation=False)
+        answer = await self._ask(node, request, 4)
+        found: dict[str, str | None] = dict.fromkeys(keys)
+        for config in answer.results[0].configs:
+            for synonym in config.synonyms or ():
+                if synonym.source == _DEFAULT_CONFIG:
+                    found[config.name] = synonym.value
+        return found
+
+    async def configure_broker(self, node: NodeId, settings: Mapping[str, str]) -> int:
+        kinds = IncrementalAlterConfigsRequest
+        resource_kind = kinds.AlterConfigsResource
+        configs = [
+            resource_kind.AlterableConfig(name=key, config_operation=_SET, value=value)
+            for key, value in settings.items()
+        ]
+        resource = resource_kind(resource_type=_BROKER_RESOURCE, resource_name=str(node), configs=configs)
+        answer = await self._ask(node, kinds(resources=[resource], validate_only=False), 1)
+        return int(answer.responses[0].error_code)
+
+    async def create_topic(self, topic: TopicDefinition) -> int:
+        """The first answer that is not "I am not the controller"."""
+        code = _NOT_CONTROLLER
+        for node in self._addresses:
+            if code == _NOT_CONTROLLER and self._is_running(node):
+                answer = await self._ask(node, creation(topic), CREATION_VERSION)
+                code = int(answer.topics[0].error_code)
+        return code
+
+    async def fetch(self, node: NodeId, partition: TopicPartition, offset: int, *, epoch: int, version: int) -> Fetched:
+        kinds = FetchRequest
+        wanted = kinds.FetchTopic.FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            partition_max_bytes=_BATCH_BYTES,
+        )
+        topics = [kinds.FetchTopic(topic=partition.topic, partitions=[wanted])]
+        request = kinds(replica_id=-1, max_wait_ms=0, min_bytes=1, topics=topics)
+        answer = await self._ask(node, request, version)
+        if answer.error_code or not answer.responses:
+            return Fetched(error=int(answer.error_code), values=())
+        told = answer.responses[0].partitions[0]
+        records = records_of(bytes(told.records or b""))
+        # A broker answers whole batches: the first may begin before the offset that was asked for.
+        values = [record.value.decode("utf-8", "backslashreplace") for record in records if record.offset >= offset]
+        return Fetched(error=int(told.error_code), values=tuple(values))
+
+    async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]:
+        """(error, the offset at which the epoch ends)."""
+        kinds = OffsetForLeaderEpochRequest
+        topic_kind = kinds.OffsetForLeaderTopic
+        wanted = topic_kind.OffsetForLeaderPartition(
+            partition=partition.partition, current_leader_epoch=-1, leader_epoch=epoch
+        )
+        request = kinds(replica_id=-1, topics=[topic_kind(topic=partition.topic, partitions=[wanted])])
+        answer = await self._ask(node, request, 3)
+        told = answer.topics[0].partitions[0]
+        return int(told.error_code), int(told.end_offset)
+
+    async def produce(
+        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
+    ) -> tuple[int, int]:
+        builder = MemoryRecordsBuilder(_MAGIC, 0, _BATCH_BYTES)
+        for value in values:
+            builder.append(timestamp=self._clock.wall_ns() // 1_000_000, key=None, value=value)
+        builder.close()
+        kinds = ProduceRequest
+        data = kinds.TopicProduceData.PartitionProduceData(index=partition.partition, records=bytes(builder.buffer()))
+        request = kinds(
+            transactional_id=None,
+            acks=_ACKS[acks],
+            timeout_ms=int(1000 * timeout_s),
+            topic_data=[kinds.TopicProduceData(name=partition.topic, partition_data=[data])],
+        )
+        # The broker's own time-out is what is asked about: it has to come before ours.
+        patience_s = _ASK_S if acks != "0" else timeout_s
+        answer = await self._ask(node, request, 7, timeout_s=patience_s + (timeout_s if acks != "0" else 0))
+        told = answer.responses[0].partition_responses[0]
+        return int(told.error_code), int(told.base_offset)

@@ -1,0 +1,71 @@
+"""Sentences under the time axis: what a link's name means, why a dead broker leads on, and why all sends stop at once.
+
+Each is there only when the run shows what it speaks of.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from reports.model import Lane
+from reports.run_data import RunData
+
+_PAUSE_MIN_NS = 10**9
+_SESSIONS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms")
+
+
+def axis_notes(data: RunData, lanes: Sequence[Lane]) -> list[str]:
+    return [note for note in (links_note(data), _dead_note(data, lanes), _held_note(data)) if note]
+
+
+def links_note(data: RunData) -> str:
+    """Said once, where a link between two brokers was struck."""
+    for fault in data.rows("faults"):
+        for link in (fault["links"] or "").split() if fault["t_begin"] is not None else ():
+            ends = [end.removeprefix("n") for end in link.split(">")]
+            if len(ends) == 2 and all(end.isdigit() and int(end) in data.brokers for end in ends):
+                a, b = ends
+                return (
+                    f"{a}→{b} is the connections that broker {a} opens to broker {b}, such as its fetches as a "
+                    f"follower; those that broker {b} opens to broker {a} are {b}→{a}."
+                )
+    return ""
+
+
+def _dead_note(data: RunData, lanes: Sequence[Lane]) -> str:
+    if not any("dead" in span.style.split() for lane in lanes for span in lane.spans):
+        return ""
+    told = [f"{key}={data.environment[key]}" for key in _SESSIONS if key in data.environment]
+    session = f" ({told[0]})" if told else ""
+    return (
+        "A broker that dies or is paused stays leader, and a member of ISRs, until the controller notices: when its "
+        f"session has run out{session}."
+    )
+
+
+def _held_note(data: RunData) -> str:
+    """Why one partition without answers empties the chart for all of them."""
+    workload = data.scenario.workload
+    partitions = len(data.rows("partitions"))
+    if workload.name != "produce_and_poll" or workload.batch < 2 or partitions < 2:
+        return ""
+    pause = _longest_pause_in_a_gap(data)
+    if pause is None:
+        return ""
+    return (
+        f"From {data.moment(pause[0])} to {data.moment(pause[1])} nothing was sent to any partition: a producer sends "
+        f"{workload.batch} records, spread over the {partitions} partitions, and waits for the answers to all of them "
+        "before it sends the next. “no writes” marks the partitions that were asked and did not answer."
+    )
+
+
+def _longest_pause_in_a_gap(data: RunData) -> tuple[int, int] | None:
+    """The longest time within a partition's gap in which no client began a send."""
+    ops = data.folder.table("ops")
+    starts = sorted(row["t0"] for row in ops.select(["f", "t0"]).to_pylist() if row["f"] == "send")
+    gaps = [(row["begin_t"], row["end_t"]) for row in data.evidence("gaps") if row["end_t"] is not None]
+    pauses = [
+        (before, after)
+        for before, after in pairwise(starts)
+        if after - before > _PAUSE_MIN_NS and any(begin < after and before < end for begin, end in gaps)
+    ]
+    return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)

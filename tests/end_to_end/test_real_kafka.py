@@ -1,0 +1,44 @@
+"""The same scenarios on real Kafka: what it loses under a configuration is found, explained, and nothing is left."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.cluster.brokers.kafka_jars import installed
+from harness.cluster.brokers.kafka_versions import resolve_version
+from tests.end_to_end.recomputed import lost_records
+from tests.end_to_end.shell import Shell, read_json
+
+
+def needs(version: str) -> None:
+    if installed(resolve_version(version)) is None:
+        pytest.skip(f"Kafka {version} is not on this machine: kafka-chaos fetch-kafka {version}")
+
+
+def test_records_lost_by_an_unclean_election_are_explained_record_for_record(fresh_shell: Shell) -> None:
+    needs("4.3.1")
+    ended = fresh_shell.run("run", "unclean-election", "--system", "kafka:4.3.1", timeout_s=220)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lost = lost_records(fresh_shell.folder)
+    page = (fresh_shell.folder / "report.html").read_text(encoding="utf-8")
+    assert f"<h1>{len(lost)} acknowledged records of orders-0 were lost in an unclean election" in page
+    assert "Apache Kafka 4.3.1" in page
+    assert read_json(fresh_shell.folder / "verdict.json")["counts"]["violation"] == 0
+    assert fresh_shell.processes() == []
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [("4.3.1", ["kip-966", "kip-101"]), ("0.10.2.2", ["kip-101"])],
+    ids=["eligible leader replicas and epochs keep", "before leader epochs it is lost"],
+)
+def test_what_kafka_lost_and_does_not_lose_any_more_comes_out_as_stated(
+    fresh_shell: Shell, version: str, names: Sequence[str]
+) -> None:
+    needs(version)
+    ended = fresh_shell.run("scenarios", "--verify", *names, "--system", f"kafka:{version}", timeout_s=220)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "NOT AS STATED" not in ended.stdout
+    assert fresh_shell.processes() == []
