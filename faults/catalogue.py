@@ -6,13 +6,18 @@ from typing import Any
 
 from faults import cut
 from faults.crash import Crash, ShutDown
+from faults.disk_damage import DiskDamage
+from faults.disk_full import DiskFull
 from faults.disk_loss import DiskLoss
+from faults.impaired_links import ImpairedLinks
 from faults.pause import Pause
 from faults.rolling_restart import RollingRestart
 from faults.slow_link import SlowLink
 from harness.durations import seconds
 from harness.errors import UsageError
+from harness.harms import Impairment, Place
 from harness.interfaces import Fault
+from harness.percentages import percent
 from harness.scenario import FaultSpec
 
 Maker = Callable[[Mapping[str, Any], Sequence[str]], Fault]
@@ -37,8 +42,35 @@ def _slow(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
         delay_ms = 1000 * seconds(options["delay"])
     except (KeyError, ValueError):
         raise UsageError('slow-link needs options = { delay = "500 ms" }') from None
-    pattern = cut.named(_links(options)) if "links" in options else cut.isolate_from("peers")
-    return SlowLink(pattern, delay_ms=delay_ms)
+    return SlowLink(_peer_links(options), delay_ms=delay_ms)
+
+
+def _peer_links(options: Mapping[str, Any]) -> cut.Pattern:
+    return cut.named(_links(options)) if "links" in options else cut.isolate_from("peers")
+
+
+def _impaired(share: str) -> Maker:
+    """The maker of a fault that does one thing to a share of the packets: loss, duplicate or reorder."""
+
+    def made(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
+        try:
+            shares = {f"{share}_percent": percent(options[share])}
+            delay_ms = 1000 * seconds(options.get("delay", "20 ms" if share == "reorder" else 0))
+        except (KeyError, ValueError):
+            raise UsageError(f'this fault needs options = {{ {share} = "10 %" }}') from None
+        return ImpairedLinks(_peer_links(options), Impairment(delay_ms=delay_ms, **shares))
+
+    return made
+
+
+def _damage(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
+    at, running, partition = options.get("at", "last"), options.get("running", False), options.get("partition", 0)
+    if at not in ("last", "middle"):
+        raise UsageError(f'damage lies at = "last" or "middle", not {at!r}')
+    if not isinstance(running, bool) or not isinstance(partition, int):
+        raise UsageError('disk-damage takes options = { topic = "orders", partition = 0, running = true }')
+    place: Place = "middle" if at == "middle" else "last"
+    return DiskDamage(str(options.get("topic", topics[0])), partition, at=place, running=running)
 
 
 # Kind -> (what it does, the options it takes, how it is made).
@@ -88,7 +120,28 @@ FAULTS: Mapping[str, tuple[str, tuple[str, ...], Maker]] = {
         lambda o, t: cut.Cut(cut.held_fetches, mode=_mode(o)),
     ),
     "slow-link": ("a delay on the victims' peer links, or on the named ones", ("delay", "links"), _slow),
+    "packet-loss": (
+        "packets lost on the victims' peer links, or on the named ones",
+        ("loss", "links"),
+        _impaired("loss"),
+    ),
+    "packet-duplication": (
+        "packets sent twice on such links",
+        ("duplicate", "links"),
+        _impaired("duplicate"),
+    ),
+    "packet-reordering": (
+        "packets on such links overtake others, which wait for a delay",
+        ("reorder", "delay", "links"),
+        _impaired("reorder"),
+    ),
     "disk-loss": ("SIGKILL, an empty disk, then a start", (), lambda o, t: DiskLoss()),
+    "disk-damage": (
+        "SIGKILL, bits flipped in one batch of a replica, then a start",
+        ("topic", "partition", "at", "running"),
+        _damage,
+    ),
+    "disk-full": ("no byte is free on the disk; then room again, and a start", (), lambda o, t: DiskFull()),
 }
 
 

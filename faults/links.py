@@ -30,8 +30,11 @@ def between_peers(links: Sequence[Link], groups: Sequence[Collection[int]]) -> l
 
 
 def apart_from_brokers(links: Sequence[Link]) -> set[str]:
-    """The ends of coordination services and controllers that are no brokers: nodes that no client is linked to."""
-    brokers = {link.target for link in links if link.source.startswith("c")}
+    """The ends of coordination services and controllers that are no brokers: nodes that no client is linked to.
+
+    Somebody else's cluster has no links of clients; there they are the nodes that open no link themselves.
+    """
+    brokers = {link.target for link in links if link.source.startswith("c")} or {link.source for link in links}
     return {link.target for link in links} - brokers
 
 

@@ -219,8 +219,9 @@ def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:
         if only_names:
             console.print(name, markup=False)
         else:
+            story = load(name).story  # first: an unknown name prints nothing
             console.print(f"[bold]{name}[/bold]")
-            console.print(f"  {load(name).story}", markup=False)
+            console.print(f"  {story}", markup=False)
 
 
 @app.command()

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,27 +24,30 @@ import faults.targets
 import faults.triggers
 from harness import refusals
 from harness.clients import catalogue as clients
+from harness.clients.resolving import resolving
 from harness.clock import SystemClock
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.local import ownership
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.ownership import RunOwnership
+from harness.cluster.running import BrokerCluster
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.disturbance import Disturbance, FaultBook
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
-from harness.controller.worker_main import run_worker
+from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import COORDINATION, ClientId
+from harness.interfaces import COORDINATION, ClientId, ClientMaker
 from harness.java import java_home, java_version
+from harness.old_brokers import check_age, silent_version
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
-from harness.systems import check_cluster, cluster_of, made, sweep_containers, traits_of, undo_left_behind
+from harness.systems import check_cluster, cluster_of, made, owes, sweep_containers, traits_of, undo_left_behind
 from reports.render import write_report
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
@@ -86,6 +89,7 @@ def check_names(scenario: Scenario) -> None:
         if spec.when is not None:
             faults.triggers.parse(spec.when)
     refusals.check_means(scenario)
+    check_age(scenario, traits_of(scenario.cluster))
     if scenario.faults and scenario.steps:
         raise UsageError(f"scenario {scenario.name}: give either [[faults]] or [[steps]], not both")
 
@@ -135,9 +139,10 @@ def run_scenario(
             tell(line)
     client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
     folder.update(command=shlex.join(command), versions=versions() | client)
-    with RunOwnership(folder.path), _logging_to(folder.path / "harness.log"):
+    with RunOwnership(folder.path) as owner, _logging_to(folder.path / "harness.log"):
         folder.link_latest()
         outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, on_healed)))
+        owner.owes = owes(folder.path)
     return folder, outcome
 
 
@@ -178,7 +183,11 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
     _catch_signals(asyncio.get_running_loop(), interrupt)
     workload = scenario.workload
     cluster = cluster_of(scenario, folder)
-    make_client = CLIENTS[clients.OWN]  # probes and final reads; the workers are told the workload's client
+    brokers_version = silent_version(traits_of(scenario.cluster))
+    make_client = _clients(brokers_version)[clients.OWN]  # probes and final reads; workers have the workload's client
+
+    def names(client: ClientId | None) -> Mapping[str, str]:
+        return cluster.names_for(client) if isinstance(cluster, BrokerCluster) else {}
 
     def workers(acks: Acknowledgements) -> Workers:
         specs = worker_specs(
@@ -189,6 +198,8 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
             workload=dataclasses.asdict(workload),
             seed=seed,
             folder=folder.history,
+            names=lambda number: names(ClientId(number)),
+            brokers_version=brokers_version,
         )
         command = [sys.executable, "-m", "harness", "worker"]
         return WorkerProcesses(
@@ -212,7 +223,12 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
         write_out=written_out,
         progress=progress,
     )
-    return await run.go()
+    with resolving(lambda: names(None)):
+        return await run.go()
+
+
+def _clients(brokers_version: Sequence[int]) -> Mapping[str, ClientMaker]:
+    return clients.for_silent_brokers(brokers_version) if brokers_version else CLIENTS
 
 
 def _catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
@@ -356,4 +372,6 @@ def health() -> list[tuple[str, bool, str]]:
 
 def worker(spec: str) -> None:
     """The hidden command: one client process of a workload."""
-    run_worker(spec, workloads=WORKLOAD_MAKERS, clients=CLIENTS)
+    told = read_spec(spec)
+    with resolving(lambda: told.names):
+        run_worker(spec, workloads=WORKLOAD_MAKERS, clients=_clients(told.brokers_version))

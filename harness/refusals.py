@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 import faults.catalogue
 import faults.cut
 from harness.errors import UsageError
+from harness.harms import CanDamageDisks, CanFillDisks, CanImpairPackets
 from harness.interfaces import (
+    COORDINATION,
     CanBeAsked,
     CanCrash,
     CanCutLinks,
@@ -28,10 +30,14 @@ _ACTS: Mapping[str, type] = {
     "resume": CanPause,
     "wipe": CanWipe,
     "lose_tail": CanLosePower,
+    "damage": CanDamageDisks,
+    "fill": CanFillDisks,
+    "free": CanFillDisks,
     "cut": CanCutLinks,
     "isolate": CanCutLinks,
     "heal": CanCutLinks,
     "slow": CanSlowLinks,
+    "impair": CanImpairPackets,
     "configure": CanReconfigure,
     "elect": CanReconfigure,
 }
@@ -39,17 +45,25 @@ _CONDITIONS: Mapping[str, type] = {
     **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),
     **dict.fromkeys(("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), CanBeAsked),
 }
+# Coverage that only the brokers' own journals and logs show.
+_FROM_BOOKS = ("truncations", "truncated_records", "broker_starts", "deaths_and_births_in_one_event")
 _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
 
 
 def check_means(scenario: Scenario) -> None:
     """Raises UsageError that names what cannot be done, and what would have to be given."""
     kind = cluster_kind(scenario.cluster)
-    for what, need in _needs(scenario):
+    for what, need in needs(scenario):
         if not issubclass(kind, need):
             raise UsageError(
                 f"{what}: {_of(scenario)} cannot do that ({need.__name__}); {remedy(scenario.cluster, need)}"
             )
+        if need is CanFillDisks and not scenario.cluster.disk_bytes:
+            raise UsageError(f"{what}: these disks have no limit; give disk_bytes = 67108864 in [cluster]")
+    if scenario.cluster.disk_bytes and not issubclass(kind, CanFillDisks):
+        raise UsageError(
+            f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks; {remedy(scenario.cluster, CanFillDisks)}"
+        )
     if is_foreign(scenario.cluster):
         for what, refused in _on_somebody_elses(scenario):
             raise UsageError(f"{what}: {refused}")
@@ -57,11 +71,18 @@ def check_means(scenario: Scenario) -> None:
 
 def ignored(scenario: Scenario) -> list[str]:
     """What of a scenario has no meaning on a cluster that runs already, in one line each."""
-    settings = scenario.cluster.settings
-    if not is_foreign(scenario.cluster) or not settings:
+    if not is_foreign(scenario.cluster):
         return []
-    names = ", ".join(sorted(settings))
-    return [f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})"]
+    told = []
+    if scenario.cluster.settings:
+        names = ", ".join(sorted(scenario.cluster.settings))
+        told.append(f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})")
+    unseen = [name for name in scenario.coverage if name in _FROM_BOOKS]
+    if unseen:
+        told.append(
+            f"{_of(scenario)} keeps no books for us: the coverage conditions {', '.join(unseen)} will not be met"
+        )
+    return told
 
 
 def _of(scenario: Scenario) -> str:
@@ -69,7 +90,8 @@ def _of(scenario: Scenario) -> str:
     return f"the {cluster.system} cluster" if is_foreign(cluster) else f"a {cluster.world} cluster"
 
 
-def _needs(scenario: Scenario) -> Iterator[tuple[str, type]]:
+def needs(scenario: Scenario) -> Iterator[tuple[str, type]]:
+    """(what of the scenario, the capability that it takes)."""
     topics = [topic.name for topic in scenario.topics]
     for spec in scenario.faults:
         for need in faults.catalogue.make(spec, topics).needs:
@@ -92,7 +114,9 @@ def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[str, str]]:
     if cluster.flaws:
         yield "[cluster] flaws", "only the reference cluster can be told to follow a flaw"
     apart_only = "isolate" in cluster.attached.commands and "cut" not in cluster.attached.commands
-    coordination = cluster.system != "attached" or "100" in cluster.attached.nodes
+    coordination = cluster.system != "attached" or any(
+        node.isdigit() and int(node) >= COORDINATION for node in cluster.attached.nodes
+    )
     for spec in scenario.faults:
         refused = _fault_refused(spec, apart_only=apart_only, coordination=coordination)
         if refused:

@@ -111,6 +111,8 @@ CLUSTER: dict[str, tuple[str, Reader]] = {
     "world": ("world", _text),
     "layout": ("layout", _text),
     "features": ("features", _settings),
+    "image": ("image", _text),
+    "disk_bytes": ("disk_bytes", _whole),
     "bootstrap": ("bootstrap", _text),
 }
 ATTACHED: dict[str, tuple[str, Reader]] = {

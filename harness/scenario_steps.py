@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from harness.durations import seconds
+from harness.percentages import percent
 from harness.scenario import StepSpec
 
 # The first key says what is done; the others go with it. Values are checked by _CHECKS below.
@@ -24,10 +25,14 @@ ACTS: dict[str, tuple[str, ...]] = {
     "resume": (),
     "wipe": (),
     "lose_tail": ("topic", "partition", "records"),
+    "damage": ("topic", "partition", "at"),
+    "fill": (),
+    "free": (),
     "cut": ("for", "mode"),
     "isolate": ("from", "for", "mode"),
     "heal": (),
     "slow": ("delay", "for"),
+    "impair": ("loss", "duplicate", "reorder", "delay", "for"),
     "configure": ("topic",),
     "elect": ("topic", "partition"),
 }
@@ -99,13 +104,17 @@ def _unknown(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
 def _check_value(key: str, value: Any) -> None:
     if key in ("for", "delay", "timeout", "throughout", "elapsed", "down"):
         seconds(value)
+    elif key in ("loss", "duplicate", "reorder"):
+        percent(value)
+    elif key == "at" and value not in ("last", "middle"):
+        raise ValueError(f'damage lies at = "last" or "middle", not {value!r}')
     elif key in ("produce", "read", "values"):
         if not isinstance(value, str):
             raise ValueError(f'{key} names values as a text, for example "r0..r9"')
         values_of(value)
     elif key == "acks" and not re.fullmatch(r"all|\+?\d+", str(value)):
         raise ValueError(f'acks is "0", "1" or "all" beside produce; alone a count, 500 or "+50"; not {value!r}')
-    elif key in ("cut", "slow", "heal") and not (key == "heal" and value == "all"):
+    elif key in ("cut", "slow", "impair", "heal") and not (key == "heal" and value == "all"):
         if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
             raise ValueError(f'{key} names links, for example ["2>1"], not {value!r}')
     elif key == "mode" and value not in ("hang", "reset"):

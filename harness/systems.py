@@ -28,6 +28,7 @@ __all__ = [
     "cluster_of",
     "is_foreign",
     "made",
+    "owes",
     "remedy",
     "sweep_containers",
     "traits_of",
@@ -119,6 +120,11 @@ def sweep_containers() -> list[str]:
     from harness.cluster.docker.sweep import sweep
 
     return sweep()
+
+
+def owes(run: Path) -> bool:
+    """Whether a run has left somebody else's cluster harmed."""
+    return bool(Book(run).owed())
 
 
 def undo_left_behind(run: Path) -> tuple[list[str], bool]:

@@ -38,14 +38,15 @@ def _dead_note(data: RunData, lanes: Sequence[Lane]) -> str:
     session = f" ({told[0]})" if told else ""
     return (
         "A broker that dies or is paused stays leader, and a member of ISRs, until the controller notices: when its "
-        f"session has run out{session}."
+        f"session has run out{session}. Meanwhile acks=all waits for it wherever it is a follower."
     )
 
 
 def _held_note(data: RunData) -> str:
     """Why one partition without answers empties the chart for all of them."""
     workload = data.scenario.workload
-    partitions = len(data.rows("partitions"))
+    topics = {topic.name for topic in data.scenario.topics}
+    partitions = sum(row["topic"] in topics for row in data.rows("partitions"))
     if workload.name != "produce_and_poll" or workload.batch < 2 or partitions < 2:
         return ""
     pause = _longest_pause_in_a_gap(data)

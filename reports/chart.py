@@ -15,7 +15,7 @@ from reports.run_data import RunData, count_of
 _FLOOR_NS = 5e5
 _TOP_SHARE = 95.0  # the highest latency stands a little below the edge
 _DECADES_NS = (1e6, 1e7, 1e8, 1e9, 1e10, 1e11)
-_TICK_DISTANCE = 14.0  # percent of the height, below which two labels would touch
+_TICK_DISTANCE = 19.0  # percent of the height, below which two labels would touch
 Point = tuple[float, float]
 
 
@@ -35,8 +35,8 @@ def chart_of(data: RunData, tops: tuple[float, int] | None = None) -> Chart:
     bins = sorted(data.rows("bins"), key=lambda row: row["t"])
     return Chart(
         bars=[_bar(data, row, 100e9 / row["width_ns"] / top) for row in bins],
-        p50=_line(data, bins, "p50_ns", latest),
-        p99=_line(data, bins, "p99_ns", latest),
+        p50=latency_lines(data, bins, "p50_ns", latest),
+        p99=latency_lines(data, bins, "p99_ns", latest),
         records_max=f"{count_of(round(top))}/s",
         latency_max=_duration(latest),
         latency_ticks=_latency_ticks(latest),
@@ -55,7 +55,7 @@ def _bar(data: RunData, row: dict[str, Any], share: float) -> Bar:
     )
 
 
-def _line(data: RunData, bins: Sequence[dict[str, Any]], name: str, top: int) -> list[str]:
+def latency_lines(data: RunData, bins: Sequence[dict[str, Any]], name: str, top: int) -> list[str]:
     """One polyline per stretch of neighbouring bins with answers; a lone bin is as wide as it lasted."""
     stretches: list[list[Point]] = []
     end: int | None = None

@@ -166,7 +166,7 @@ def _events(data: RunData, finding: Mapping[str, Any]) -> list[tuple[int, Operat
         if row["leader"] != row["leader_before"]:
             who = f"broker {row['leader']} leads" if row["leader"] >= 0 else "no leader"
             how = ", elected uncleanly" if row["unclean"] else ""
-            elr = f", eligible leader replicas {list(row['elr'])}" if row["elr"] else ""
+            elr = f", eligible leader replicas {list(row['elr'])}" if row.get("elr") else ""
             text = f"Epoch {row['leader_epoch']}: {who}{how}; ISR {list(row['isr'])}{elr}"
             events.append((row["t"], text, bool(row["unclean"])))
         elif row["isr_before"] is not None and list(row["isr"]) != list(row["isr_before"]):

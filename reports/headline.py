@@ -40,20 +40,28 @@ def headline(data: RunData) -> str:
     count = finding["count"]
     records = "acknowledged record of" if count == 1 else "acknowledged records of"
     was = "was" if count == 1 else "were"
-    how = _how(finding)
+    how = _how(data, finding)
     end = "and the configuration permits it." if finding["classification"] == "permitted" else "and nothing permits it."
     return f"{count_of(count)} {records} {partition_name(finding)} {was} lost{how}, {end}"
 
 
-def _how(finding: Mapping[str, Any]) -> str:
+def _how(data: RunData, finding: Mapping[str, Any]) -> str:
+    evidence = evidence_of(finding)
     ways = {
         "unclean-election": " in an unclean election",
         "fail-over": " in a fail-over",
-        "destruction": " with the last in-sync disk",
+        "destruction": f" with {_destroyed(data, evidence)} of the last in-sync broker",
         "clean-election": " in a clean election",
         "restart": " in a restart",
     }
     return ways.get(str(evidence_of(finding).get("cause")), "")
+
+
+def _destroyed(data: RunData, evidence: Mapping[str, Any]) -> str:
+    """A disk, or, in a power failure, only what had not been flushed to it."""
+    numbers = {loss.get("fault") for loss in evidence.get("disk_losses") or ()}
+    kinds = {row["kind"] for row in data.rows("faults") if row["fault"] in numbers}
+    return "the unflushed records" if kinds == {"power-loss"} else "the disk"
 
 
 def lead(data: RunData) -> str:
@@ -66,6 +74,9 @@ def lead(data: RunData) -> str:
     if elected is not None and start is not None and isr and evidence.get("lost_range") is not None:
         nodes = ", ".join(str(node) for node in isr)
         alone = f"Only broker {nodes} was" if len(isr) == 1 else f"Brokers {nodes} were"
+        if evidence.get("cause") == "destruction":
+            lost = f"It lost {_destroyed(data, evidence)}" if len(isr) == 1 else "All of them lost their disks"
+            return f"{alone} in the ISR. {lost}, and broker {elected} took over with a log that ended at {start}."
         role = "outside it" if evidence.get("unclean") else "elected from it"
         return (
             f"{alone} in the ISR. Broker {elected}, {role}, took over with a log that ended at {start}, so "
@@ -200,8 +211,9 @@ def settings(data: RunData) -> list[Setting]:
     Dashed is what "what would have prevented it" speaks of, so that chips and prevention name the same.
     """
     finding = worst(data)
-    known = known_settings(data, finding)
     evidence = evidence_of(finding) if finding is not None else {}
+    decided = next((link["t_ns"] for link in evidence.get("cause_chain") or () if link["decisive"]), None)
+    known = known_settings(data, finding, at_ns=decided)
     deciding = {key for key, _ in preventing(evidence)}
     if evidence.get("cause") == "destruction":
         deciding.add(MIN_INSYNC)

@@ -9,7 +9,8 @@ _SPANS = (
     ("pause", "paused"),
     ("iso", "links cut"),
     ("slow", "slowed"),
-    ("wiped", "disk lost"),
+    ("wiped", "disk or records lost"),
+    ("other", "another fault"),
     ("dead", "leader dead or paused, not yet replaced"),
     ("none", "no leader"),
     ("unc", "elected uncleanly"),
@@ -26,9 +27,9 @@ def legend(lanes: Iterable[Lane], charts: Sequence[Chart], marks: Sequence[Mark]
     entries += [LegendEntry(style=style, text=text) for style, text in (*_SPANS, *_ISRS) if style in styles]
     if any(lane.kind == "gap" for lane in lanes):
         entries.append(LegendEntry(style="g", text="over 1 s in which no write was acknowledged"))
-    epochs = [span.text.rpartition(" · e")[2] for lane in lanes for span in lane.spans if " · e" in span.text]
+    epochs = [int(span.text.rpartition(" · e")[2]) for lane in lanes for span in lane.spans if " · e" in span.text]
     if epochs:
-        entries.append(LegendEntry(style="", text=f"e{epochs[-1]}: leader epoch {epochs[-1]}"))
+        entries.append(LegendEntry(style="", text=f"e{max(epochs)}: leader epoch {max(epochs)}"))
     bars = [bar for chart in charts for bar in chart.bars]
     for style, text, seen in (
         ("k-ok", "acknowledged", any(bar.ok for bar in bars)),

@@ -11,7 +11,7 @@ from reports.done import done
 from reports.headline import answers, badges, headline, lead, settings
 from reports.model import CoverageRow, Finding, Page, ProofRow, StepRow
 from reports.run_data import RunData, partition_name, span_of
-from reports.settings import preventing
+from reports.settings import MIN_INSYNC, known_settings, preventing
 from reports.story import TONES, evidence_of, rule_lines, story, worst
 from reports.terms import TERMS
 
@@ -212,8 +212,12 @@ def _commands(data: RunData) -> Sequence[tuple[str, str]]:
 def _changes(data: RunData) -> list[tuple[str, str]]:
     """A command for each setting that would have prevented it, or for the one that is worth a try."""
     finding = worst(data)
-    ways = [f"{key}={value}" for key, value in preventing(evidence_of(finding))] if finding is not None else []
-    wanted = [way for way in ways if not way.startswith("acks=")] or [_change(data)]
+    ways = preventing(evidence_of(finding)) if finding is not None else ()
+    acts = " ".join(row["text"] for row in data.rows("steps") if row["kind"] == "act")
+    # A step of the plan that sets the same key would undo the change.
+    wanted = [f"{key}={value}" for key, value in ways if key != "acks" and key not in acts]
+    if not any(key in acts for key, _ in ways):
+        wanted = wanted or [_change(data)]
     names = ("One thing changed", "Another thing changed")
     return [
         (name, f"kafka-chaos run runs/{data.run['id']} --set {way}") for name, way in zip(names, wanted, strict=False)
@@ -228,7 +232,8 @@ def _change(data: RunData) -> str:
         return "unclean.leader.election.enable=false"
     if cause == "fail-over" and data.scenario.workload.name != "none":
         return "workload.acks=all"
-    return "min.insync.replicas=2"
+    now = known_settings(data, finding)[MIN_INSYNC]
+    return f"{MIN_INSYNC}={'1' if now == '2' else '2'}"
 
 
 def _environment(data: RunData) -> list[tuple[str, str]]:

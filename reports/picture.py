@@ -25,15 +25,16 @@ def picture(data: RunData, finding: Mapping[str, Any], evidence: Mapping[str, An
     if len(known) < 2 or lost is None or boundary is None:
         return None
     top = max(*known, lost["last"] + 1)
-    low = min(*known, boundary, lost["first"])
+    parting = min(boundary, lost["first"])  # the elected one may have had other records up to its log end
+    low = min(*known, parting)
     first = max(low - max(top - low, 1), 0)  # half of the picture is what they share
     elected = evidence.get("elected")
     holder = next((end for end in ends if (end["log_end"] or 0) > lost["last"] + 1 and end["replica"] != elected), None)
     return Picture(
         title=f"{partition_name(finding)} when broker {elected} took over",
         caption=_caption(ends, elected, lost, boundary),
-        boundary=boundary,
-        boundary_share=_share(boundary, first, top),
+        boundary=parting,
+        boundary_share=_share(parting, first, top),
         first=first,
         end=top,
         replicas=[_log_end(data, end, elected, lost, first, top) for end in ends],
@@ -74,6 +75,10 @@ def _caption(ends: Sequence[Mapping[str, Any]], elected: Any, lost: Mapping[str,
     holders = [end["replica"] for end in ends if (end["log_end"] or 0) > boundary and end["replica"] != elected]
     if not holders:
         return f"No replica on record had offsets {boundary} and up."
+    if any((end["log_end"] or 0) <= lost["last"] for end in ends if end["replica"] in holders):
+        parts = [f"broker {end['replica']} up to {end['log_end'] - 1}" for end in ends if end["replica"] in holders]
+        told = ", ".join(parts)
+        return f"Of these records there were still copies: {told}."
     who = "broker " + str(holders[0]) if len(holders) == 1 else "brokers " + " and ".join(map(str, holders))
     return f"Only {who} had offsets {boundary} and up."
 

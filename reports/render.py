@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.errors import HarnessError
 from reports.comparison import Comparison
@@ -21,6 +21,8 @@ from reports.page import build
 from reports.run_data import count_of
 
 STYLES = ("style.css",)
+_KEY_BREAK = re.compile(r"(?<=\w)([.=])(?=\w)")
+_KEY_LENGTH = 24
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -29,6 +31,12 @@ def shown(value: object) -> object:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return _HIDDEN.sub(lambda match: f"\\u{ord(match.group()):04x}", value)
+
+
+def breakable(text: str) -> Markup:
+    """Kafka's longest keys may break after a dot or an equals sign; all of it is escaped."""
+    words = str(escape(shown(text))).split(" ")
+    return Markup(" ".join(_KEY_BREAK.sub(r"\1<wbr>", word) if len(word) > _KEY_LENGTH else word for word in words))
 
 
 def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styles: Sequence[str] = STYLES) -> str:
@@ -41,6 +49,7 @@ def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styl
         lstrip_blocks=True,
     )
     environment.filters["count"] = count_of
+    environment.filters["breakable"] = breakable
     sources = environment.loader
     assert sources is not None, "the loader was given above"
     style = Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in styles)

@@ -11,8 +11,8 @@ MIN_INSYNC = "min.insync.replicas"
 _CHANGE = re.compile(r"\bWith ([\w.]+)=([\w-]+)")
 
 
-def known_settings(data: RunData, finding: Mapping[str, Any] | None) -> dict[str, str]:
-    """As the scenario states them for the finding's topic, and Kafka's defaults where it does not."""
+def known_settings(data: RunData, finding: Mapping[str, Any] | None, *, at_ns: int | None = None) -> dict[str, str]:
+    """Those of the finding's topic: as written until `at_ns`, else as the scenario states them, else the defaults."""
     scenario = data.scenario
     topic = next(
         (one for one in scenario.topics if finding is not None and one.name == finding["topic"]), scenario.topics[0]
@@ -26,6 +26,17 @@ def known_settings(data: RunData, finding: Mapping[str, Any] | None) -> dict[str
         "enable.idempotence": str(scenario.workload.idempotence).lower(),
         **{key: value for key, value in scenario.cluster.settings.items() if key in _SHOWN},
         **{key: value for key, value in topic.settings.items() if key in _SHOWN},
+        **_written(data, topic.name, at_ns),
+    }
+
+
+def _written(data: RunData, topic: str, at_ns: int | None) -> dict[str, str]:
+    """What the cluster's books say was set for the topic, the last word before a moment."""
+    rows = [row for row in data.rows("configuration") if row["scope"] == "topic" and row["name"] == topic]
+    return {
+        row["key"]: row["value"]
+        for row in sorted(rows, key=lambda row: row["t"])
+        if at_ns is not None and row["t"] <= at_ns and row["key"] in _SHOWN and row["value"] is not None
     }
 
 
@@ -40,4 +51,4 @@ def too_few_in_sync(data: RunData, finding: Mapping[str, Any], evidence: Mapping
     in_sync = list(evidence.get("isr_at_acknowledgement") or ())
     if not in_sync or MIN_INSYNC not in dict(preventing(evidence)):
         return "", []
-    return known_settings(data, finding)[MIN_INSYNC], in_sync
+    return known_settings(data, finding, at_ns=finding["t_last"])[MIN_INSYNC], in_sync

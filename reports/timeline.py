@@ -15,8 +15,25 @@ from reports.model import Lane, Mark, Overview, Span, Story
 from reports.run_data import RunData
 
 SHOWN_PARTITIONS = 12
-_STYLES = {"kill": "kill", "stop": "kill", "pause": "pause", "cut": "iso", "slow": "slow", "wipe": "wiped"}
-_WORDS = {"kill": "killed", "stop": "stopped", "pause": "paused", "cut": "cut", "slow": "slowed", "wipe": "disk lost"}
+_SHORT_MAX = 5
+_STYLES = {
+    "kill": "kill",
+    "stop": "kill",
+    "pause": "pause",
+    "cut": "iso",
+    "slow": "slow",
+    "wipe": "wiped",
+    "power-loss": "wiped",
+}
+_WORDS = {
+    "kill": "killed",
+    "stop": "stopped",
+    "pause": "paused",
+    "cut": "cut",
+    "slow": "slowed",
+    "wipe": "disk lost",
+    "power-loss": "unflushed records lost",
+}
 
 
 def overview(data: RunData, story: Story | None) -> Overview:
@@ -79,11 +96,17 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
                 length=place[1],
                 style="stepbad" if failed else "stepok",
                 text=f"until {text}" if first["kind"] == "wait" else text,
-                short="" if first["kind"] == "wait" else text.partition(" ")[0],
+                short="" if first["kind"] == "wait" else _short(text),
                 title=data.readable("; ".join(told)),
             )
         )
     return [Lane(label="Plan", kind="step", spans=spans, first=True)] if spans else []
+
+
+def _short(text: str) -> str:
+    """The verb, where it fits in the narrowest span that has words at all."""
+    verb = text.partition(" ")[0]
+    return verb if len(verb) <= _SHORT_MAX else ""
 
 
 def fault_lanes(data: RunData, duration: float) -> list[Lane]:
@@ -132,13 +155,13 @@ def _fault_span(data: RunData, fault: dict[str, Any], place: tuple[float, float]
         text = f"{word} {' '.join(links)}" if len(links) <= 3 else str(fault["label"] or word)
     end = data.moment(fault["t_end"]) if fault["t_end"] is not None else "the end"
     title = f"{fault['label']}: {data.moment(fault['t_begin'])} to {end}. {fault['proof'] or ''}".rstrip()
-    style = _STYLES.get(fault["kind"], "iso")
+    style = _STYLES.get(fault["kind"], "other")
     return Span(
         at=place[0],
         length=place[1],
         style=style,
         text=data.readable(text),
-        short=word[:1],
+        short=fault["kind"],
         title=data.readable(title),
     )
 

@@ -15,7 +15,7 @@ def find(context: RunContext) -> list[Finding]:
             cause = (
                 "nothing permits it"
                 if rewind is None
-                else f"the election of epoch {rewind.epoch} lawfully cut the log to {rewind.began_at}"
+                else f"the election of epoch {rewind.epoch} lawfully truncated the log to {rewind.began_at}"
             )
             groups.setdefault((rewind is not None, cause), []).append(index)
         for (lawful, cause), indexes in groups.items():

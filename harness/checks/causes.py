@@ -18,7 +18,7 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
     """What the page needs to explain these rows: rules, chain, truncation, log ends, prevention; bounded."""
     election = ruling.election
     cuts = cuts_of(story, ruling, rows)
-    in_sync = in_sync_at_acknowledgement(story, rows)
+    in_sync = in_sync_at_acknowledgement(story, ruling, rows)
     return {
         "rules": rules_as_json(ruling),
         "cause": ruling.cause,
@@ -35,7 +35,10 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
         "isr_after": list(election.isr) if election else [],
         "truncation": _cut(cuts[0]) if cuts else None,
         "truncations": [_cut(cut) for cut in cuts[:10]],
-        "disk_losses": [{"node": loss.node, "t_ns": loss.t, "evidence": loss.evidence} for loss in ruling.disk_losses],
+        "disk_losses": [
+            {"node": loss.node, "t_ns": loss.t, "fault": loss.fault, "evidence": loss.evidence}
+            for loss in ruling.disk_losses
+        ],
         "log_ends": log_ends(story, ruling, cuts),
         "lost_range": _range(rows),
         "isr_at_acknowledgement": list(in_sync),
@@ -45,9 +48,14 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
     }
 
 
-def in_sync_at_acknowledgement(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[int, ...]:
-    """The largest ISR in force when one of these rows was acknowledged; () when none is known."""
+def in_sync_at_acknowledgement(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> tuple[int, ...]:
+    """The largest ISR in force when one of these rows was acknowledged; () when it is not known of each of them.
+
+    A leader that was deposed and does not know it acknowledges by an ISR that the cluster has left behind.
+    """
     states = [story.state_at(row.t1) for row in rows if row.status == 0 and row.t1 is not None]
+    if any(state is None or ruling.epoch is None or state["leader_epoch"] != ruling.epoch for state in states):
+        return ()
     return max((tuple(state["isr"] or ()) for state in states if state is not None), key=len, default=())
 
 
@@ -101,7 +109,7 @@ def cause_chain(
         links.append(_acknowledged_link(story, ruling, acknowledged))
     for loss in ruling.disk_losses:
         if all(link["event"] != "fault" or link["fault"] != loss.fault for link in links):
-            sentence = f"Broker {loss.node} lost its disk: {loss.evidence}."
+            sentence = f"Broker {loss.node} lost what its disk held: {loss.evidence}."
             links.append(_link(loss.t, "disk-loss", sentence, nodes=[loss.node], fault=loss.fault))
     if election is not None:
         links.append(_election_link(story, ruling, election))
@@ -143,7 +151,7 @@ def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None)
         if row["t"] < election.t and was - now and same_leader and row["leader_epoch"] >= (ruling.epoch or 0):
             gone = nodes_words(sorted(was - now))
             sentence = f"The ISR shrank from {sorted(was)} to {sorted(now)}: {gone} no longer had to confirm a write."
-            sentence += _shrink_reason(story, row, was - now)
+            sentence += shrink_reason(story, row, was - now)
             links.append(
                 _link(row["t"], "isr-shrink", sentence, nodes=sorted(was - now), epoch_before=before["leader_epoch"],
                       epoch_after=row["leader_epoch"])
@@ -151,7 +159,7 @@ def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None)
     return links[-2:]
 
 
-def _shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
+def shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
     """The fault in force that kept every one who left from the leader, in a sentence; "" when none did."""
     for fault in reversed(story.faults_between(row["t"], row["t"])):
         seconds = (row["t"] - fault["t_begin"]) / 1e9
@@ -167,7 +175,7 @@ def _shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
 def _acknowledged_link(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
     times = [row.t1 for row in rows if row.t1 is not None]
     span = _range(rows)
-    in_sync = in_sync_at_acknowledgement(story, rows)
+    in_sync = in_sync_at_acknowledgement(story, ruling, rows)
     alone = f"; the ISR was {list(in_sync)}" if in_sync else ""
     sentence = (
         f"{plural(len(rows), 'record')} {plural(len(rows), 'was')} acknowledged with {acks_words(rows)} "

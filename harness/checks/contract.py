@@ -268,7 +268,7 @@ def _in_force(state: Row) -> str:
 
 
 def _disks(losses: list[DiskLoss]) -> str:
-    return "; ".join(f"broker {loss.node} lost its disk" for loss in losses)
+    return "; ".join(f"broker {loss.node} lost what its disk held ({loss.evidence})" for loss in losses)
 
 
 def _words(numbers: list[int]) -> str:
@@ -282,7 +282,7 @@ def lawful_rewind(
 
     strict: committed records are concerned, so a clean fail-over explains nothing.
     """
-    for election in reversed(story.elections):
+    for election in reversed(story.elections[1:]):  # before the first one there was nothing to rewind
         if epoch is not None and election.epoch > epoch:
             continue
         if t is not None and election.t - election.uncertainty_ns > t:

@@ -45,4 +45,5 @@ def _excuse(story: PartitionStory, row: Flagged) -> tuple[bool, str]:
     rewind = lawful_rewind(story, offset=came_from, epoch=row.read_epoch, t=None, strict=True)
     if rewind is None:
         return False, "nothing permits it"
-    return True, f"the election of epoch {rewind.epoch} lawfully cut the log to {rewind.began_at} under the consumer"
+    how = f"the election of epoch {rewind.epoch} lawfully truncated the log to {rewind.began_at} under the consumer"
+    return True, how

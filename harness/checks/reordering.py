@@ -12,7 +12,8 @@ def find(context: RunContext) -> list[Finding]:
         for index, row in enumerate(rows):
             rewind = context.rewound(story, row)
             if rewind is not None:
-                key = ("permitted", f"the log was cut to {rewind.began_at} by the election of epoch {rewind.epoch}")
+                why = f"the log was truncated to {rewind.began_at} by the election of epoch {rewind.epoch}"
+                key = ("permitted", why)
             elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):
                 key = ("permitted", "the producer is not idempotent and retried under a fault")
             else:

@@ -23,7 +23,8 @@ UNCLEAN_KEY = "unclean.leader.election.enable"
 class Election:
     """A leader that took over. start: its log end when its epoch began (None: not known).
 
-    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966).
+    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966); when
+    they were gone as well, Kafka waits for the last known leader, which was the last member of the ISR.
     """
 
     t: int

@@ -1,7 +1,7 @@
 """The client libraries by name. Each is imported when it is first used: all but kafka-python are optional extras."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -36,6 +36,18 @@ class _Lazily:
 
 
 CLIENTS: Mapping[str, ClientMaker] = {name: _Lazily(name) for name in _MODULES}
+
+
+def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
+    """The libraries for brokers that cannot be asked for their version: those that can be told it."""
+
+    def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+        client: Client = _module(OWN).make_client(
+            bootstrap=bootstrap, settings=settings, brokers_version=tuple(version)
+        )
+        return client
+
+    return {OWN: make_client}
 
 
 def check_installed(name: str) -> None:

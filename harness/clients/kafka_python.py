@@ -21,7 +21,7 @@ from harness.scenario import WorkloadSpec
 class KafkaPythonClient(ThreadedClient):
     """Its sender thread answers by callbacks."""
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
+    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, brokers_version: tuple[int, ...] = ()) -> None:
         super().__init__(library="kafka-python", bootstrap=bootstrap, settings=settings)
         self._servers: dict[str, Any] = {
             "bootstrap_servers": [server.strip() for server in bootstrap.split(",")],
@@ -31,6 +31,8 @@ class KafkaPythonClient(ThreadedClient):
             "reconnect_backoff_ms": common.RECONNECT_MS,
             "reconnect_backoff_max_ms": common.RECONNECT_MAX_MS,
             "metrics_enabled": False,
+            # Brokers from before 0.10 hang up on the question which version they are.
+            **({"api_version": brokers_version[:2]} if brokers_version else {}),
         }
         self._producer: Any = None
         self._consumer: Any = None
@@ -134,6 +136,6 @@ def _delivered(answers: Answers, place: int, metadata: Any) -> None:
     answers.delivered(place, metadata.offset)
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
-    """The ClientMaker of the catalogue."""
-    return KafkaPythonClient(bootstrap=bootstrap, settings=settings)
+def make_client(*, bootstrap: str, settings: WorkloadSpec, brokers_version: tuple[int, ...] = ()) -> Client:
+    """The ClientMaker of the catalogue. `brokers_version`: where brokers cannot be asked for it."""
+    return KafkaPythonClient(bootstrap=bootstrap, settings=settings, brokers_version=brokers_version)

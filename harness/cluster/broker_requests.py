@@ -2,7 +2,7 @@
 
 A client library would pick a broker by itself and remember it; with a zombie in the cluster its answers flicker. Here
 every answer is known to be that broker's own (real_kafka.md 5.3). Which versions of a request a broker knows is asked
-on each new connection, so that brokers of every age answer.
+on each new connection, so that brokers of every age answer; only those from before 0.10 must not be asked.
 """
 
 import asyncio
@@ -15,15 +15,19 @@ _CLIENT_ID = "kafka-chaos-observer"
 
 
 class BrokerConnection:
-    """One connection, opened when it is needed and again after it broke. Not for concurrent use beyond a lock."""
+    """One connection, opened when it is needed and again after it broke. Not for concurrent use beyond a lock.
 
-    def __init__(self, host: str, port: int) -> None:
+    `tells_versions`: False for Kafka 0.9, which leaves the question unanswered for ever and knows version 0 of all.
+    """
+
+    def __init__(self, host: str, port: int, *, tells_versions: bool = True) -> None:
         self._address = (host, port)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._correlation = 0
         self._turn = asyncio.Lock()
-        self._highest: dict[int, int] | None = None  # by API key; None: not asked yet; empty: before Kafka 0.10
+        self._unasked: dict[int, int] | None = None if tells_versions else {}
+        self._highest = self._unasked  # by API key; None: not asked yet; empty: before Kafka 0.10
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
         """The decoded answer, in `version` or the highest one below it that the broker knows.
@@ -61,7 +65,7 @@ class BrokerConnection:
         try:
             answer = await self._exchange(ApiVersionsRequest(), 0)
         except (asyncio.IncompleteReadError, ConnectionError):
-            # Kafka 0.9 closes the connection on a request that it does not know: all it knows is version 0.
+            # It closes the connection on a request that it does not know: all it knows is version 0.
             self.close()
             await self._open()
             self._highest = {}
@@ -84,4 +88,4 @@ class BrokerConnection:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
-        self._highest = None  # another process may answer at this address next
+        self._highest = self._unasked  # another process may answer at this address next

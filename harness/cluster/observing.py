@@ -25,11 +25,17 @@ CREATION_VERSION = 5
 class Observation:
     """Connections to every broker's admin listener. `is_running` keeps silent brokers from costing a time-out each."""
 
+    # 5: no leader, which is a state; others mean that the broker does not know the partition.
+    known_by_codes: tuple[int, ...] = (0, 5)
+    tells_versions = True  # the brokers do; see BrokerConnection
+
     def __init__(
         self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
     ) -> None:
         self.addresses = dict(addresses)
-        self._brokers = {node: BrokerConnection(*address) for node, address in addresses.items()}
+        self._brokers = {
+            node: BrokerConnection(*address, tells_versions=self.tells_versions) for node, address in addresses.items()
+        }
         self._is_running = is_running
         self._clock = clock
         self._controllers: dict[NodeId, int] = {}
@@ -86,8 +92,7 @@ class Observation:
             )
             for topic in answer.topics
             for partition in topic.partitions
-            # 5: no leader, which is a state; others mean that the broker does not know the partition.
-            if partition.error_code in (0, 5) and partition.replica_nodes
+            if partition.error_code in self.known_by_codes and partition.replica_nodes
         ]
 
     def controller(self) -> int:

@@ -1,7 +1,8 @@
 """Observing a KRaft cluster: eligible leader replicas from every broker, the active controller from the quorum itself.
 
-Metadata names some live broker as controller there (KIP-595), so each controller is asked whom it takes for the leader
-of the quorum. Any broker takes administration and passes it on.
+Metadata names some live broker as controller there (KIP-595), so the controllers are asked who leads the quorum. Only
+one that takes itself for the leader answers; of two, the one with the later epoch is right. Any broker takes
+administration and passes it on.
 """
 
 import asyncio
@@ -42,18 +43,23 @@ class QuorumObservation(Observation):
         return states
 
     async def _ask_quorum(self) -> None:
-        async def believed(node: NodeId) -> int:
-            answer = await self._quorum[node].ask(_whose_quorum(), 1, timeout_s=LOOK_S)
-            return int(answer.topics[0].partitions[0].leader_id)
-
         running = [node for node in self._quorum if self._is_running(node)]
-        answers = await asyncio.gather(*(believed(node) for node in running), return_exceptions=True)
-        self._controllers.clear()
-        for node, answer in zip(running, answers, strict=True):
-            if isinstance(answer, int):
-                self._controllers[node] = answer
-            elif not isinstance(answer, OSError | TimeoutError | IndexError):  # IndexError: it knows no quorum yet
+        answers = await asyncio.gather(*(self._claim(node) for node in running), return_exceptions=True)
+        claims = []
+        for answer in answers:
+            if isinstance(answer, tuple):
+                claims.append(answer)
+            elif isinstance(answer, BaseException) and not isinstance(answer, OSError | TimeoutError):
                 raise answer
+        self._controllers = {NodeId(leader): leader for _, leader in [max(claims)]} if claims else {}
+
+    async def _claim(self, node: NodeId) -> tuple[int, int] | None:
+        """The epoch and the id of the leader that a controller takes itself for; None when it is no leader."""
+        answer = await self._quorum[node].ask(_whose_quorum(), 1, timeout_s=LOOK_S)
+        told = [partition for topic in answer.topics for partition in topic.partitions]
+        if not told or told[0].error_code:  # others answer that they are not the leader, with 0 for its id
+            return None
+        return int(told[0].leader_epoch), int(told[0].leader_id)
 
     async def _round(self, node: NodeId, topics: Sequence[str]) -> list[PartitionState]:
         if not await self._brokers[node].knows(DescribeTopicPartitionsRequest.API_KEY, timeout_s=LOOK_S):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.record_batches import batches
+from harness.cluster.replica_logs import segment_files
 from harness.errors import HarnessError
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -26,7 +27,7 @@ class LostTail:
 
 def lose_tail(folder: Path, *, records: int) -> LostTail:
     """Cuts at least `records` offsets off the replica in `folder`. Raises HarnessError when it has not as many."""
-    found = [(segment, batch) for segment in _segments(folder) for batch in batches(segment.read_bytes())]
+    found = [(segment, batch) for segment in segment_files(folder) for batch in batches(segment.read_bytes())]
     end = found[-1][1].next_offset if found else 0
     # What is kept ends at or before the first offset to be lost; a batch is lost whole or not at all.
     kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
@@ -34,7 +35,7 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
         raise HarnessError(f"{folder}: the replica holds fewer than {records} records that could be lost")
     last, at = (kept[-1][0], kept[-1][1].stop) if kept else (found[0][0], 0)
     removed = 0
-    for segment in _segments(folder):
+    for segment in segment_files(folder):
         if int(segment.stem) < int(last.stem):
             continue
         size = at if segment == last else 0
@@ -43,7 +44,3 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
     (folder.parent / _CLEAN_SHUTDOWN).unlink(missing_ok=True)
     to_offset = kept[-1][1].next_offset if kept else int(found[0][0].stem)
     return LostTail(from_offset=end, to_offset=to_offset, removed_bytes=removed)
-
-
-def _segments(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))

@@ -33,12 +33,18 @@ _NOT_CONTROLLER = 41
 
 
 class BrokerQuestions:
-    """`addresses`: every broker's own, which are never cut."""
+    """`addresses`: every broker's own, which are never cut. `tells_versions`: see BrokerConnection."""
 
     def __init__(
-        self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
+        self,
+        addresses: Mapping[NodeId, tuple[str, int]],
+        *,
+        is_running: Callable[[NodeId], bool],
+        clock: Clock,
+        tells_versions: bool = True,
     ) -> None:
         self._addresses = addresses
+        self._tells_versions = tells_versions
         self._is_running = is_running
         self._clock = clock
 
@@ -46,7 +52,7 @@ class BrokerQuestions:
     async def _connected(self, node: NodeId) -> AsyncIterator[BrokerConnection]:
         if node not in self._addresses:
             raise HarnessError(f"there is no broker {node} to be asked; brokers: {sorted(self._addresses)}")
-        connection = BrokerConnection(*self._addresses[node])
+        connection = BrokerConnection(*self._addresses[node], tells_versions=self._tells_versions)
         try:
             yield connection
         finally:

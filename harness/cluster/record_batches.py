@@ -73,14 +73,24 @@ def records_of(data: bytes) -> Iterator[LogRecord]:
     """The data records of whole, intact batches; ends at the first that is neither."""
     for batch in batches(data):
         content = data[batch.start : batch.stop]
-        decoded = _decoded(content)
-        if not decoded.validate_crc():
+        if not is_intact(content):
             return
+        decoded = _decoded(content)
         if batch.magic < 2:
             yield from _old_records(content, batch.magic)
         elif not decoded.is_control_batch:
             for record in _decoded(_uncompressed(content)):
                 yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
+
+
+def is_intact(content: bytes) -> bool:
+    """Whether the checksum of one whole batch holds."""
+    return bool(_decoded(content).validate_crc())
+
+
+def records_begin(magic: int) -> int:
+    """Where in a batch its records begin; in the formats before magic 2, where the length of its value stands."""
+    return _HEADER_BYTES if magic == 2 else _KEY_AT[magic] + 4
 
 
 def _decoded(content: bytes) -> Any:

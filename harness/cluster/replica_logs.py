@@ -17,6 +17,8 @@ from harness.interfaces import BrokerEvent, LogRecord, NodeId, ReplicaLog
 
 EVENTS = "events.jsonl"
 METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, and it is no replica of a topic
+# Kafka's own books, which no scenario writes: their records are not read.
+_INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
 _WINDOW_BYTES = 1 << 16
 _ATTEMPTS = 5
 _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
@@ -28,11 +30,12 @@ def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
         return
     for folder in sorted(data.iterdir()):
         match = _REPLICA.fullmatch(folder.name)
-        if match and match[1] != METADATA_TOPIC and folder.is_dir():
+        if match and match[1] not in _INTERNAL_TOPICS and folder.is_dir():
             yield match[1], int(match[2]), folder
 
 
-def _segments(folder: Path) -> list[Path]:
+def segment_files(folder: Path) -> list[Path]:
+    """In the order of their offsets."""
     return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))
 
 
@@ -60,7 +63,7 @@ def _contents(folder: Path) -> list[tuple[int, bytes]]:
     """(base offset, bytes) of every segment."""
     for _ in range(_ATTEMPTS):
         try:
-            return [(int(segment.stem), segment.read_bytes()) for segment in _segments(folder)]
+            return [(int(segment.stem), segment.read_bytes()) for segment in segment_files(folder)]
         except FileNotFoundError:
             continue  # a live broker deleted one after it was listed
     raise HarnessError(f"{folder}: its segments vanish while they are read; stop the broker first")
@@ -68,7 +71,7 @@ def _contents(folder: Path) -> list[tuple[int, bytes]]:
 
 def log_end(folder: Path) -> int:
     """The offset after the last whole batch, from headers alone."""
-    return _last_end((int(path.stem), _end_of_file(path)) for path in reversed(_segments(folder)))
+    return _last_end((int(path.stem), _end_of_file(path)) for path in reversed(segment_files(folder)))
 
 
 def _last_end(segments: Iterable[tuple[int, int | None]]) -> int:

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 from harness.clock import Clock
-from harness.cluster.brokers.system import Ground, NodeFolders, System
+from harness.cluster.brokers.system import Ground, NodeFolders, System, host_name
+from harness.cluster.damage import damage_log
+from harness.cluster.link_holders import LinkHolders
 from harness.cluster.observing import Observation
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
+from harness.harms import Place
 from harness.history.run_folder import RunFolder
 from harness.interfaces import (
     ClientId,
@@ -26,6 +29,7 @@ from harness.interfaces import (
 )
 
 _POLL_S = 0.05
+_Mode = Literal["hang", "reset"]
 
 
 class BrokerCluster:
@@ -40,6 +44,8 @@ class BrokerCluster:
         self._clock = clock
         self._ground: Ground | None = None
         self._observation: Observation | None = None
+        self._cuts = LinkHolders[_Mode]()
+        self._delays = LinkHolders[float]()
 
     # -- what a world has to say --------------------------------------------------------------------------------------
 
@@ -48,6 +54,15 @@ class BrokerCluster:
 
     def _ended(self, node: NodeId) -> str | None:
         """How a node that was started has ended, in words; None while it runs or before it was started."""
+        raise NotImplementedError
+
+    async def _cut_links(self, links: Sequence[Link], *, mode: _Mode) -> Evidence:
+        raise NotImplementedError
+
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
+        raise NotImplementedError
+
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         raise NotImplementedError
 
     def _folders(self, node: NodeId) -> NodeFolders:
@@ -69,6 +84,18 @@ class BrokerCluster:
             return ",".join(f"{ground.harness_reaches(broker)}:{ground.admin_port}" for broker in self.brokers)
         port = ground.client_port(client)
         return ",".join(f"{ground.client_reaches(client, broker)}:{port}" for broker in self.brokers)
+
+    def names_for(self, client: ClientId | None) -> Mapping[str, str]:
+        """Where the names that brokers advertise lead for that client; empty where they advertise addresses."""
+        if not self._system.has_one_listener or self._ground is None:
+            return {}
+        ground = self._ground
+        return {
+            host_name(broker): ground.harness_reaches(broker)
+            if client is None
+            else ground.client_reaches(client, broker)
+            for broker in self.brokers
+        }
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         return await self._observing().look(topics)
@@ -93,9 +120,50 @@ class BrokerCluster:
     def environment(self) -> Mapping[str, str]:
         return self._system.shown()
 
+    # -- CanCutLinks, CanSlowLinks: a link that several faults hold passes again when the last of them is over -------
+
+    async def cut(self, links: Sequence[Link], *, mode: _Mode = "hang") -> Evidence:
+        self._cuts.hold(links, mode)
+        return await self._cut_links(links, mode=mode)
+
+    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+        before = {link: self._cuts.in_force(link) for link in links}
+        after = self._cuts.release(links, "hang" if mode == "resume" else "reset")
+        kept = [link for link in links if after[link] is not None]
+        seen = []
+        if len(kept) < len(links) or not links:
+            seen.append(await self._heal_links([link for link in links if after[link] is None], mode=mode))
+        for still in ("hang", "reset"):
+            changed = [link for link in kept if after[link] == still != before[link]]
+            if changed:
+                seen.append(await self._cut_links(changed, mode=still))
+        return self._held(kept, "cut", seen)
+
+    async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+        """0 ends one fault's delay; of several on a link the newest is in force."""
+        if delay_ms:
+            self._delays.hold(links, delay_ms)
+            return await self._slow_links(links, delay_ms=delay_ms)
+        after = self._delays.release(links)
+        kept = [link for link in links if after[link] is not None]
+        seen = []
+        if len(kept) < len(links):
+            seen.append(await self._slow_links([link for link in links if after[link] is None], delay_ms=0))
+        return self._held(kept, "slow", seen)
+
+    def _held(self, kept: Sequence[Link], harmed: str, seen: Sequence[Evidence]) -> Evidence:
+        """One proof, which says what another fault still holds."""
+        told = [each.sentence for each in seen]
+        if kept:
+            stay = "stays" if len(kept) == 1 else "stay"
+            told.append(f"{link_names(kept)} {stay} {harmed}: another fault is still in force there")
+        return self._seen("; ".join(told))
+
     # -- HasDisks, as far as files tell -------------------------------------------------------------------------------
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
+        if node not in self.brokers:
+            return []  # a coordination service's folder "version-2" is no replica of a topic "version"
         now = self._clock.monotonic_ns()
         return [
             read_replica(node, topic, partition, folder, t_ns=now)
@@ -121,6 +189,17 @@ class BrokerCluster:
             f"{lost.from_offset}: {lost.removed_bytes} bytes never reached the disk"
         )
 
+    # -- CanDamageDisks -----------------------------------------------------------------------------------------------
+
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        folder = self._folders(node).data / f"{topic}-{partition}"
+        done = await asyncio.to_thread(damage_log, folder, at=at)
+        return self._seen(
+            f"the log of {topic}-{partition} on {self._name(node)} is damaged: bits of bytes {done.from_byte} to "
+            f"{done.to_byte - 1} of {done.segment.name} are flipped, and the checksum of the batch with offsets "
+            f"{done.from_offset} to {done.to_offset - 1} does not hold any more"
+        )
+
     # -- CanReconfigure -----------------------------------------------------------------------------------------------
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
@@ -133,7 +212,12 @@ class BrokerCluster:
 
     def questions(self) -> BrokerQuestions:
         observing = self._observing()
-        return BrokerQuestions(observing.addresses, is_running=self.is_running, clock=self._clock)
+        return BrokerQuestions(
+            observing.addresses,
+            is_running=self.is_running,
+            clock=self._clock,
+            tells_versions=observing.tells_versions,
+        )
 
     # -- within -------------------------------------------------------------------------------------------------------
 

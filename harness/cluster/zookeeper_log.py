@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.errors import HarnessError
 
 _MAGIC = 0x5A4B4C47
+_FIRST = 16  # where the entries begin, behind the file's own header
 _ENTRY = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
 _CREATE, _DELETE, _SET, _CREATE2, _MULTI, _ERROR = 1, 2, 5, 15, 14, -1
@@ -66,42 +67,64 @@ class _Jute:
 
 def read_changes(folder: Path) -> Iterator[ZnodeChange]:
     """Every change in order, from all log files of a data directory's version-2. Raises HarnessError."""
-    ephemerals: dict[int, set[str]] = {}
-    for path in sorted(folder.glob("log.*"), key=lambda path: int(path.suffix[1:], 16)):
-        for session, zxid, wall_ms, kind, body in _entries(path):
-            if kind == _CLOSE_SESSION:
-                for gone in sorted(ephemerals.pop(session, ())):
-                    yield ZnodeChange(zxid=zxid, wall_ms=wall_ms, session=session, path=gone, data=None, version=-1)
+    return ChangeFollower(folder).read_on()
+
+
+class ChangeFollower:
+    """Reads the log files of a data directory's version-2, and later again what was added since."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read_to: dict[Path, int] = {}
+        self._ephemerals: dict[int, set[str]] = {}
+
+    def read_on(self) -> Iterator[ZnodeChange]:
+        """Every change since the last time, in order; none where there is no log yet. Raises HarnessError."""
+        for path in sorted(self._folder.glob("log.*"), key=lambda path: int(path.suffix[1:], 16)):
+            for session, zxid, wall_ms, kind, body, end in _entries(path, self._read_to.get(path, _FIRST)):
+                self._read_to[path] = end
+                yield from self._changes(session, zxid, wall_ms, kind, body)
+
+    def _changes(self, session: int, zxid: int, wall_ms: int, kind: int, body: bytes) -> list[ZnodeChange]:
+        if kind == _CLOSE_SESSION:
+            return [
+                ZnodeChange(zxid=zxid, wall_ms=wall_ms, session=session, path=gone, data=None, version=-1)
+                for gone in sorted(self._ephemerals.pop(session, ()))
+            ]
+        changes = []
+        for part_kind, part in _parts(kind, body):
+            change = _change(part_kind, _Jute(part), zxid, wall_ms, session)
+            if change is None:
                 continue
-            for part_kind, part in _parts(kind, body):
-                change = _change(part_kind, _Jute(part), zxid, wall_ms, session)
-                if change is None:
-                    continue
-                if change.data is None:
-                    for owned in ephemerals.values():
-                        owned.discard(change.path)
-                elif change.ephemeral:
-                    ephemerals.setdefault(session, set()).add(change.path)
-                yield change
+            if change.data is None:
+                for owned in self._ephemerals.values():
+                    owned.discard(change.path)
+            elif change.ephemeral:
+                self._ephemerals.setdefault(session, set()).add(change.path)
+            changes.append(change)
+        return changes
 
 
-def _entries(path: Path) -> Iterator[tuple[int, int, int, int, bytes]]:
-    """(session, zxid, wall time in ms, type, record)."""
-    data = path.read_bytes()
-    if len(data) < 16:
-        return  # just created
-    if struct.unpack_from(">i", data)[0] != _MAGIC:
-        raise HarnessError(f"{path}: not a ZooKeeper transaction log; the coordination service's dataDir is expected")
-    position = 16
-    while position + _ENTRY.size <= len(data):
-        checksum, length = _ENTRY.unpack_from(data, position)
-        begin = position + _ENTRY.size
-        entry = data[begin : begin + length]
-        if length < _HEADER.size or len(entry) < length or zlib.adler32(entry) != checksum & 0xFFFFFFFF:
-            return
-        session, _, zxid, wall_ms, kind = _HEADER.unpack_from(entry)
-        yield session, zxid, wall_ms, kind, entry[_HEADER.size :]
-        position = begin + length + 1  # the end-of-record byte
+def _entries(path: Path, position: int) -> Iterator[tuple[int, int, int, int, bytes, int]]:
+    """(session, zxid, wall time in ms, type, record, where the next entry begins), from `position` on."""
+    with path.open("rb") as file:
+        head = file.read(_FIRST)
+        if len(head) < _FIRST:
+            return  # just created
+        if struct.unpack_from(">i", head)[0] != _MAGIC:
+            raise HarnessError(
+                f"{path}: not a ZooKeeper transaction log; the coordination service's dataDir is expected"
+            )
+        file.seek(position)
+        while len(prefix := file.read(_ENTRY.size)) == _ENTRY.size:
+            checksum, length = _ENTRY.unpack(prefix)
+            entry = file.read(length) if length >= _HEADER.size else b""
+            if len(entry) < _HEADER.size or len(entry) < length or zlib.adler32(entry) != checksum & 0xFFFFFFFF:
+                return
+            file.read(1)  # the end-of-record byte
+            position += _ENTRY.size + length + 1
+            session, _, zxid, wall_ms, kind = _HEADER.unpack_from(entry)
+            yield session, zxid, wall_ms, kind, entry[_HEADER.size :], position
 
 
 def _parts(kind: int, body: bytes) -> list[tuple[int, bytes]]:

@@ -8,6 +8,7 @@ import shutil
 
 from harness.clock import Clock
 from harness.controller.recorder import Recorder
+from harness.controller.truncation_cuts import history_with_cuts
 from harness.errors import HarnessError
 from harness.history.controller_rows import BOOKS, ROWS, read_rows
 from harness.history.run_folder import RunFolder
@@ -29,7 +30,7 @@ def _collect(folder: RunFolder, cluster: Cluster, clock: Clock, after: Recorder)
         for node in cluster.nodes:
             if node.role == "broker" and isinstance(cluster, ShowsLogs):
                 recorder.replica_logs("end", int(node.node), cluster.read_replicas(node.node))
-        recorder.cluster_history(cluster.collect())
+        recorder.cluster_history(history_with_cuts(cluster.collect(), folder.history))
     finally:
         recorder.close()
     folder.update(collected=True)

@@ -12,9 +12,12 @@ from harness.errors import HarnessError, UsageError
 from harness.interfaces import Cluster, Fault, NodeId
 from harness.scenario import FaultSpec, Scenario
 
-_DOWN = ("kill", "stop", "wipe")
+_DOWN = ("kill", "stop", "wipe", "damage")
 # What a node must not be under when a fault of a kind begins: the dead cannot be killed, and the paused do not stop.
-_NOT_WHILE = {"kill": _DOWN, "wipe": _DOWN, "stop": (*_DOWN, "pause"), "pause": (*_DOWN, "pause")}
+_NOT_WHILE = {
+    **dict.fromkeys(("kill", "wipe", "damage", "full"), _DOWN),
+    **dict.fromkeys(("stop", "pause"), (*_DOWN, "pause")),
+}
 _GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
 
 
@@ -99,14 +102,14 @@ class Disturbance:
         try:
             await self._harm(context, in_force, fault, spec, victims)
         except HarnessError as error:
-            missed.append(f"fault {_label(spec, victims)}: {error}")
+            missed.append(f"fault {_label(spec, context.cluster, victims)}: {error}")
 
     async def _harm(
         self, context: RunContext, in_force: FaultsInForce, fault: Fault, spec: FaultSpec, victims: Sequence[NodeId]
     ) -> None:
         begun = await in_force.begin(
             kind=fault.kind,
-            label=_label(spec, victims),
+            label=_label(spec, context.cluster, victims),
             nodes=victims,
             begin=lambda: fault.begin(context.cluster, victims),
             end=lambda: fault.end(context.cluster, victims),
@@ -124,11 +127,12 @@ class Disturbance:
     ) -> list[NodeId]:
         """Who holds the role, as soon as somebody does whom no other fault has down: schedules may overlap."""
         brokers = broker_ids(context.cluster)
+        apart = [node.node for node in context.cluster.nodes if node.role != "broker"]
         while True:
             chance = context.chance(f"faults/{number}")
             try:
                 victims = self._book.resolve(
-                    spec.target or "all", view=context.observer, brokers=brokers, chance=chance
+                    spec.target or "all", view=context.observer, brokers=brokers, apart=apart, chance=chance
                 )
             except UsageError:
                 raise
@@ -161,7 +165,13 @@ def broker_ids(cluster: Cluster) -> list[NodeId]:
     return [node.node for node in cluster.nodes if node.role == "broker"]
 
 
-def _label(spec: FaultSpec, victims: Sequence[NodeId]) -> str:
-    who = " and ".join(f"broker {node}" for node in victims)
+def called(cluster: Cluster, node: NodeId) -> str:
+    """How people name it: "broker 1", or what the cluster calls a node that is no broker."""
+    apart = {each.node: each.name for each in cluster.nodes if each.role != "broker"}
+    return apart.get(node, f"broker {node}")
+
+
+def _label(spec: FaultSpec, cluster: Cluster, victims: Sequence[NodeId]) -> str:
+    who = " and ".join(called(cluster, node) for node in victims)
     options = ", ".join(f"{key} {value}" for key, value in spec.options.items())
     return f"{spec.kind} of {who}" + (f" ({options})" if options else "")

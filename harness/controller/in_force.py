@@ -14,8 +14,10 @@ from harness.interfaces import Evidence, NodeId
 
 Deed = Callable[[], Awaitable[Evidence]]
 
+_LOSE_SOMETHING = ("wipe", "damage")  # read what is there before
 _DOWN = ("kill", "stop")  # these leave a still disk behind: read it once they are done
-_BEFORE_END = ("cut", "slow", "pause")  # healing lets a replica learn of its successor and cut its log
+# Healing lets a replica learn of its successor and cut its log.
+_BEFORE_END = ("cut", "slow", "impair", "pause", "full")
 
 
 @dataclass(kw_only=True)
@@ -62,7 +64,7 @@ class FaultsInForce:
         promise = context.heal_later(label, heal)
         fault = FaultInForce(number=number, kind=kind, nodes=tuple(nodes), links="", end=end, promise=promise)
         self._faults.append(fault)
-        if kind == "wipe":
+        if kind in _LOSE_SOMETHING:
             for node in nodes:
                 if not self.of_node(node, _DOWN):  # else it was read when it went down
                     await context.snapshot("wipe", node)
@@ -80,11 +82,17 @@ class FaultsInForce:
             if fault not in self._faults:
                 return
             context = self._context
+            unread: HarnessError | None = None
             if fault.kind in _BEFORE_END:
                 for node in fault.nodes:
-                    await context.snapshot("heal", node)
+                    try:
+                        await context.snapshot("heal", node)
+                    except HarnessError as error:  # healing comes first, whatever cannot be read
+                        unread = error
             context.recorder.fault_end_asked(fault.number)
             self.ended(fault, await fault.end())
+            if unread is not None:
+                raise unread
 
     def ended(self, fault: FaultInForce, evidence: Evidence) -> None:
         """It is over, as `evidence` shows, by whatever ended it."""

@@ -102,6 +102,12 @@ class Observer:
                 self.gaps.append(Gap(t_from_ns=before, t_to_ns=now, broker=broker))
             self._heard_ns[broker] = now
 
+    @property
+    def hears_nobody(self) -> bool:
+        """Whether every broker has been silent for a while: then what was seen last says nothing about now."""
+        newest = max(self._heard_ns.values(), default=None)
+        return newest is not None and self._last_round_ns is not None and self._last_round_ns - newest > GAP_NS
+
     def state(self, topic: str, partition: int) -> PartitionState | None:
         """The most credible view: highest leader epoch, then the controller's own, then the one that changed last.
 

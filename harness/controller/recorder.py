@@ -160,7 +160,7 @@ class Recorder:
                 "isr": list(state.isr),
                 "isr_before": list(before.isr) if before else None,
                 "leader_before": before.leader if before else None,
-                "unclean": before is not None and changed_leader and state.leader not in _eligible(before),
+                "unclean": before is not None and changed_leader and state.leader not in _eligible(before, state),
                 "replicas": list(state.replicas),
                 "elr": None if state.elr is None else list(state.elr),
             },
@@ -268,13 +268,15 @@ def _content(state: PartitionState) -> tuple[object, ...]:
     return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr, state.replicas)
 
 
-def _eligible(before: PartitionState) -> tuple[int, ...]:
+def _eligible(before: PartitionState, now: PartitionState) -> tuple[int, ...]:
     """Whose election is clean: eligible leader replicas have every committed record too (KIP-966).
 
-    When none of them is left, the last member of the ISR leads, as it would without them.
+    When the last of them is gone, perhaps by the same change, the last member of the ISR leads, as it would without
+    them.
     """
     copies = (*before.isr, *(before.elr or ()))
-    return copies or (() if before.last_known_leader is None else (before.last_known_leader,))
+    waited_for = before.last_known_leader
+    return copies if before.isr or now.elr or waited_for is None else (*copies, waited_for)
 
 
 def _cut_part(event: BrokerEvent, topic: str, partition: int) -> ReplicaLog:

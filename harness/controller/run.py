@@ -19,6 +19,7 @@ from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
 from harness.errors import HarnessError
+from harness.harms import TellsWhatIsMissing
 from harness.history.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
@@ -69,6 +70,7 @@ class Run:
     interrupt: asyncio.Event
     write_out: Callable[[Scenario], str]
     progress: Callable[[Progress], None] = lambda progress: None
+    needs: Sequence[tuple[str, type]] = ()  # what the plan takes of the cluster: (what for, the capability)
     _phase: str = "start"
     _began_ns: int = 0
     _clients: Workers | None = None
@@ -110,6 +112,7 @@ class Run:
         self._enter("start")
         if not await self._unless_interrupted(self.cluster.start()):
             return
+        self._refuse_what_is_missing()
         workers = self._clients = self.workers(context.acks) if self.workers is not None else None
         self.folder.update(environment=dict(self.cluster.environment()))
         context.observer.start()
@@ -127,6 +130,14 @@ class Run:
             self._inconclusive.extend(await workers.stop())
         self.folder.update(load_ended_ns=self.clock.monotonic_ns())
         await self._read_back(context)
+
+    def _refuse_what_is_missing(self) -> None:
+        """Before any load: what this kind of cluster can do and this machine cannot. Raises HarnessError."""
+        if isinstance(self.cluster, TellsWhatIsMissing):
+            for what, need in self.needs:
+                why = self.cluster.missing(need)
+                if why is not None:
+                    raise HarnessError(f"{what}: {why}")
 
     async def _read_back(self, context: RunContext) -> None:
         final = FinalRead(

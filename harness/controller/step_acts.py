@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any, Literal, Protocol, cast
 
 from harness.controller.context import RunContext
-from harness.controller.disturbance import broker_ids
+from harness.controller.disturbance import broker_ids, called
 from harness.controller.in_force import Deed, FaultInForce, FaultsInForce
 from harness.durations import seconds
 from harness.errors import HarnessError
+from harness.harms import CanDamageDisks, CanFillDisks, CanImpairPackets, Impairment
 from harness.interfaces import (
     CanCrash,
     CanCutLinks,
@@ -19,10 +20,12 @@ from harness.interfaces import (
     CanSlowLinks,
     CanStop,
     CanWipe,
+    Evidence,
     Link,
     NodeId,
     SendOutcome,
 )
+from harness.percentages import percent
 from harness.scenario import StepSpec
 from harness.scenario_steps import values_of
 
@@ -56,10 +59,14 @@ class Acts:
             "resume": self._resume,
             "wipe": self._wipe,
             "lose_tail": self._lose_tail,
+            "damage": self._damage,
+            "fill": self._fill,
+            "free": self._free,
             "cut": self._cut,
             "isolate": self._isolate,
             "heal": self._heal,
             "slow": self._slow,
+            "impair": self._impair,
             "configure": self._configure,
             "elect": self._elect,
         }
@@ -91,6 +98,9 @@ class Acts:
         brokers = broker_ids(cluster)
         return self._resolve(target, view=self._context.observer, brokers=brokers, apart=apart, chance=chance)
 
+    def _called(self, node: NodeId) -> str:
+        return called(self._context.cluster, node)
+
     def _capable(self, capability: type, what: str) -> Any:
         if not isinstance(self._context.cluster, capability):
             raise HarnessError(f"this cluster cannot {what}")
@@ -102,7 +112,7 @@ class Acts:
         fault = await self._in_force.begin(
             kind=kind, label=text, nodes=nodes, begin=begin, end=end, links=lambda: links, step=number
         )
-        return f"{kind} in force on {', '.join(f'broker {node}' for node in fault.nodes)}"
+        return f"{kind} in force on {', '.join(self._called(node) for node in fault.nodes)}"
 
     # -- processes --------------------------------------------------------------------------------------------------
 
@@ -113,12 +123,7 @@ class Acts:
         cluster: CanCrash = self._capable(CanCrash, "kill a node")
         # Together, not one after the other: "both at once" is a different story from "first one, then the other".
         seen = await asyncio.gather(
-            *(
-                self._begin(
-                    "kill", f"kill broker {node}", number, [node], partial(cluster.kill, node), self._starting(node)
-                )
-                for node in victims
-            ),
+            *(self._take_down("kill", node, number, partial(cluster.kill, node)) for node in victims),
             return_exceptions=True,
         )
         for each in seen:
@@ -129,10 +134,11 @@ class Acts:
     async def _stop(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cluster: CanStop = self._capable(CanStop, "stop a node")
         for node in self._victims(body["stop"]):
-            await self._begin(
-                "stop", f"stop broker {node}", number, [node], partial(cluster.shut_down, node), self._starting(node)
-            )
+            await self._take_down("stop", node, number, partial(cluster.shut_down, node))
         return text
+
+    async def _take_down(self, kind: str, node: NodeId, number: int, deed: Deed) -> str:
+        return await self._begin(kind, f"{kind} {self._called(node)}", number, [node], deed, self._starting(node))
 
     def _starting(self, node: NodeId) -> Deed:
         kind = CanCrash if isinstance(self._context.cluster, CanCrash) else CanStop
@@ -145,7 +151,7 @@ class Acts:
     async def _start_all(self, nodes: Sequence[NodeId]) -> str:
         seen = []
         for node in nodes:
-            down = self._in_force.of_node(node, ("kill", "stop", "wipe", "power-loss"))
+            down = self._in_force.of_node(node, ("kill", "stop", "wipe", "power-loss", "damage"))
             for fault in down:
                 self._context.recorder.fault_end_asked(fault.number)
             evidence = await self._starting(node)()
@@ -165,7 +171,7 @@ class Acts:
         for node in self._victims(body["pause"]):
             fault = await self._in_force.begin(
                 kind="pause",
-                label=f"pause broker {node}",
+                label=f"pause {self._called(node)}",
                 nodes=[node],
                 begin=partial(cluster.pause, node),
                 end=partial(cluster.resume, node),
@@ -206,6 +212,37 @@ class Acts:
             # Its end is the node's next start, as a wiped disk's is.
             label = f"unflushed records of broker {node} lost"
             await self._begin("power-loss", label, number, [node], partial(lose, node), self._starting(node))
+        return text
+
+    async def _damage(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanDamageDisks = self._capable(CanDamageDisks, "damage a disk")
+        topic, partition = str(body.get("topic", self._context.scenario.topics[0].name)), int(body.get("partition", 0))
+        damage = partial(cluster.damage, topic=topic, partition=partition, at=body.get("at", "last"))
+        for node in self._victims(body["damage"]):
+            # Nothing mends it but the broker itself, at its next start.
+            label = f"log of {topic}-{partition} on {self._called(node)} damaged"
+            await self._begin("damage", label, number, [node], partial(damage, node), self._starting(node))
+        return text
+
+    async def _fill(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cluster: CanFillDisks = self._capable(CanFillDisks, "fill a disk")
+        for node in self._victims(body["fill"]):
+            label = f"disk of {self._called(node)} filled"
+            await self._begin("full", label, number, [node], partial(cluster.fill_disk, node), self._freeing(node))
+        return text
+
+    def _freeing(self, node: NodeId) -> Deed:
+        cluster: CanFillDisks = self._capable(CanFillDisks, "free a disk")
+
+        async def free() -> Evidence:
+            freed, started = await cluster.free_disk(node), await self._starting(node)()
+            return Evidence(t_ns=started.t_ns, sentence=f"{freed.sentence}; {started.sentence}")
+
+        return free
+
+    async def _free(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        for node in self._victims(body["free"]):
+            await self._in_force.end(self._in_force.one(node, "full"))
         return text
 
     # -- links ------------------------------------------------------------------------------------------------------
@@ -252,17 +289,35 @@ class Acts:
         self._after(body, fault)
         return f"{fault.links} slowed by {delay_ms:g} ms"
 
+    async def _impair(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        cuts: CanCutLinks = self._capable(CanCutLinks, "name links")
+        cluster: CanImpairPackets = self._capable(CanImpairPackets, "impair packets")
+        links = self._links.named(cuts.links(), body["impair"])
+        shares = {f"{share}_percent": percent(body.get(share, 0)) for share in ("loss", "duplicate", "reorder")}
+        impairment = Impairment(delay_ms=1000 * seconds(body.get("delay", 0)), **shares)
+        fault = await self._in_force.begin(
+            kind="impair",
+            label=text,
+            nodes=nodes_of(links, broker_ids(self._context.cluster)),
+            begin=lambda: cluster.impair(links, impairment),
+            end=lambda: cluster.impair(links, Impairment()),
+            links=lambda: " ".join(str(link) for link in links),
+            step=number,
+        )
+        self._after(body, fault)
+        return f"{fault.links} {impairment.described()}"
+
     async def _heal(self, body: Mapping[str, Any], text: str, number: int) -> str:
         cuts: CanCutLinks = self._capable(CanCutLinks, "name links")
         every = body["heal"] == "all"
         wanted = set() if every else {str(link) for link in self._links.named(cuts.links(), body["heal"])}
         healed = []
         for fault in self._in_force.all():
-            if fault.kind in ("cut", "slow") and (every or set(fault.links.split()) == wanted):
+            if fault.kind in ("cut", "slow", "impair") and (every or set(fault.links.split()) == wanted):
                 await self._in_force.end(fault)
                 healed.append(fault.links)
         if not healed:
-            raise HarnessError(f"{text}: no cut or slow link of that name is in force")
+            raise HarnessError(f"{text}: no cut, slow or impaired link of that name is in force")
         return f"healed {' '.join(healed)}"
 
     def _after(self, body: Mapping[str, Any], fault: FaultInForce) -> None:

@@ -14,6 +14,7 @@ from harness.durations import seconds
 from harness.errors import HarnessError
 from harness.interfaces import CanBeAsked, CanCrash, NodeId, Questions, ShowsLogs
 
+_FROM_BROKERS = ("isr", "isr_order", "leader", "leader_epoch", "leaders", "recovered")
 Answer = tuple[bool, str]
 Question = Callable[[], Awaitable[Answer]]
 
@@ -53,6 +54,8 @@ class Condition:
         }
 
     async def ask(self) -> Answer:
+        if self.name in _FROM_BROKERS and self._context.observer.hears_nobody:
+            return False, "no broker answers"
         return await self._question()
 
     # -- roles, from the observer -----------------------------------------------------------------------------------

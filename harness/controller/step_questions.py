@@ -87,7 +87,8 @@ async def _config_default(body: Mapping[str, Any], context: RunContext) -> Answe
     wanted = {key: _text(value) for key, value in body["config_default"].items()}
     broker = NodeId(int(body.get("broker", context.scenario.cluster.brokers[0])))
     seen = await questions(context).config_defaults(broker, list(wanted))
-    return dict(seen) == wanted, ", ".join(f"{key}={value}" for key, value in seen.items())
+    ok = {key: value or "" for key, value in seen.items()} == wanted
+    return ok, ", ".join(f"{key}={value}" for key, value in seen.items())
 
 
 async def _configure(body: Mapping[str, Any], context: RunContext) -> Answer:

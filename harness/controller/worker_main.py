@@ -41,6 +41,12 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     journal: str
     parent: int  # pid of the harness
+    names: dict[str, str] = {}  # of brokers that advertise names: where each leads for this client
+    brokers_version: list[int] = []  # of brokers that cannot be asked for it
+
+
+def read_spec(path: str) -> WorkerSpec:
+    return msgspec.json.decode(Path(path).read_bytes(), type=WorkerSpec)
 
 
 class WorkloadMaker(Protocol):
@@ -144,7 +150,7 @@ def run_worker(
     spec_path: str, *, workloads: Mapping[str, WorkloadMaker], clients: Mapping[str, ClientMaker]
 ) -> None:  # pragma: no cover  # runs in a process of its own
     """The hidden command `worker`. Does not return."""
-    spec = msgspec.json.decode(Path(spec_path).read_bytes(), type=WorkerSpec)
+    spec = read_spec(spec_path)
     _die_with(spec.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's business; it says stop
     exit_code = 1

@@ -178,6 +178,8 @@ def worker_specs(
     workload: Mapping[str, Any],
     seed: int,
     folder: Path,
+    names: Callable[[int], Mapping[str, str]] = lambda number: {},
+    brokers_version: Sequence[int] = (),
 ) -> list[WorkerSpec]:
     """One spec per client, each on a client link of its own (numbered from 1). The last process series is left free:
 
@@ -198,6 +200,8 @@ def worker_specs(
             seed=seed,
             journal=str(folder / f"{role}-{place + 1}.jsonl"),
             parent=os.getpid(),
+            names=dict(names(index + 1)),
+            brokers_version=list(brokers_version),
         )
         for index, (role, place) in enumerate(roles)
     ]

@@ -103,7 +103,8 @@ TABLES: dict[str, pa.Schema] = {
     # The state of a partition from t on, until the next row of the same (topic, part, observer).
     # exact=true: from the coordination log (observer -1); exact=false: polled from broker `observer`.
     # leader -1 = none. isr_before: the ISR in the state before; elr: the eligible leader replicas (KIP-966; null where
-    # the system has none, and in runs stored before this column). unclean: the new leader was in neither before.
+    # the system has none, and in runs stored before this column). unclean: the new leader was in neither before, nor,
+    # when both were empty, the last known leader.
     # partition_epoch: znode version (null when polled). uncertainty_ns: half-width of t.
     "partition_states": _schema(
         run=pa.int32(),

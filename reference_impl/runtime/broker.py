@@ -71,6 +71,7 @@ class Broker:
             segment_bytes=config.log_segment_bytes,
             index_interval_bytes=config.log_index_interval_bytes,
             new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
+            failed=self._disk_failed,
         )
         self._purgatory = Purgatory()
         self._fetchers = FetcherManager(config, self._connect_as_replica)
@@ -176,6 +177,12 @@ class Broker:
             logger.critical("a part of the broker died: %s", error, exc_info=error)
             if not self.failed.done():
                 self.failed.set_result(error)
+
+    def _disk_failed(self, error: OSError) -> None:
+        """There is one log directory, and without it a broker is none: it halts, as Kafka does, and says nothing."""
+        logger.critical("broker %d halts: its only log directory failed: %s", self.config.broker_id, error)
+        if not self.failed.done():
+            self.failed.set_result(error)
 
     async def stop(self) -> None:
         """The clean end: hand over leaderships, leave the cluster, flush."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.leader_epochs import EpochEntry, LeaderEpochCache
 from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs, sync_folder, write_epochs
+from reference_impl.storage.disk import Disk
 from reference_impl.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from reference_impl.wire.record_batches import BatchHeader, scan
 
@@ -39,6 +40,7 @@ class Log:
         recovery_point: int,
         cut_at_start: bytes = b"",
         recovery_point_lowered: Callable[[], None] = lambda: None,
+        disk: Disk | None = None,
     ) -> None:
         """`Log.open` makes one from what is on disk."""
         self.folder = folder
@@ -48,6 +50,7 @@ class Log:
         self._segments = segments
         self._settings = settings
         self._recovery_point_lowered = recovery_point_lowered
+        self._disk = disk if disk is not None else Disk(folder)
         self._folder_changed = True
         self._leader_epochs = LeaderEpochCache(leader_epochs, self._write_epochs)
         self._leader_epochs.truncate_from_end(self.log_end_offset)
@@ -64,6 +67,7 @@ class Log:
         recovery_point: int = 0,
         clean: bool = False,
         recovery_point_lowered: Callable[[], None] = lambda: None,
+        disk: Disk | None = None,
     ) -> "Log":
         """Opens what is there, or begins a log at offset 0. After an unclean stop the segments from the one with the
         recovery point on are verified; from the first bad batch on everything goes."""
@@ -79,6 +83,7 @@ class Log:
             recovery_point=recovery_point,
             cut_at_start=cut,
             recovery_point_lowered=recovery_point_lowered,
+            disk=disk,
         )
 
     @property
@@ -113,6 +118,10 @@ class Log:
         assert valid_bytes == len(data), "an append has whole batches only"
         assert headers[0].base_offset >= self.log_end_offset, "offsets of a log rise"
         assert headers[-1].next_offset == next_offset, "the caller knows where the log ends afterwards"
+        with self._disk:
+            self._append_runs(data, headers)
+
+    def _append_runs(self, data: memoryview, headers: list[BatchHeader]) -> None:
         begun = 0
         while begun < len(headers):
             segment, end = self._run_for_one_segment(headers, begun)
@@ -183,7 +192,10 @@ class Log:
 
     def truncate_to(self, offset: int) -> bytes:
         """Cuts every batch that reaches `offset` or beyond, and the epochs that began there; returns the batches."""
-        offset = max(offset, self.log_start_offset)
+        with self._disk:
+            return self._truncate_to(max(offset, self.log_start_offset))
+
+    def _truncate_to(self, offset: int) -> bytes:
         cut: list[bytes] = []
         while len(self._segments) > 1 and self._segments[-1].base_offset > offset:
             cut.append(self._segments.pop().delete())
@@ -196,6 +208,10 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
         """Empties the log; it starts and ends at `offset`. Returns the cut batches."""
+        with self._disk:
+            return self._start_anew_at(offset)
+
+    def _start_anew_at(self, offset: int) -> bytes:
         cut = [segment.delete() for segment in reversed(self._segments)]
         self._segments = [Segment.create(self.folder, offset)]
         self._folder_changed = True
@@ -211,16 +227,18 @@ class Log:
             self._recovery_point_lowered()
 
     def _write_epochs(self, entries: tuple[EpochEntry, ...], sync: bool) -> None:
-        write_epochs(self.folder / LEADER_EPOCH_CHECKPOINT, entries, sync=sync)
+        with self._disk:
+            write_epochs(self.folder / LEADER_EPOCH_CHECKPOINT, entries, sync=sync)
 
     def flush(self) -> None:
         """fsync: what the log holds now survives a power loss. Moves the recovery point to the end."""
-        if self._folder_changed:
-            sync_folder(self.folder)
-            self._folder_changed = False
-        for segment in self._segments:
-            if segment.next_offset > self.recovery_point:
-                segment.flush()
+        with self._disk:
+            if self._folder_changed:
+                sync_folder(self.folder)
+                self._folder_changed = False
+            for segment in self._segments:
+                if segment.next_offset > self.recovery_point:
+                    segment.flush()
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:

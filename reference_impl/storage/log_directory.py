@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.storage import checkpoints, meta_properties
+from reference_impl.storage.disk import Disk
 from reference_impl.storage.errors import StorageError
 from reference_impl.storage.log import Log, LogSettings
 
@@ -37,12 +38,15 @@ class LogDirectory:
         segment_bytes: int,
         index_interval_bytes: int = 4096,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
+        failed: Callable[[OSError], None] = lambda _: None,
     ) -> None:
         """Takes the directory (it is made if there is none) and opens every replica in it, repairing what an unclean
-        stop has left. Raises StorageError when the directory is in use, or another broker's."""
+        stop has left. Raises StorageError when the directory is in use, or another broker's. `failed` is told when a
+        write fails: the directory is offline from then on."""
         self.path = path
         self._settings = LogSettings(segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
         self._new_id = new_id
+        self._disk = Disk(path, failed)
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID | None] = {}
         path.mkdir(parents=True, exist_ok=True)
@@ -114,6 +118,7 @@ class LogDirectory:
             recovery_point=recovery_point,
             clean=clean,
             recovery_point_lowered=self.checkpoint_recovery_points,
+            disk=self._disk,
         )
 
     def _take_clean_shutdown_file(self) -> bool:
@@ -130,6 +135,10 @@ class LogDirectory:
         known = self._logs.get(topic_partition)
         if known is not None:
             return known
+        with self._disk:
+            return self._create(topic_partition, topic_id)
+
+    def _create(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> Log:
         folder = self.path / str(topic_partition)
         folder.mkdir()
         if topic_id is not None:
@@ -148,6 +157,10 @@ class LogDirectory:
         if log is None:
             return
         log.close()
+        with self._disk:
+            self._remove(topic_partition, log)
+
+    def _remove(self, topic_partition: TopicPartition, log: Log) -> None:
         for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
             offsets = self._read_offsets(name)
             if offsets.pop(topic_partition, None) is not None:
@@ -165,11 +178,13 @@ class LogDirectory:
         return self._read_offsets(HIGH_WATERMARK_CHECKPOINT)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        checkpoints.write_offsets(self.path / HIGH_WATERMARK_CHECKPOINT, high_watermarks)
+        with self._disk:
+            checkpoints.write_offsets(self.path / HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
         points = {topic_partition: log.recovery_point for topic_partition, log in self._logs.items()}
-        checkpoints.write_offsets(self.path / RECOVERY_POINT_CHECKPOINT, points)
+        with self._disk:
+            checkpoints.write_offsets(self.path / RECOVERY_POINT_CHECKPOINT, points)
 
     def flush(self, topic_partitions: Iterable[TopicPartition] | None = None) -> None:
         """fsyncs those logs, or all, and notes how far they are safe now."""

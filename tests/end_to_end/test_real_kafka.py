@@ -30,8 +30,8 @@ def test_records_lost_by_an_unclean_election_are_explained_record_for_record(fre
 
 @pytest.mark.parametrize(
     ("version", "names"),
-    [("4.3.1", ["kip-966", "kip-101"]), ("0.10.2.2", ["kip-101"])],
-    ids=["eligible leader replicas and epochs keep", "before leader epochs it is lost"],
+    [("4.3.1", ["kip-966", "kip-101"]), ("0.10.2.2", ["kip-101"]), ("0.9.0.1", ["kip-101"])],
+    ids=["eligible leader replicas and epochs keep", "before leader epochs it is lost", "and with one listener too"],
 )
 def test_what_kafka_lost_and_does_not_lose_any_more_comes_out_as_stated(
     fresh_shell: Shell, version: str, names: Sequence[str]

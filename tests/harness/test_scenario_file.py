@@ -10,11 +10,14 @@ from faults import catalogue, targets, triggers
 from harness import scenario_file, scenario_keys, scenario_steps
 from harness.errors import UsageError
 from harness.scenario import Scenario
+from harness.scenario_overrides import attached_overrides
 from harness.scenario_variants import Traits
 from harness.scenario_written import written_out
+from harness.systems import check_cluster, traits_of
 from harness.verdict import COVERAGE_CONDITIONS
 
 MINIMAL = '[[topics]]\nname = "t"\n'
+SHIPPED = [*scenario_file.shipped_names(), *scenario_file.seed_names()]
 DOCS = Path(__file__).parents[2] / "docs" / "scenarios.md"
 
 
@@ -22,10 +25,10 @@ def parse(text: str, *overrides: str) -> Scenario:
     return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides)
 
 
-@pytest.mark.parametrize("name", scenario_file.shipped_names())
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_scenario_loads_and_its_written_out_form_is_the_same_scenario(name: str) -> None:
     scenario = scenario_file.load(name)
-    again = scenario_file.parse(written_out(scenario), name=name, place="written")
+    again = scenario_file.parse(written_out(scenario), name=scenario.name, place="written")
 
     def comparable(one: Scenario) -> dict[str, object]:
         fields = dataclasses.asdict(one)
@@ -37,7 +40,40 @@ def test_every_shipped_scenario_loads_and_its_written_out_form_is_the_same_scena
     assert comparable(again) == comparable(scenario)
 
 
-@pytest.mark.parametrize("name", scenario_file.shipped_names())
+SYSTEMS = ("reference", "kafka:4.3.1", "kafka:3.9.1", "kafka:2.8.2", "kafka:1.1.1", "kafka:0.10.2.2")
+
+
+@pytest.mark.parametrize("world", ["local", "docker"])
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_scenario_is_whole_on_every_system_it_is_for(name: str, system: str, world: str) -> None:
+    overrides = [f"cluster.system={system}", f"cluster.world={world}"]
+    scenario = scenario_file.load(name, overrides=overrides, traits_of=traits_of)
+    if scenario.not_here:
+        return
+    check_cluster(scenario)  # the layout exists there, and no flaw is asked of real Kafka
+    again = scenario_file.parse(written_out(scenario), name=name, place="written", traits_of=traits_of)
+    assert (again.cluster, again.expect, again.coverage) == (scenario.cluster, scenario.expect, scenario.coverage)
+    assert [step.body for step in again.steps] == [step.body for step in scenario.steps]
+    down = downs_and_ups(scenario)
+    assert down == set(), "what was killed, stopped or paused is brought back by a step"
+
+
+def downs_and_ups(scenario: Scenario) -> set[str]:
+    """Targets that the steps left down, by the words that name them."""
+    down: set[str] = set()
+    for step in scenario.steps:
+        word, value = next(iter(step.body.items()))
+        named = {str(each) for each in (value if isinstance(value, list) else [value])}
+        if step.kind == "act" and word in ("kill", "stop", "pause") and "for" not in step.body:
+            down |= named
+        elif step.kind == "act" and word in ("start", "resume"):
+            roles = {each for each in down if not each.isdigit()}
+            down -= named if named & down else roles  # a number that was not taken down is who had the role
+    return down
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_coverage(name: str) -> None:
     scenario = scenario_file.load(name)
     assert len(scenario.story) > 100
@@ -45,7 +81,7 @@ def test_every_shipped_scenario_opens_with_its_story_and_states_its_outcome_and_
     assert scenario.coverage, "without a coverage condition a run that did nothing would pass"
 
 
-@pytest.mark.parametrize("name", scenario_file.shipped_names())
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_name_a_shipped_scenario_uses_is_known_before_a_run(name: str) -> None:
     scenario = scenario_file.load(name)
     for fault in scenario.faults:
@@ -153,6 +189,51 @@ def test_an_unknown_scenario_names_the_nearest_one() -> None:
         scenario_file.find("unclean-electoin")
 
 
+def test_what_is_said_of_somebodys_cluster_is_written_out_and_read_again() -> None:
+    scenario = parse(MINIMAL + '[cluster]\nbootstrap = "a:1"\n[attached]\nkill = "k {node}"\nnodes = { 1 = "a:1" }\n')
+    again = scenario_file.parse(written_out(scenario), name="s", place="written")
+    assert again.cluster == scenario.cluster
+    assert again.cluster.attached.commands == {"kill": "k {node}"}
+
+
+def test_a_table_about_somebodys_cluster_serves_every_scenario(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[attached]\nkill = "ssh {host} \\"kill -9 $(pidof java)\\""\nnodes = { 1 = "a:1" }\ntimeout = "5 s"\n'
+    )
+    attached = parse(MINIMAL, *attached_overrides(file)).cluster.attached
+    assert attached.kill == 'ssh {host} "kill -9 $(pidof java)"'
+    assert attached.nodes == {"1": "a:1"}
+    assert attached.command_timeout_s == 5
+
+    file.write_text("[cluster]\n")
+    with pytest.raises(UsageError, match=r"write one table, \[attached\]"):
+        attached_overrides(file)
+
+
+def test_a_scenario_of_the_seeds_is_found_by_its_folder_and_named_without_a_slash() -> None:
+    assert scenario_file.load("seeds/isr-lag").name == "seeds-isr-lag", "the name goes into a run folder's"
+    with pytest.raises(UsageError, match="did you mean 'seeds/isr-lag'"):
+        scenario_file.find("seeds/isr-lgg")
+    assert not set(scenario_file.seed_names()) & set(scenario_file.shipped_names())
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("expect = { fetch = 'x' }", "fetch is a whole number"),
+        ("expect = { fetch = 1, values = 3 }", "values names values as a text"),
+        ("expect = { epoch_end = 3 }", "epoch_end is a table"),
+        ("wait = { leaders_each = {} }", "leaders_each is a table"),
+        ("expect = { create_topic = 'x', replicas = 3 }", "unknown key 'replicas' beside 'create_topic'"),
+        ("act = { produce = 'x', to = 1 }", "unknown key 'to' beside 'produce'"),
+    ],
+)
+def test_a_question_to_one_broker_is_held_as_strictly(step: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse(MINIMAL + "[[steps]]\n" + step + "\n")
+
+
 def test_values_of_a_probe_count_up_and_never_repeat() -> None:
     assert scenario_steps.values_of("r0..r2, x") == ["r0", "r1", "r2", "x"]
     for wrong in ("r2..r0", "a1..b3", "x, x"):
@@ -171,6 +252,7 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
     tables = {
         "[run]": scenario_keys.RUN,
         "[cluster]": scenario_keys.CLUSTER,
+        "[attached]": scenario_keys.ATTACHED,
         "[[topics]]": scenario_keys.TOPIC,
         "[workload]": scenario_keys.WORKLOAD,
         "[[faults]]": scenario_keys.FAULT,

@@ -1,16 +1,20 @@
 """The page of an unclean election, read by someone who has nothing else, and the pages of runs that came to nothing."""
 
 import html as escapes
+import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.scenario_file import load
+from reports.chart import latency_lines
 from reports.model import Page
 from reports.page import build
 from reports.render import write_report
-from reports.run_data import readable
+from reports.run_data import RunData, readable
 from tests.reports.judged_folder import FIRST_LOST, HOSTILE, LOST, quiet_run
 from tests.reports.unclean_story import loss_run
 
@@ -21,8 +25,15 @@ def page_of(run: Path) -> str:
 
 def text_of(page: str) -> str:
     """What a reader sees of it: no style, no script, no tags."""
-    body = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
+    body = re.sub(r"<(style|script)>.*?</\1>|<wbr>", "", page, flags=re.DOTALL)
     return escapes.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
+
+
+class _Nanoseconds:
+    """A run whose second is a nanosecond."""
+
+    def seconds(self, t_ns: int) -> float:
+        return float(t_ns)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +57,8 @@ def test_the_page_says_which_when_why_whether_permitted_and_what_would_have_prev
         "Unclean election of broker 2, epoch 2",
         "Topic setting unclean.leader.election.enable=true.",
         "What would have prevented it. With unclean.leader.election.enable=false",
+        "This too would have. With min.insync.replicas=2",
+        "By either of two settings",
     ):
         assert answer in told
 
@@ -77,7 +90,7 @@ def test_causes_stand_in_order_of_time_and_one_decides(story: tuple[Page, str]) 
         "Offsets 260–296 are acknowledged",
         "Broker 1 is killed",
         "Broker 2 is elected uncleanly, epoch 1 → 2",
-        "Broker 1 cuts its log from 297 to 260",
+        "Broker 1 truncates its log from 297 to 260",
     ]
     assert [step.number for step in steps if step.decisive] == [5]
 
@@ -116,22 +129,142 @@ def test_a_fault_without_proof_is_said_to_be_planned_and_never_drawn(story: tupl
     assert all("pause" not in span.title for lane in page.overview.lanes for span in lane.spans)
 
 
-def test_the_plan_is_a_lane_and_a_table_with_the_same_numbers(story: tuple[Page, str]) -> None:
+def test_the_plan_is_a_lane_in_words_and_a_table_with_numbers(story: tuple[Page, str]) -> None:
     page = story[0]
     assert page.overview is not None
     plan = next(lane for lane in page.overview.lanes if lane.kind == "step")
-    assert [span.text for span in plan.spans] == [str(step.number) for step in page.steps]
+    assert [span.text for span in plan.spans] == ["until acks 400", "cut 2→1 3→1", "kill 1", "heal all", "start 1"]
+    assert [step.number for step in page.steps] == list(range(1, 11))
     assert page.steps[1].text == "cut 2→1 3→1"
     assert page.steps[2].text == "isr 1 (topic orders)"
 
 
-def test_a_leader_that_was_elected_uncleanly_stays_one_interval_when_its_isr_changes(story: tuple[Page, str]) -> None:
+def test_a_dead_leader_is_drawn_dead_until_the_election_and_an_unclean_one_stays_one_interval(
+    story: tuple[Page, str],
+) -> None:
     assert story[0].overview is not None
     leaders = next(lane for lane in story[0].overview.lanes if lane.label == "orders-0")
-    assert [(span.text, "unc" in span.style.split()) for span in leaders.spans] == [
-        ("broker 1 · e1", False),
-        ("broker 2 · e2", True),
+    assert [(span.text, span.at, set(span.style.split()) & {"unc", "dead"}) for span in leaders.spans] == [
+        ("broker 1 · e1", 0.0, set()),
+        ("broker 1 dead · e1", 8.022, {"dead"}),
+        ("broker 2 · e2", 8.44, {"unc"}),
     ]
+
+
+def test_the_settings_that_are_marked_are_those_that_would_have_prevented_it(story: tuple[Page, str]) -> None:
+    page = story[0]
+    marked = {setting.text.partition("=")[0] for setting in page.settings if setting.role == "why"}
+    assert marked == {"unclean.leader.election.enable", "min.insync.replicas"}
+    assert page.story is not None
+    assert all(any(f"With {key}=" in sentence for sentence in page.story.prevention) for key in marked)
+    assert dict(page.commands)["Another thing changed"].endswith("--set min.insync.replicas=2")
+    assert "and min.insync.replicas=1 accepts so few" in page.story.also
+
+
+def test_what_was_done_is_a_timed_list_with_healing_and_restarts(story: tuple[Page, str]) -> None:
+    assert [(row.at, row.until, row.what) for row in story[0].done] == [
+        ("4.004 s", "10.502 s", "Links 2→1 and 3→1 are cut"),
+        ("8.022 s", "13.310 s", "Broker 1 is killed"),
+        ("10.481 s", "", "Heal all"),
+        ("12.400 s", "", "Start 1"),
+    ]
+
+
+def test_every_finding_with_a_moment_has_its_mark_there_and_none_covers_another(story: tuple[Page, str]) -> None:
+    page = story[0]
+    assert page.overview is not None
+    about_data, observations = page.overview.finding_marks, page.overview.observation_marks
+    assert [(mark.text, mark.at) for mark in about_data] == [("F1", 7.513), ("F2", 8.44)]
+    assert [(mark.text, mark.at) for mark in observations] == [("F3", 8.019)]
+    for marks in (about_data, observations, page.overview.marks):
+        for one in marks:
+            near = [mark for mark in marks if mark is not one and mark.row == one.row]
+            assert all(abs(mark.at - one.at) > page.overview.duration * 0.025 for mark in near)
+
+
+def test_a_cut_of_links_is_drawn_once_and_its_arrow_is_explained_in_words(story: tuple[Page, str]) -> None:
+    assert story[0].overview is not None
+    cuts = [span for lane in story[0].overview.lanes for span in lane.spans if span.style == "iso"]
+    assert [span.text for span in cuts] == ["cut 2→1 3→1"]
+    assert "2→1 is the connections that broker 2 opens to broker 1" in text_of(story[1])
+
+
+def test_latency_breaks_where_nothing_was_answered() -> None:
+    row = {"width_ns": 500, "p50_ns": 10**6}
+    bins = [{**row, "t": t, "p50_ns": None if t == 1000 else 10**6} for t in (0, 500, 1000, 1500)]
+    stretches = latency_lines(_Nanoseconds(), bins, "p50_ns", 10**9)  # type: ignore[arg-type]
+    assert len(stretches) == 2
+
+
+def test_the_legend_names_what_is_drawn_and_nothing_else(story: tuple[Page, str]) -> None:
+    assert story[0].overview is not None
+    told = {entry.text for entry in story[0].overview.legend}
+    assert {"killed or stopped", "links cut", "e2: leader epoch 2", "finding: permitted", "indeterminate"} <= told
+    assert not told & {"paused", "slowed", "disk lost", "no leader", "finding: violation"}
+
+
+def test_the_picture_says_where_it_begins_and_ends_and_who_alone_had_the_records(story: tuple[Page, str]) -> None:
+    assert story[0].story is not None
+    picture = story[0].story.picture
+    assert picture is not None
+    assert (picture.first, picture.boundary, picture.end) == (219, 260, 297)
+    assert picture.caption == "Only broker 1 had offsets 260 and up."
+    assert picture.rest_text == ""
+
+
+def test_the_first_moment_of_a_finding_says_what_happened_then(story: tuple[Page, str]) -> None:
+    assert [(finding.first, finding.first_is) for finding in story[0].findings] == [
+        ("7.513 s", "first acknowledged"),
+        ("8.440 s", "elected"),
+        ("8.019 s", "last write before"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "shown", "link", "node"),
+    [
+        ("Apache Kafka 4.3.1 (kraft)", "Apache Kafka 4.3.1 (KRaft)", "2→controller", "the controller"),
+        ("Apache Kafka 1.1.1 (ZooKeeper)", "Apache Kafka 1.1.1 (ZooKeeper)", "2→ZooKeeper", "ZooKeeper"),
+        ("reference cluster", "reference cluster", "2→coordination service", "the coordination service"),
+    ],
+)
+def test_node_100_is_called_what_the_system_has_there(
+    tmp_path: Path, system: str, shown: str, link: str, node: str
+) -> None:
+    run = loss_run(tmp_path, system=system)
+    data = RunData(run)
+    assert data.readable("n2>n100; node 100 answered") == f"{link}; {node} answered"
+    assert ("System", shown) in build(run).facts
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost"),
+    [("wipe", "the disk of the last in-sync broker"), ("power-loss", "the unflushed records of the last")],
+)
+def test_a_destroyed_copy_is_told_by_what_was_lost_of_it(tmp_path: Path, kind: str, lost: str) -> None:
+    run = loss_run(tmp_path)
+    for name, changed in (("faults", {"kind": kind}), ("findings", {})):
+        path = run / "tables" / f"{name}.parquet"
+        table = pq.read_table(path)
+        rows = [{**row, **changed} for row in table.to_pylist()]
+        if name == "findings":
+            evidence = {
+                **json.loads(rows[0]["evidence"]),
+                "cause": "destruction",
+                "disk_losses": [{"node": 1, "fault": 1}],
+            }
+            rows[0]["evidence"] = json.dumps(evidence)
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    page = build(run)
+    assert lost in page.headline
+    assert page.lead.startswith("Only broker 1 was in the ISR. It lost the ")
+
+
+def test_eligible_leader_replicas_stand_beside_the_isr(tmp_path: Path) -> None:
+    page = build(loss_run(tmp_path, elr=[3]))
+    assert page.overview is not None
+    isr = next(lane for lane in page.overview.lanes if lane.label == "ISR, ELR")
+    assert [span.text for span in isr.spans][:3] == ["[1, 2, 3]", "[1, 3]", "[1] ELR [3]"]
 
 
 def test_a_cut_says_how_much_it_hides_and_where_the_rest_is(story: tuple[Page, str]) -> None:

@@ -1,5 +1,6 @@
 """What is asked of a cluster that was there before us: its brokers, its topics, what is in force for them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from harness.interfaces import NodeId
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0
-_ADMINISTER_S = 15.0
+_ADMINISTER_S = 8.0
+_ROUNDS, _PAUSE_S = 4, 0.5
 _TOPIC_RESOURCE = 2
 _GONE = (0, 3)  # deleted, or never there
 
@@ -89,24 +91,26 @@ class Administration:
         }  # an error has no configs
 
     async def delete(self, topics: Sequence[str]) -> None:
-        """Raises HarnessError when some are left."""
+        """Raises HarnessError when some are left after a while: the controller may be moving, or wait for a replica."""
         left = dict.fromkeys(topics, "nobody answered")
-        for connection in self._connections.values():
-            wanted = list(left)
-            if not wanted:
-                return
-            try:
-                answer = await connection.ask(
-                    DeleteTopicsRequest(topic_names=wanted, timeout_ms=10_000), 5, timeout_s=_ADMINISTER_S
-                )
-            except (OSError, TimeoutError) as error:
-                left = dict.fromkeys(wanted, f"{type(error).__name__} {error}")
-                continue
-            codes = {each.name: int(each.error_code) for each in answer.responses}
-            left = {name: f"error {codes.get(name)}" for name in wanted if codes.get(name) not in _GONE}
-        if left:
-            told = ", ".join(f"{name} ({why})" for name, why in left.items())
-            raise HarnessError(f"topics of this run could not be deleted: {told}; delete them by hand")
+        for _ in range(_ROUNDS):
+            for connection in self._connections.values():
+                left = await self._deleted_by(connection, list(left))
+                if not left:
+                    return
+            await asyncio.sleep(_PAUSE_S)
+        told = ", ".join(f"{name} ({why})" for name, why in left.items())
+        raise HarnessError(f"topics of this run could not be deleted: {told}; delete them by hand")
+
+    async def _deleted_by(self, connection: BrokerConnection, topics: list[str]) -> dict[str, str]:
+        """What is left of them, and why."""
+        request = DeleteTopicsRequest(topic_names=topics, timeout_ms=5000)
+        try:
+            answer = await connection.ask(request, 5, timeout_s=_ADMINISTER_S)
+        except (OSError, TimeoutError) as error:
+            return dict.fromkeys(topics, f"{type(error).__name__} {error}".rstrip())
+        codes = {each.name: int(each.error_code) for each in answer.responses}
+        return {name: f"error {codes.get(name)}" for name in topics if codes.get(name) not in _GONE}
 
     async def _anybody(self, request: Any, version: int) -> Any:
         problem = "there is none"

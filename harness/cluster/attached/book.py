@@ -48,7 +48,7 @@ class Book:
     # -- what is owed -------------------------------------------------------------------------------------------------
 
     def owe(self, undo: str, subject: str) -> None:
-        """Before the harm: `undo` (start, resume, heal, unslow) of `subject` (a node, or links) is owed."""
+        """Before the harm: `undo` (start, resume, heal, unslow, delete) of a node, of links or of a topic is owed."""
         self._write({"owed": undo, "subject": subject})
 
     def paid(self, undo: str, subject: str) -> None:

@@ -51,7 +51,7 @@ class CommandCluster(ForeignCluster):
     async def find(self) -> Mapping[NodeId, ADDRESS]:
         known = await registered(self._spec.bootstrap, "--bootstrap")
         given = self._given()
-        missing = [node for node in given if node not in known and node != COORDINATION]
+        missing = [node for node in given if node not in known and node < COORDINATION]
         if missing:
             raise HarnessError(
                 f"[attached] nodes: broker {missing[0]} is not registered; the cluster has brokers {sorted(known)}"
@@ -62,8 +62,8 @@ class CommandCluster(ForeignCluster):
         nodes = self._spec.attached.nodes
         return {NodeId(int(node)): address_of(text, f"[attached] nodes {node}") for node, text in nodes.items()}
 
-    def apart(self) -> Sequence[NodeId]:
-        return [node for node in self._given() if node == COORDINATION]
+    def known(self) -> Sequence[NodeId]:
+        return list(self._given())
 
     def _place(self, node: NodeId) -> ADDRESS:
         address = self._given().get(node) or self._addresses.get(node)
@@ -106,6 +106,7 @@ class CommandCluster(ForeignCluster):
             "resume": lambda: means.resume(NodeId(int(subject))),
             "heal": lambda: means.heal(links),
             "unslow": lambda: means.slow(links, delay_ms=0),
+            "delete": lambda: ForeignCluster.undo(self, what, subject),
         }
         return await deeds[what]()
 
@@ -157,6 +158,8 @@ class _Cuts(CommandCluster):
 
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
         """A cut between two nodes cannot be seen from outside: the sentence says so."""
+        if not links:
+            raise HarnessError("there is no link to cut")
         self._book.owe("heal", _names(links))
         if self._commands.has("cut"):
             ran = await self._on_links("cut", links, mode=mode)
@@ -179,7 +182,8 @@ class _Cuts(CommandCluster):
     def _isolated(self, links: Sequence[Link]) -> list[NodeId]:
         """The brokers that these links set apart from every other one. Raises HarnessError for any other pattern."""
         wanted = set(links)
-        peers = [link for link in self.links() if f"n{COORDINATION}" not in (link.source, link.target)]
+        apart = {f"n{node}" for node in self.apart()}
+        peers = [link for link in self.links() if link.target not in apart]
         alone = [
             node
             for node in self.brokers
@@ -287,7 +291,9 @@ def _names(links: Sequence[Link]) -> str:
 
 
 def _told(ran: Sequence[Ran]) -> str:
-    return "; ".join(each.sentence for each in ran[:3]) + (f" and {len(ran) - 3} more" if len(ran) > 3 else "")
+    if len(ran) == 1:
+        return ran[0].sentence
+    return f"the {ran[0].name} command ended with 0 all {len(ran)} times"
 
 
 assert set(_UNDONE_BY) | {"start", "resume", "heal", "rejoin", "slow", "read_log"} == set(PLACEHOLDERS)

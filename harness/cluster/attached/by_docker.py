@@ -19,10 +19,11 @@ from harness.cluster.attached.sight import is_answering, is_gone, is_silent
 from harness.cluster.docker.engine import Engine, engine_errors
 from harness.cluster.running import empty
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import COORDINATION, CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
+from harness.interfaces import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
 from harness.scenario import ClusterSpec
 
 _STOP_S = 30
+_ATTEMPTS = 3
 
 
 class ComposeCluster(ForeignCluster):
@@ -59,9 +60,7 @@ class ComposeCluster(ForeignCluster):
     def _published(self) -> str:
         """The ports that the brokers' containers publish on this machine. Raises HarnessError when there are none."""
         places = []
-        for node, container in self._containers.items():
-            if node == COORDINATION:
-                continue
+        for container in self._containers.values():
             for bindings in (container.attrs["NetworkSettings"]["Ports"] or {}).values():
                 for binding in bindings or ():
                     host = binding["HostIp"]
@@ -70,8 +69,8 @@ class ComposeCluster(ForeignCluster):
             raise HarnessError("the compose file publishes no port of its brokers; give --bootstrap HOST:PORT")
         return ",".join(dict.fromkeys(places))
 
-    def apart(self) -> Sequence[NodeId]:
-        return [node for node in self._containers if node == COORDINATION]
+    def known(self) -> Sequence[NodeId]:
+        return list(self._containers)
 
     async def stop(self) -> None:
         await super().stop()
@@ -85,6 +84,8 @@ class ComposeCluster(ForeignCluster):
         return {**super().environment(), **engine, "images": ", ".join(images)}
 
     async def undo(self, what: str, subject: str) -> Evidence:
+        if what == "delete":
+            return await super().undo(what, subject)
         self._look_up()
         if what == "start":
             return await self.start_node(NodeId(int(subject)))
@@ -157,6 +158,8 @@ class _Cuts(ComposeCluster):
         return self._node_links()
 
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+        if not links:
+            raise HarnessError("there is no link to cut")
         self._book.owe("heal", " ".join(str(link) for link in links))
         return self._seen(await self._rules.cut(links, mode=mode))
 
@@ -182,16 +185,22 @@ class _ReadsLogs(ComposeCluster):
         container, place = self._containers[node], self._spec.attached.data
         target = self._data(node)
         target.mkdir(parents=True, exist_ok=True)
-        empty(target)
-        with engine_errors(f"reading {place} of container {container.name}"):
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            empty(target)
+            with engine_errors(f"reading {place} of container {container.name}"):
+                try:
+                    pieces, _ = container.get_archive(f"{place}/.")
+                except NotFound:
+                    raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
+                buffer = io.BytesIO(b"".join(pieces))
             try:
-                pieces, _ = container.get_archive(f"{place}/.")
-            except NotFound:
-                raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
-            buffer = io.BytesIO(b"".join(pieces))
-        with tarfile.open(fileobj=buffer) as archive:
-            archive.extractall(target, filter="data")
-        return target
+                with tarfile.open(fileobj=buffer) as archive:
+                    archive.extractall(target, filter="data")
+                return target
+            except tarfile.TarError as error:  # a file that grows while the engine packs it breaks the archive off
+                problem = str(error)
+        raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 
 
 def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:

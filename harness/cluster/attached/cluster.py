@@ -4,6 +4,7 @@ It keeps no books for us, so leaders and in-sync replicas are polled; what can b
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -32,7 +33,7 @@ from harness.interfaces import (
 )
 from harness.scenario import ClusterSpec
 
-_EFFECT_S = 15.0
+_EFFECT_S = 10.0  # within the time a step has
 _UP_S = 60.0
 # What decides whether a loss was permitted, or a write possible: asked of the topics once they are there.
 _ASKED = ("unclean.leader.election.enable", "min.insync.replicas")
@@ -62,13 +63,24 @@ class ForeignCluster:
         """Where the harness reaches each broker."""
         raise NotImplementedError
 
+    def known(self) -> Sequence[NodeId]:
+        """Every node that can be told from others, brokers or not."""
+        raise NotImplementedError
+
     def apart(self) -> Sequence[NodeId]:
-        """Nodes that are no brokers."""
-        return []
+        """Coordination services and controllers: from 100 on, and not registered as brokers."""
+        return [node for node in self.known() if node >= COORDINATION and node not in self._addresses]
 
     async def undo(self, what: str, subject: str) -> Evidence:
         """Does what the book says is owed. A killed harness's successor calls it, without `start`."""
-        raise HarnessError(f"{self.title} cannot {what} {subject}")
+        assert what == "delete", what
+        administration = Administration(self._addresses)
+        try:
+            await administration.delete([subject])
+        finally:
+            administration.close()
+        self._book.paid(what, subject)
+        return self._seen(f"topic {subject!r} is deleted")
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
@@ -103,10 +115,13 @@ class ForeignCluster:
             self._observation = Observation(self._addresses, is_running=self.is_running, clock=self._clock)
 
     async def stop(self) -> None:
-        """Stops nothing. Deletes the run's topics where the user wants that."""
+        """Stops nothing. Deletes the run's topics where the user wants that; what fails stays owed."""
         try:
-            if self._administration is not None and self._spec.attached.delete_topics:
-                await self._administration.delete(self._book.topics())
+            for what, subject in self._book.owed():
+                if what == "delete" and self._administration is not None:
+                    with contextlib.suppress(HarnessError):
+                        await self._administration.delete([subject])
+                        self._book.paid(what, subject)
         finally:
             for part in (self._observation, self._administration):
                 if part is not None:
@@ -149,6 +164,8 @@ class ForeignCluster:
         await self._observing().look([])
         for topic in topics:
             self._book.created(topic.name)
+            if self._spec.attached.delete_topics:
+                self._book.owe("delete", topic.name)
             await self._observing().create_topics([topic])
             await self._note_configuration(topic.name)
 
@@ -229,7 +246,7 @@ class ForeignCluster:
         return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)
 
     def _name(self, node: NodeId) -> str:
-        return "coordination service" if node == COORDINATION else f"broker {node}"
+        return f"node {node}" if node in self.apart() else f"broker {node}"
 
     # -- the replicas' logs, where they can be brought here -----------------------------------------------------------
 

@@ -117,11 +117,12 @@ class ContainerRules:
 
 def addresses_of(container: Any) -> list[str]:
     """Raises HarnessError for a container without a network of its own, or one that is reached otherwise too."""
+    running = _runs(container)  # looks anew, too: a container may come back with another address
     networks = container.attrs["NetworkSettings"]["Networks"].values()
     if any(network.get("GlobalIPv6Address") for network in networks):
         raise HarnessError(f"{container.name} has an IPv6 address too, which packet rules here would not stop")
     found = [str(network["IPAddress"]) for network in networks if network.get("IPAddress")]
-    if not found and _runs(container):
+    if not found and running:
         raise HarnessError(f"{container.name} has no address of its own (host network?), so it cannot be partitioned")
     return found
 

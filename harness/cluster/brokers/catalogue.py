@@ -1,6 +1,6 @@
 """The kinds of brokers by name: "reference", "kafka:4.3.1", "kafka:/opt/kafka"."""
 
-from harness.cluster.brokers import kafka_kraft, kafka_zookeeper
+from harness.cluster.brokers import kafka_kraft, kafka_one_listener, kafka_zookeeper
 from harness.cluster.brokers.kafka import PREFIX, version_of
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.cluster.brokers.reference import ReferenceSystem
@@ -26,7 +26,16 @@ def system_of(spec: ClusterSpec) -> System:
     layout = spec.layout or layouts[0]
     if layout not in layouts:
         raise UsageError(f"layout {layout!r}: Kafka {version} has {', '.join(layouts)}")
-    return kafka_zookeeper.ZookeeperKafka(spec) if layout in kafka_zookeeper.LAYOUTS else kafka_kraft.KraftKafka(spec)
+    if layout not in kafka_zookeeper.LAYOUTS:
+        return kafka_kraft.KraftKafka(spec)
+    if numbers_of(version) >= kafka_one_listener.NAMED_LISTENERS_SINCE:
+        return kafka_zookeeper.ZookeeperKafka(spec)
+    if spec.world != "local":
+        raise UsageError(
+            f"--world {spec.world}: Kafka {version} has one listener for all clients, whose links only --world local "
+            "can tell apart"
+        )
+    return kafka_one_listener.OneListenerKafka(spec)
 
 
 def traits_of(spec: ClusterSpec) -> Traits:
@@ -34,7 +43,7 @@ def traits_of(spec: ClusterSpec) -> Traits:
     if not spec.system.startswith(PREFIX):
         return Traits(kind=spec.system, coordination="zookeeper", world=spec.world)
     version = version_of(spec.system)
-    numbers = tuple(int(part) for part in version.version.partition("-")[0].split("."))
+    numbers = numbers_of(version)
     layout = spec.layout or layouts_of(version)[0]
     return Traits(
         kind="kafka",
@@ -44,6 +53,10 @@ def traits_of(spec: ClusterSpec) -> Traits:
         # KIP-966: on by default where storage is formatted by 4.1 or newer.
         eligible_leader_replicas=numbers >= (4, 1) and spec.features.get(ELR_FEATURE, "1") != "0",
     )
+
+
+def numbers_of(version: KafkaVersion) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.version.partition("-")[0].split("."))
 
 
 def layouts_of(version: KafkaVersion) -> list[str]:

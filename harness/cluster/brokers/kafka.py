@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.clock import Anchor
+from harness.cluster.brokers import class_archive
 from harness.cluster.brokers.kafka_jars import KafkaHome, home_from_distribution, installed
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.cluster.brokers.system import Ground, NodeFolders, listeners_of
 from harness.cluster.kafka_log_configuration import log4j2_properties, log4j_properties
 from harness.cluster.kafka_log_lines import read_log_lines
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId
+from harness.interfaces import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
 
 PREFIX = "kafka:"
@@ -83,6 +84,13 @@ class KafkaSystem:
         return home
 
     @property
+    def has_one_listener(self) -> bool:
+        return False
+
+    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
+        return ()
+
+    @property
     def broker_nodes(self) -> list[Node]:
         return [Node(node=NodeId(each), role="broker", name=f"broker {each}") for each in sorted(self.spec.brokers)]
 
@@ -92,18 +100,39 @@ class KafkaSystem:
 
     def java(self, node: NodeId, ground: Ground, main: str, configuration: str) -> Sequence[str]:
         """The command of one node's JVM."""
+        return self.jvm(node, ground, main, [str(ground.there(node).config / configuration)])
+
+    def jvm(self, node: NodeId, ground: Ground, main: str, arguments: Sequence[str]) -> Sequence[str]:
+        """A JVM at a node's place: with its names and its logging."""
         config = ground.there(node).config
         return [
             ground.java(),
             *_JVM_FLAGS,
+            *(self._archiving(ground).options() if self.spec.world == "local" else ()),
             f"-Djdk.net.hosts.file={config / 'hosts'}",
             f"-Dkafka.logs.dir={config}",
             self.version.log_option(config / self._log_configuration),
             "-cp",
             ground.jars(self.home.libs),
             main,
-            str(config / configuration),
+            *arguments,
         ]
+
+    def _archiving(self, ground: Ground) -> class_archive.Archiving:
+        return class_archive.Archiving(home=self.home, java=ground.java(), flags=_JVM_FLAGS)
+
+    async def archive_classes(self, ground: Ground) -> None:
+        """Once for all runs; in a container the Java and the jars are others, and a node starts without an archive."""
+        if self.spec.world != "local":
+            return
+        node = self.start_order[0]  # its addresses are the run's and idle as yet
+        at = ground.listens_at(node)
+        await class_archive.ensure(
+            self._archiving(ground),
+            log_option=self.version.log_option(ground.here(node).config / self._log_configuration),
+            listens=(at, ground.internal_port),
+            controls=(at, ground.controller_port),
+        )
 
     @property
     def _log_configuration(self) -> str:

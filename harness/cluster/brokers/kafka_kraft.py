@@ -85,6 +85,7 @@ class KraftKafka(KafkaSystem):
             write_properties(config / "server.properties", settings)
             (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
             give(node.node, template, ground.here(node.node).data)
+        await self.archive_classes(ground)
 
     async def restore(self, node: NodeId, ground: Ground) -> None:
         """An operator who replaces a disk formats the new one."""

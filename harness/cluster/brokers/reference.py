@@ -17,7 +17,7 @@ from harness.cluster.replica_logs import read_events
 from harness.cluster.znode_history import history_of
 from harness.cluster.zookeeper_log import read_changes
 from harness.errors import HarnessError
-from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId
+from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
 
 # Times in proportion to a test, not to a data centre: sessions of 2.5 s, lag of 3 s (replication.md 6).
@@ -64,6 +64,13 @@ class ReferenceSystem:
     @property
     def first_is_controller(self) -> bool:
         return True
+
+    @property
+    def has_one_listener(self) -> bool:
+        return False
+
+    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
+        return ()
 
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         return [ground.internal_port]

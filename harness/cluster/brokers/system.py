@@ -12,7 +12,7 @@ from typing import Protocol
 
 from harness.clock import Anchor, Clock
 from harness.cluster.observing import Observation
-from harness.interfaces import ClientId, ClusterHistory, Node, NodeId
+from harness.interfaces import ClientId, ClusterHistory, Node, NodeId, TopicDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,11 @@ class System(Protocol):
         """The broker started first is to be the controller before the others start."""
         ...
 
+    @property
+    def has_one_listener(self) -> bool:
+        """One listener for everybody, advertised by name: each client has to resolve the names in its own way."""
+        ...
+
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         """Where a node listens for other nodes; the ports of the links that lead to it."""
         ...
@@ -125,6 +130,10 @@ class System(Protocol):
         ...
 
     def command(self, node: NodeId, ground: Ground) -> Sequence[str]: ...
+
+    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
+        """What makes a topic where brokers cannot be asked to; empty where they can."""
+        ...
 
     def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation: ...
 

@@ -6,7 +6,7 @@ run's labels; what a killed harness leaves behind goes with the next command's s
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,15 +20,17 @@ from harness.cluster.docker.engine import Engine, connect, engine_errors
 from harness.cluster.docker.ground import PLACE, DockerGround
 from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import labels_of
-from harness.cluster.docker.netem import Impairment, flows_of, impair
+from harness.cluster.docker.netem import flows_of, impair
 from harness.cluster.docker.nodes import ContainerNode
 from harness.cluster.docker.packet_rules import PacketRules
 from harness.cluster.docker.rules import Places
 from harness.cluster.docker.sweep import remove_run
+from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
 from harness.cluster.running import BrokerCluster, link_names
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
+from harness.harms import CanImpairPackets, Impairment, Place
+from harness.interfaces import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
 from harness.scenario import ClusterSpec
 
 _MEMORY = "700m"
@@ -41,6 +43,7 @@ class DockerCluster(BrokerCluster):
 
     def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
         super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
+        self._disk_bytes = spec.disk_bytes
         self._spawner = Spawner(run=self._run)
         self._engine: Engine | None = None
         self._nodes: dict[NodeId, ContainerNode] = {}
@@ -48,6 +51,7 @@ class DockerCluster(BrokerCluster):
         self._places: Places | None = None
         self._capabilities: Capabilities | None = None
         self._impaired: dict[Link, Impairment] = {}
+        self._impairments = LinkHolders[Impairment]()
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
@@ -79,15 +83,17 @@ class DockerCluster(BrokerCluster):
             labels = labels_of(self._run, node=str(node.node))
             with engine_errors(f"making volume {name}"):
                 volume = engine.client.volumes.create(name, labels=dict(labels))
+            disk, disk_folder = self._make_disk(engine, name, labels) if self._disk_bytes else ("", None)
+            volumes = [(name, str(PLACE)), *([(disk, f"{PLACE}/data")] if disk else [])]
             infra = start_infra(
-                image, name=f"{name}-net", network=network, labels=labels, volumes=[(name, str(PLACE))],
+                image, name=f"{name}-net", network=network, labels=labels, volumes=volumes,
                 hostname=f"machine{node.node}",
             )  # fmt: skip
             copied = capabilities.volumes is not None
             folder = self._run / "nodes" / str(node.node) if copied else Path(volume.attrs["Mountpoint"])
             made = ContainerNode(
                 node=node.node, engine=engine, infra=infra, volume=name, folder=folder, copied=copied,
-                entry=capabilities.entry,
+                entry=capabilities.entry, disk=disk, disk_folder=None if copied else disk_folder,
             )  # fmt: skip
             for part in ("config", "data", "evidence"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
@@ -95,17 +101,21 @@ class DockerCluster(BrokerCluster):
         return DockerGround(
             addresses={node: each.infra.address for node, each in self._nodes.items()},
             folders={node: each.folder for node, each in self._nodes.items()},
+            disks={node: each.disk_folder for node, each in self._nodes.items() if each.disk_folder is not None},
             client_links=self._client_links,
         )
 
+    def _make_disk(self, engine: Engine, name: str, labels: Mapping[str, str]) -> tuple[str, Path]:
+        """A volume in memory, of limited size: (its name, its place on the engine's machine while it is in use)."""
+        disk = f"{name}-disk"
+        options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={self._disk_bytes}"}
+        with engine_errors(f"making volume {disk}"):
+            made = engine.client.volumes.create(disk, driver="local", driver_opts=options, labels=dict(labels))
+        return disk, Path(made.attrs["Mountpoint"])
+
     def _create_containers(self, ground: DockerGround) -> None:
         assert self._engine is not None, "the engine was reached"
-        recipe = (
-            images.kafka_recipe(self._system.home.libs)
-            if isinstance(self._system, KafkaSystem)
-            else images.reference_recipe()
-        )
-        image = images.provide(self._engine, recipe)
+        image = self._provide_image(self._engine)
         for node, each in self._nodes.items():
             each.create(
                 image,
@@ -121,6 +131,13 @@ class DockerCluster(BrokerCluster):
             client_ports={client: ground.client_port(client) for client in clients},
         )
         self._rules = PacketRules({node: each.namespace for node, each in self._nodes.items()}, self._places)
+
+    def _provide_image(self, engine: Engine) -> str:
+        if not isinstance(self._system, KafkaSystem):
+            return images.provide(engine, images.reference_recipe())
+        if self._system.spec.image:
+            return images.provide_public(engine, self._system.spec.image)
+        return images.provide(engine, images.kafka_recipe(self._system.home.libs))
 
     async def stop(self) -> None:
         """Keeps what the volumes hold, then removes all that the run made in the engine."""
@@ -184,27 +201,39 @@ class DockerCluster(BrokerCluster):
         seen = await asyncio.to_thread(self._running(node).pause, on=False)
         return self._seen(f"{self._name(node)}: {seen}")
 
-    # -- CanCutLinks, CanSlowLinks ------------------------------------------------------------------------------------
+    # -- CanCutLinks, CanSlowLinks, CanImpairPackets ------------------------------------------------------------------
 
-    async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+    def missing(self, need: type) -> str | None:
+        """Netem is the kernel's; whether it is there is known once the engine was asked."""
+        assert self._capabilities is not None, "the cluster was started"
+        return self._capabilities.netem if need in (CanSlowLinks, CanImpairPackets) else None
+
+    async def _cut_links(self, links: Sequence[Link], *, mode: Literal["hang", "reset"]) -> Evidence:
         assert self._rules is not None, "the cluster was started"
         return self._seen(await self._rules.cut(links, mode=mode))
 
-    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
         assert self._rules is not None, "the cluster was started"
         return self._seen(await self._rules.heal(links))
 
-    async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
-        assert self._capabilities is not None, "the cluster was started"
-        if self._capabilities.netem is not None:
-            raise HarnessError(self._capabilities.netem)
-        await self.impair(links, Impairment(delay_ms=delay_ms))
-        what = f"delay every packet by {delay_ms:g} ms" if delay_ms else "pass without delay again"
-        return self._seen(f"{link_names(links)} {what}")
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+        return await self._impair(links, Impairment(delay_ms=delay_ms))
 
-    async def impair(self, links: Sequence[Link], impairment: Impairment) -> None:
-        """Delay, loss, duplication and reordering of the links' packets; an empty impairment ends it."""
+    async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
+        """Delay, loss, duplication and reordering of packets; of several faults on a link the newest is in force."""
+        if not impairment.nothing:
+            self._impairments.hold(links, impairment)
+            return await self._impair(links, impairment)
+        after = self._impairments.release(links)
+        kept = [link for link in links if after[link] is not None]
+        freed = [link for link in links if after[link] is None]
+        return self._held(kept, "impaired", [await self._impair(freed, impairment)] if freed else [])
+
+    async def _impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
         assert self._places is not None, "the cluster was started"
+        lacking = self.missing(CanImpairPackets)
+        if lacking is not None:
+            raise HarnessError(lacking)
         self._impaired = {link: each for link, each in self._impaired.items() if link not in links}
         if not impairment.nothing:
             self._impaired |= dict.fromkeys(links, impairment)
@@ -212,6 +241,7 @@ class DockerCluster(BrokerCluster):
         await asyncio.gather(
             *(asyncio.to_thread(impair, each.namespace, flows[node]) for node, each in self._nodes.items())
         )
+        return self._seen(f"{link_names(links)} {impairment.described()}, as tc shows")
 
     # -- HasDisks -----------------------------------------------------------------------------------------------------
 
@@ -243,11 +273,32 @@ class DockerCluster(BrokerCluster):
         await asyncio.to_thread(made.send)
         return seen
 
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        made = self._nodes[node]
+        if made.copied and self.is_running(node):
+            raise HarnessError(f"{self._name(node)} runs on another machine's disk; kill it before that is damaged")
+        await asyncio.to_thread(made.refresh)
+        seen = await super().damage(node, topic, partition, at=at)
+        await asyncio.to_thread(made.send)
+        return seen
+
+    # -- CanFillDisks -------------------------------------------------------------------------------------------------
+
+    async def fill_disk(self, node: NodeId) -> Evidence:
+        if not self._disk_bytes:
+            raise HarnessError(f"the disk of {self._name(node)} has no limit; give [cluster] disk_bytes")
+        taken = await asyncio.to_thread(self._nodes[node].fill)
+        return self._seen(f"the disk of {self._name(node)} is full: 0 of {self._disk_bytes} bytes free, {taken} before")
+
+    async def free_disk(self, node: NodeId) -> Evidence:
+        free = await asyncio.to_thread(self._nodes[node].free)
+        return self._seen(f"{free} bytes are free again on the disk of {self._name(node)}")
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
     def _refresh(self, node: NodeId) -> None:
         if node in self._nodes:
             self._nodes[node].refresh()
-
-    # -- within -------------------------------------------------------------------------------------------------------
 
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
         """A client process of the run; it lives on this machine, beside the harness."""

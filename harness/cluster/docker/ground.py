@@ -1,7 +1,7 @@
 """The ground of the container world: an address in a network of its own for each node, a volume, and images."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.cluster.brokers.system import NodeFolders
@@ -19,6 +19,7 @@ class DockerGround:
     addresses: Mapping[NodeId, str]
     folders: Mapping[NodeId, Path]  # the volume as the harness sees it
     client_links: int
+    disks: Mapping[NodeId, Path] = field(default_factory=dict)  # volumes of limited size, where the data is
     internal_port: int = _INTERNAL_PORT
     controller_port: int = _CONTROLLER_PORT
     admin_port: int = _ADMIN_PORT
@@ -39,7 +40,8 @@ class DockerGround:
         return self.addresses[target]
 
     def here(self, node: NodeId) -> NodeFolders:
-        return NodeFolders.below(self.folders[node])
+        found = NodeFolders.below(self.folders[node])
+        return replace(found, data=self.disks[node]) if node in self.disks else found
 
     def there(self, node: NodeId) -> NodeFolders:
         return NodeFolders.below(PLACE)

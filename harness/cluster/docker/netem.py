@@ -10,49 +10,13 @@ from dataclasses import dataclass
 
 from harness.cluster.docker.namespace import Namespace
 from harness.cluster.docker.rules import Places
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError
+from harness.harms import Impairment
 from harness.interfaces import Link, NodeId
 
 INTERFACE = "eth0"
 _KINDS_MAX = 15  # prio has at most 16 bands, and the first one is for everything else
 _QUEUE_PACKETS = 100_000  # netem holds what it delays; with its default of 1000 it would drop instead
-
-
-@dataclass(frozen=True, kw_only=True)
-class Impairment:
-    """What happens to packets, each way."""
-
-    delay_ms: float = 0
-    jitter_ms: float = 0
-    loss_percent: float = 0
-    duplicate_percent: float = 0
-    reorder_percent: float = 0
-
-    def __post_init__(self) -> None:
-        for name in ("loss_percent", "duplicate_percent", "reorder_percent"):
-            if not 0 <= getattr(self, name) <= 100:
-                raise UsageError(f"{name} lies between 0 and 100, not {getattr(self, name):g}")
-        if self.delay_ms < 0 or self.jitter_ms < 0:
-            raise UsageError(f"a delay is not negative: {min(self.delay_ms, self.jitter_ms):g} ms")
-        if (self.reorder_percent or self.jitter_ms) and not self.delay_ms:
-            raise UsageError("reordering and jitter need a delay: packets overtake those that wait")
-
-    @property
-    def nothing(self) -> bool:
-        return self == Impairment()
-
-    def words(self) -> str:
-        """As tc reads it."""
-        words = []
-        if self.delay_ms:
-            words.append(f"delay {self.delay_ms:g}ms" + (f" {self.jitter_ms:g}ms" if self.jitter_ms else ""))
-        if self.loss_percent:
-            words.append(f"loss {self.loss_percent:g}%")
-        if self.duplicate_percent:
-            words.append(f"duplicate {self.duplicate_percent:g}%")
-        if self.reorder_percent:
-            words.append(f"reorder {self.reorder_percent:g}%")
-        return " ".join(words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +31,21 @@ class Flow:
         peer = f"match ip dst {self.peer}/32 " if self.peer is not None else ""
         side = "dport" if self.to_server else "sport"
         return f"{peer}match ip protocol 6 0xff match ip {side} {self.server_port} 0xffff"
+
+
+def words_of(impairment: Impairment) -> str:
+    """As tc reads it."""
+    words = []
+    if impairment.delay_ms:
+        jitter = f" {impairment.jitter_ms:g}ms" if impairment.jitter_ms else ""
+        words.append(f"delay {impairment.delay_ms:g}ms{jitter}")
+    if impairment.loss_percent:
+        words.append(f"loss {impairment.loss_percent:g}%")
+    if impairment.duplicate_percent:
+        words.append(f"duplicate {impairment.duplicate_percent:g}%")
+    if impairment.reorder_percent:
+        words.append(f"reorder {impairment.reorder_percent:g}%")
+    return " ".join(words)
 
 
 def flows_of(impaired: Mapping[Link, Impairment], places: Places) -> Mapping[NodeId, Mapping[Flow, Impairment]]:
@@ -97,7 +76,7 @@ def tc_batch(flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) ->
     for band, impairment in enumerate(kinds, 2):
         lines.append(
             f"qdisc add dev {interface} parent 1:{band:x} handle {band:x}0: "
-            f"netem limit {_QUEUE_PACKETS} {impairment.words()}"
+            f"netem limit {_QUEUE_PACKETS} {words_of(impairment)}"
         )
     for flow, impairment in flows.items():
         band = kinds.index(impairment) + 2

@@ -9,7 +9,7 @@ import shutil
 import tarfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,23 @@ from harness.cluster.docker.engine import Engine, engine_errors
 from harness.cluster.docker.ground import PLACE
 from harness.cluster.docker.infra import Infra
 from harness.cluster.docker.namespace import Entry, Namespace
+from harness.errors import HarnessError
 from harness.interfaces import NodeId
 
 _STOP_S = 15
+_FILLS_MAX = 5
+_FILLER = f"{PLACE}/data/filler"  # brokers look at folders only
 # Its output is part of what it leaves: it goes into the volume, one file over all of its lives.
 _LOGGED = ["sh", "-c", f'exec "$@" >> {PLACE}/log 2>&1', "sh"]
 
 
 @dataclass(kw_only=True)
 class ContainerNode:
-    """`folder`: the volume as the harness sees it, or (`copied`) a copy of it in the run folder."""
+    """`folder`: the volume as the harness sees it, or (`copied`) a copy of it in the run folder.
+
+    `disk`: a volume of limited size for the data alone, so that a full disk leaves the log writable; "" where there is
+    none. `disk_folder`: the same, as the harness sees it.
+    """
 
     node: NodeId
     engine: Engine
@@ -38,6 +45,8 @@ class ContainerNode:
     folder: Path
     copied: bool
     entry: Entry
+    disk: str = ""
+    disk_folder: Path | None = None
     container: Container | None = None
     ended: str | None = None  # how the process has ended, in words
     _lives: int = field(default=0)
@@ -45,6 +54,11 @@ class ContainerNode:
     @property
     def namespace(self) -> Namespace:
         return Namespace(self.infra.container, entry=self.entry)
+
+    @property
+    def volumes(self) -> Sequence[tuple[str, str]]:
+        """(volume, its place in the node's containers)."""
+        return [(self.volume, str(PLACE)), *([(self.disk, f"{PLACE}/data")] if self.disk else [])]
 
     @property
     def is_running(self) -> bool:
@@ -61,8 +75,9 @@ class ContainerNode:
                 name=name,
                 labels=dict(labels),
                 network_mode=self.infra.network_mode,
-                volumes={self.volume: {"bind": str(PLACE), "mode": "rw"}},
+                volumes={volume: {"bind": place, "mode": "rw"} for volume, place in self.volumes},
                 mem_limit=memory,
+                user="root",  # as the volume's files are
                 working_dir=str(PLACE),
             )
 
@@ -141,8 +156,28 @@ class ContainerNode:
         """Copies the whole volume to where it stays after the run."""
         if self.copied:
             self._bring(folder)
-        else:
-            shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+            return
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        if self.disk_folder is not None:
+            shutil.copytree(self.disk_folder, folder / "data", dirs_exist_ok=True)
+
+    def fill(self) -> int:
+        """Takes every free byte of the data directory's volume; how many there were. Raises HarnessError if not all."""
+        before = self._free()
+        for _ in range(_FILLS_MAX):  # the broker may free some meanwhile
+            self._execute(["sh", "-c", f"cat /dev/zero >> {_FILLER} 2> /dev/null || true"])
+            left = self._free()
+            if not left:
+                return before
+        raise HarnessError(f"{left} bytes of the data volume of node {self.node} are free after it was filled")
+
+    def free(self) -> int:
+        """Removes what filled it; how many bytes are free then."""
+        self._execute(["rm", "-f", _FILLER])
+        return self._free()
+
+    def _free(self) -> int:
+        return int(self._execute(["df", "-B1", "--output=avail", f"{PLACE}/data"]).split()[-1])
 
     def _send(self) -> None:
         buffer = io.BytesIO()
@@ -169,4 +204,5 @@ class ContainerNode:
         return self.container
 
     def folders(self) -> NodeFolders:
-        return NodeFolders.below(self.folder)
+        found = NodeFolders.below(self.folder)
+        return found if self.disk_folder is None else replace(found, data=self.disk_folder)

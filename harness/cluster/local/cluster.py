@@ -19,10 +19,11 @@ from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, state_of
 from harness.cluster.running import BrokerCluster, empty, link_names
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, Evidence, Link, NodeId
+from harness.interfaces import ClientId, Evidence, Link, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
 
 _STOP_S = 15.0
+_TOOL_S = 30.0
 
 
 class LocalCluster(BrokerCluster):
@@ -39,7 +40,9 @@ class LocalCluster(BrokerCluster):
 
     async def start(self) -> None:
         addresses = self._addresses = AddressBlock([node.node for node in self.nodes], client_links=self._client_links)
-        ground = self._ground = LocalGround(addresses=addresses, nodes_folder=self._run / "nodes")
+        ground = self._ground = LocalGround(
+            addresses=addresses, nodes_folder=self._run / "nodes", one_listener=self._system.has_one_listener
+        )
         await self._system.prepare(ground)
         self._observation = self._system.observation(ground, is_running=self.is_running, clock=self._clock)
         await self._fabric.start(self._routes(ground))
@@ -54,6 +57,28 @@ class LocalCluster(BrokerCluster):
         found = self.leaks()
         if found:
             raise HarnessError(f"{found[0]}; the link fabric would not be believed")
+
+    async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
+        for topic in topics:
+            command = self._system.topic_command(topic, self._running_ground())
+            if command:
+                await self._use_tool(command, f"topic {topic.name!r} was not created; see [[topics]]")
+            else:
+                await super().create_topics([topic])
+
+    async def _use_tool(self, command: Sequence[str], refused: str) -> None:
+        """Raises HarnessError that begins with `refused` when the command fails or hangs."""
+        log = self._run / "nodes" / "tool" / "log"
+        process = await self._spawner.spawn(command, log=log)
+        try:
+            async with asyncio.timeout(_TOOL_S):
+                code = await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise HarnessError(f"{refused}, and {log}: Kafka's tool did not end within {_TOOL_S:g} s") from None
+        if code:
+            raise HarnessError(f"{refused}, and {log}: Kafka's tool ended with code {code}")
 
     async def stop(self) -> None:
         """Coordination service and fabric last, so that no broker spends its end on electing."""
@@ -122,7 +147,7 @@ class LocalCluster(BrokerCluster):
 
     # -- CanCutLinks, CanSlowLinks, LeakCheck -------------------------------------------------------------------------
 
-    async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+    async def _cut_links(self, links: Sequence[Link], *, mode: Literal["hang", "reset"]) -> Evidence:
         seen = await self._fabric.command("cut", [str(link) for link in links], mode=mode)
         self._refuse_leaks()
         still = sum(each["connections"] for each in seen.values())
@@ -130,7 +155,7 @@ class LocalCluster(BrokerCluster):
         assert all(each["cut"] for each in seen.values()), "the fabric does as it is told"
         return self._seen(f"{link_names(links)} cut, {how}, {still} connections held")
 
-    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
         before = await self._fabric.command("look", [str(link) for link in links])
         seen = await self._fabric.command("heal", [str(link) for link in links], mode=mode)
         assert not any(each["cut"] for each in seen.values()), "the fabric does as it is told"
@@ -138,7 +163,7 @@ class LocalCluster(BrokerCluster):
         self._refuse_leaks()
         return self._seen(f"{link_names(links)} pass again ({mode}), {passed} bytes so far")
 
-    async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         await self._fabric.command("slow", [str(link) for link in links], delay_ms=delay_ms)
         what = f"delay every byte by {delay_ms:g} ms" if delay_ms else "pass without delay again"
         return self._seen(f"{link_names(links)} {what}")

@@ -64,8 +64,8 @@ class LinkForwarder:
         self._reset_all()
 
     def cut(self, mode: str) -> None:
-        if mode == "reset":
-            self._refusing = True
+        self._refusing = mode == "reset"
+        if self._refusing:
             self._reset_all()
         else:
             self._passing.clear()

@@ -7,14 +7,23 @@ closed stdin means that the harness is gone: the fabric ends, and with it every 
 import asyncio
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.cluster.local.fabric import LinkForwarder, Route
 
 
-def _obey(links: dict[str, LinkForwarder], command: dict[str, Any]) -> dict[str, Any]:
-    chosen = [links[name] for name in command.get("links", links)]
-    for link in chosen:
+def links_of(routes: Iterable[Route]) -> dict[str, list[LinkForwarder]]:
+    """A link leads to every port that its target listens on: a broker that is a controller too has two."""
+    links: dict[str, list[LinkForwarder]] = {}
+    for route in routes:
+        links.setdefault(route.link, []).append(LinkForwarder(route))
+    return links
+
+
+def obey(links: dict[str, list[LinkForwarder]], command: dict[str, Any]) -> dict[str, Any]:
+    chosen = {name: links[name] for name in command.get("links", links)}
+    for link in [forwarder for forwarders in chosen.values() for forwarder in forwarders]:
         match command["do"]:
             case "cut":
                 link.cut(command["mode"])
@@ -26,11 +35,15 @@ def _obey(links: dict[str, LinkForwarder], command: dict[str, Any]) -> dict[str,
                 pass
             case unknown:
                 raise ValueError(f"the fabric knows no command {unknown!r}")
-    seen = {
-        link.route.link: {"bytes": link.bytes_forwarded, "connections": link.connections, "cut": link.cut_now}
-        for link in chosen
+    return {"id": command["id"], "links": {name: _seen(forwarders) for name, forwarders in chosen.items()}}
+
+
+def _seen(forwarders: Sequence[LinkForwarder]) -> dict[str, Any]:
+    return {
+        "bytes": sum(each.bytes_forwarded for each in forwarders),
+        "connections": sum(each.connections for each in forwarders),
+        "cut": all(each.cut_now for each in forwarders),
     }
-    return {"id": command["id"], "links": seen}
 
 
 async def _serve() -> None:
@@ -38,19 +51,17 @@ async def _serve() -> None:
     commands = asyncio.StreamReader(limit=1 << 22)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     routes = json.loads(await commands.readline())
-    links = {
-        route["link"]: LinkForwarder(
-            Route(link=route["link"], listen=tuple(route["listen"]), target=tuple(route["target"]))
-        )
-        for route in routes
-    }
-    for link in links.values():
-        await link.start()
+    links = links_of(
+        Route(link=route["link"], listen=tuple(route["listen"]), target=tuple(route["target"])) for route in routes
+    )
+    forwarders = [forwarder for each in links.values() for forwarder in each]
+    for forwarder in forwarders:
+        await forwarder.start()
     _answer({"id": 0, "links": {name: {} for name in links}})
     while line := await commands.readline():
-        _answer(_obey(links, json.loads(line)))
-    for link in links.values():
-        link.stop()
+        _answer(obey(links, json.loads(line)))
+    for forwarder in forwarders:
+        forwarder.stop()
 
 
 def _answer(answer: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from harness.interfaces import ClientId, NodeId
 class LocalGround:
     addresses: AddressBlock
     nodes_folder: Path  # RUN/nodes
+    one_listener: bool = False  # for everybody, as brokers from before KIP-103 have it
 
     @property
     def client_links(self) -> int:
@@ -30,10 +31,10 @@ class LocalGround:
 
     @property
     def admin_port(self) -> int:
-        return self.addresses.admin_port
+        return self.internal_port if self.one_listener else self.addresses.admin_port
 
     def client_port(self, client: ClientId) -> int:
-        return self.addresses.client_port(client)
+        return self.internal_port if self.one_listener else self.addresses.client_port(client)
 
     def listens_at(self, node: NodeId) -> str:
         return self.addresses.node(node)

@@ -34,6 +34,7 @@ class RunOwnership:
         self._run = run.resolve()
         self._entry = _entries() / (hashlib.sha256(str(self._run).encode()).hexdigest()[:24] + ".json")
         self._lock = -1
+        self.owes = False  # set when the run leaves something undone: the next command's sweep tries again
 
     def __enter__(self) -> "RunOwnership":
         self._lock = os.open(self._run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -51,7 +52,8 @@ class RunOwnership:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._entry.unlink(missing_ok=True)
+        if not self.owes:
+            self._entry.unlink(missing_ok=True)
         os.close(self._lock)
 
 

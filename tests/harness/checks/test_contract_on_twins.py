@@ -124,6 +124,8 @@ def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged: Jud
     assert evidence["truncation"]["from_offset"] == 10
     assert {end["replica"]: end["log_end"] for end in evidence["log_ends"]} == {1: 10, 2: 7, 3: None}
     assert "unclean.leader.election.enable=false" in evidence["prevention"][0]
+    assert evidence["isr_at_acknowledgement"] == [1, 2, 3]  # all of them held some, so no further copy was missing
+    assert len(evidence["prevention"]) == 1
     assert finding.faults == [0]
 
 

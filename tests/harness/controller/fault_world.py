@@ -21,6 +21,7 @@ from harness.history.controller_rows import ROWS, read_rows
 from harness.interfaces import (
     Client,
     Evidence,
+    Fetched,
     Link,
     NodeId,
     PartitionState,
@@ -35,6 +36,48 @@ from harness.scenario_steps import read_step
 from tests.harness.controller.conftest import CLOCK, MemoryClient, MemoryCluster
 
 ORDERS = TopicPartition(topic="orders", partition=0)
+
+
+class Answers:
+    """What every broker of a cluster in memory answers, unless `fails` says that it does not."""
+
+    def __init__(self, cluster: "FaultyCluster") -> None:
+        self._cluster = cluster
+
+    def _asked(self, deed: str) -> None:
+        self._cluster.deeds.append(deed)
+        if self._cluster.fails is not None:
+            raise self._cluster.fails
+
+    async def registered(self) -> Sequence[int]:
+        return sorted(self._cluster.running)
+
+    async def config_defaults(self, node: NodeId, keys: Sequence[str]) -> Mapping[str, str | None]:
+        self._asked(f"defaults {node}")
+        return {key: "1" if key == "min.insync.replicas" else None for key in keys}
+
+    async def configure_broker(self, node: NodeId, settings: Mapping[str, str]) -> int:
+        self._asked(f"configure {node} {dict(settings)}")
+        return 42
+
+    async def create_topic(self, topic: TopicDefinition) -> int:
+        self._asked(f"create {topic.name} {topic.replication_factor} {topic.assignment}")
+        return 38
+
+    async def fetch(self, node: NodeId, partition: TopicPartition, offset: int, *, epoch: int, version: int) -> Fetched:
+        self._asked(f"fetch {node} {partition.topic}-{partition.partition} {offset} {epoch} {version}")
+        values = [value.decode() for value in self._cluster.logs[partition][offset:]]
+        return Fetched(error=0 if node == 1 else 6, values=tuple(values) if node == 1 else ())
+
+    async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]:
+        self._asked(f"epoch {epoch} {node}")
+        return (0, 10 * (epoch + 1)) if node == 1 else (6, -1)
+
+    async def produce(
+        self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
+    ) -> tuple[int, int]:
+        self._asked(f"produce {node} {partition.topic}-{partition.partition} {acks} {timeout_s:g}")
+        return (0, 7) if node == 1 else (6, -1)
 
 
 class FaultyCluster(MemoryCluster):
@@ -55,6 +98,10 @@ class FaultyCluster(MemoryCluster):
         self.ends_known = True
         self.isr: tuple[int, ...] | None = None
         self.controller_epochs: list[int] = []
+        self.fails: OSError | TimeoutError | None = None
+
+    def questions(self) -> Answers:
+        return Answers(self)
 
     async def _do(self, deed: str) -> Evidence:
         self.deeds.append(deed)

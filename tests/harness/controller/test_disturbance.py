@@ -13,7 +13,7 @@ from faults import catalogue, targets, triggers
 from faults.plan import written_out
 from harness.controller.context import PlanResult
 from harness.controller.disturbance import Disturbance, FaultBook
-from harness.interfaces import NodeId
+from harness.interfaces import Node, NodeId
 from harness.scenario import FaultSpec, Scenario
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
 
@@ -252,3 +252,17 @@ async def test_an_interrupted_plan_leaves_promises_that_the_run_keeps(tmp_path: 
         assert world.cluster.cut_links == set()
         assert world.cluster.is_running(NodeId(3))
         assert world.context.recorder.faults_in_force() == []
+
+
+async def test_a_controller_that_is_no_broker_is_found_by_its_role_and_named_as_the_cluster_names_it(
+    suffer: Any,
+) -> None:
+    async def set_apart(world: FaultWorld) -> None:
+        world.cluster.nodes = [Node(node=NodeId(0), role="controller", name="controller 0"), *world.cluster.nodes]
+        world.cluster.running.add(0)  # the lowest running node is controller there
+
+    result, world = await suffer(FaultSpec(kind="crash", target="controller", at_s=0.05, for_s=0.02), during=set_apart)
+
+    assert result.inconclusive == ()
+    (row,) = world.faults()
+    assert (row["label"], row["nodes"]) == ("crash of controller 0", [0])

@@ -68,6 +68,7 @@ def test_the_last_known_leader_is_elected_cleanly_when_nobody_else_is_eligible_a
     assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 1, (1,), elr=()))] == [False, False]
     assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 2, (2,), elr=()))] == [False, True]
     waiting = state(1, -1, (), elr=(2,), last_known_leader=1)
+    assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=()))] == [False, False]
     assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=(2,)))] == [False, True]
 
 

@@ -1,6 +1,7 @@
 """What a step waits for or expects: whether it holds, and what was seen, in words."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from harness.controller.context import PlanResult
 from harness.controller.step_conditions import Condition
+from harness.controller.step_questions import ASKED
 from harness.scenario_steps import EXPECTATIONS
 from tests.harness.controller.fault_world import FaultWorld, Play, fault_world, player, scenario_of
 
@@ -27,6 +29,10 @@ async def play(tmp_path: Path) -> AsyncIterator[Play]:
         ({"leader": 1}, "leader 1"),
         ({"leader_epoch": 0}, "leader epoch 0"),
         ({"leaders": [1]}, "leaders [1]"),
+        ({"leaders_each": {"1": 1, "2": 0}}, "broker 1 leads 1, broker 2 leads 0"),
+        ({"leader_seen_by": {"1": 1, "3": 1}}, "broker 1 says 1, broker 3 says 1"),
+        ({"agreed": True}, "every broker tells the same"),
+        ({"registered": [1, 2, 3]}, "registered [1, 2, 3]"),
         ({"log_end": {"1": 2, "3": 2}}, "log end 2 on broker 1, log end 2 on broker 3"),
         ({"high_watermark": {"2": 2}}, "checkpointed high watermark 2 on broker 2"),
         ({"epoch_file": {"1": [[0, 0]]}}, "epochs [[0, 0]] on broker 1"),
@@ -44,7 +50,7 @@ async def test_a_condition_that_holds_is_told_as_it_was_seen(play: Play, body: d
 
 
 async def test_every_word_that_a_scenario_may_use_is_a_condition(tmp_path: Path) -> None:
-    words = set(EXPECTATIONS) - {"produce", "read", "elect"}
+    words = set(EXPECTATIONS) - {"produce", "read", "elect"} - ASKED
     async with fault_world(tmp_path, scenario_of()) as world:
         for word in words:
             assert Condition({word: "0"}, world.context).name == word
@@ -87,3 +93,38 @@ async def test_recovered_forgives_only_who_is_not_running(play: Play) -> None:
 
     result, _ = await play({"act": {"kill": 3}}, {"wait": {"recovered": True}}, before=one_behind)
     assert result == PlanResult()
+
+
+async def test_what_dead_brokers_said_last_is_not_taken_for_what_is(tmp_path: Path) -> None:
+    async with fault_world(tmp_path, scenario_of()) as world:
+        observer = world.context.observer
+        await observer.poll_once()
+        assert await Condition({"leader": 1}, world.context).ask() == (True, "leader 1")
+        world.cluster.running.clear()
+        while not observer.hears_nobody:
+            await observer.next_round()
+        for body in ({"leader": 1}, {"isr": [1, 2, 3]}, {"recovered": True}):
+            assert await Condition(body, world.context).ask() == (False, "no broker answers")
+        world.cluster.running.add(2)
+        while observer.hears_nobody:
+            await observer.next_round()
+        assert await Condition({"leader": 2}, world.context).ask() == (True, "leader 2")
+
+
+async def test_brokers_that_tell_different_leaders_do_not_agree(play: Play) -> None:
+    async def zombie(world: FaultWorld) -> None:
+        view = world.context.observer.view_of(3, "orders", 0)
+        assert view is not None
+        world.context.observer._views["orders", 0][3] = dataclasses.replace(view, leader=3)
+        await world.context.observer.stop()
+
+    result, _ = await play(
+        {"wait": {"agreed": True}, "within": "1 s"}, {"act": {"kill": 3}}, {"wait": {"agreed": True}}
+    )
+    assert result == PlanResult(), "who is down is not asked"
+
+    _, world = await play({"act": {"pause": 2}}, during=zombie)
+    agreed = await Condition({"agreed": True}, world.context).ask()
+    seen = await Condition({"leader_seen_by": {"1": 1, "3": 3}}, world.context).ask()
+    assert (agreed[0], "3: (3, 0," in agreed[1]) == (False, True)
+    assert seen == (True, "broker 1 says 1, broker 3 says 3")

@@ -1,5 +1,6 @@
 """The real thing: four processes from configuration files, and an unmodified kafka-python (idempotent, acks=all)."""
 
+import resource
 import signal
 import subprocess
 import sys
@@ -74,6 +75,27 @@ def test_a_paused_leader_comes_back_as_a_follower_with_nothing_lost(processes: P
 
     until(lambda: isr() == [1, 2, 3])
     assert read_values(processes, "orders", 200) == [b"%06d" % number for number in range(200)]
+    producer.close()
+    admin.close()
+
+
+def test_a_broker_whose_disk_takes_no_more_halts_and_what_was_acknowledged_stays(processes: Processes) -> None:
+    """A limit on the size of its files stands for the full disk: a write is taken in part, and then refused."""
+    admin = KafkaAdminClient(bootstrap_servers=processes.bootstrap)
+    admin.create_topics([NewTopic("orders", -1, -1, replica_assignments={0: [2, 3, 1]})])
+    producer = KafkaProducer(bootstrap_servers=processes.bootstrap, request_timeout_ms=1500, retry_backoff_ms=50)
+    assert producer.send("orders", b"first", partition=0).get(20).offset == 0
+    leader = processes.running.pop(2)
+    resource.prlimit(leader.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
+    values = [b"%06d" % number * 200 for number in range(40)]
+    sent = [producer.send("orders", value, partition=0) for value in values]
+    assert leader.wait(20) == 1
+    assert "broker 2 halts: its only log directory failed" in (processes.folder / "2.log").read_text()
+    assert [future.get(30).offset for future in sent] == list(range(1, 41))
+
+    processes.start_broker(2)
+    until(lambda: sorted(admin.describe_topics(["orders"])[0]["partitions"][0]["isr_nodes"]) == [1, 2, 3])
+    assert read_values(processes, "orders", 41) == [b"first", *values]
     producer.close()
     admin.close()
 

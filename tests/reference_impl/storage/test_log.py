@@ -12,6 +12,7 @@ from kafka.record import MemoryRecords
 
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.log_port import PartitionLog
+from reference_impl.storage.errors import StorageError
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.wire.record_batches import parse_headers
 
@@ -322,8 +323,10 @@ def test_a_write_that_fails_leaves_no_torn_batch(
         log.append(make_batch(log.log_end_offset, b"x"), log.log_end_offset + 1)
     monkeypatch.undo()
     assert (tmp_path / f"{0:020d}.log").read_bytes() == b"".join(batches)
-    log.append(make_batch(log.log_end_offset, b"x"), log.log_end_offset + 1)
-    assert open_log(tmp_path, ONE_SEGMENT).log_end_offset == log.log_end_offset
+    end = log.log_end_offset
+    with pytest.raises(StorageError, match="offline"):  # and nothing is written over what it may have left
+        log.append(make_batch(end, b"x"), end + 1)
+    assert open_log(tmp_path, ONE_SEGMENT).log_end_offset == end
 
 
 _steps = st.lists(

@@ -1,6 +1,7 @@
 """A log directory over the lives and deaths of its broker."""
 
 import itertools
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,29 @@ def test_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
         directory_at(tmp_path)
     directory.abandon()
     directory_at(tmp_path).abandon()
+
+
+def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_told_once(
+    tmp_path: Path, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[OSError] = []
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
+    orders, payments = directory.create(ORDERS, TOPIC_ID), directory.create(PAYMENTS, TOPIC_ID)
+    append(payments, make_batch)
+
+    def full(descriptor: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            append(orders, make_batch)
+    for write in (lambda: append(payments, make_batch), directory.checkpoint_recovery_points, payments.flush):
+        with pytest.raises(StorageError, match="offline since a write failed"):
+            write()
+    assert [error.errno for error in told] == [28]
+    directory.abandon()
+    assert directory_at(tmp_path).logs[PAYMENTS].log_end_offset == 1
 
 
 def test_strange_folders_are_left_alone(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class World:
-    """Two nodes that echo, and a link each way between them."""
+    """Two nodes that echo on two ports, and a link each way between them."""
 
     def __init__(self, addresses: AddressBlock, control: FabricControl, run: Path) -> None:
         self.addresses = addresses
@@ -33,8 +34,8 @@ class World:
         self.writers: list[asyncio.StreamWriter] = []
 
     async def start(self) -> None:
-        port = self.addresses.internal_port
-        for node in (_ONE, _TWO):
+        ports = (self.addresses.internal_port, self.addresses.controller_port)
+        for node, port in product((_ONE, _TWO), ports):
             self.servers.append(await asyncio.start_server(self._echo, self.addresses.node(node), port))
         pairs = ((_ONE, _TWO), (_TWO, _ONE))
         routes = [
@@ -43,7 +44,7 @@ class World:
                 listen=(self.addresses.link(source, target), port),
                 target=(self.addresses.node(target), port),
             )
-            for source, target in pairs
+            for (source, target), port in product(pairs, ports)
         ]
         await self.control.start(routes)
 
@@ -53,8 +54,9 @@ class World:
                 writer.write(piece)
         writer.close()
 
-    async def connect(self, source: NodeId, target: NodeId) -> Streams:
-        streams = await asyncio.open_connection(self.addresses.link(source, target), self.addresses.internal_port)
+    async def connect(self, source: NodeId, target: NodeId, port: int | None = None) -> Streams:
+        port = self.addresses.internal_port if port is None else port
+        streams = await asyncio.open_connection(self.addresses.link(source, target), port)
         self.writers.append(streams[1])
         return streams
 
@@ -108,6 +110,21 @@ async def test_one_direction_is_cut_and_the_other_goes_on(world: World) -> None:
     await world.control.command("heal", ["n1>n2"], mode="resume")
     async with asyncio.timeout(5):
         assert await there[0].readexactly(1) == b"b"
+
+
+async def test_a_link_leads_to_every_port_of_its_target_and_is_cut_and_healed_as_one(world: World) -> None:
+    both = [await world.connect(_ONE, _TWO), await world.connect(_ONE, _TWO, world.addresses.controller_port)]
+    for streams in both:
+        assert await _exchange(streams, b"abc") == b"abc"
+    seen = await world.control.command("cut", ["n1>n2"], mode="hang")
+    assert seen == {"n1>n2": {"bytes": 12, "connections": 2, "cut": True}}
+    for reader, writer in both:
+        writer.write(b"d")
+        assert await _is_silent(reader)
+    assert not (await world.control.command("heal", ["n1>n2"], mode="resume"))["n1>n2"]["cut"]
+    for reader, _ in both:
+        async with asyncio.timeout(5):
+            assert await reader.readexactly(1) == b"d"
 
 
 async def test_a_command_that_was_broken_off_does_not_answer_for_the_next(world: World) -> None:

@@ -33,6 +33,7 @@ from harness.interfaces import (
     Link,
     NodeId,
     TopicDefinition,
+    TopicPartition,
 )
 from harness.scenario import ClusterSpec
 
@@ -224,6 +225,28 @@ async def test_a_wiped_disk_is_empty_noticed_and_filled_again(cluster: LocalClus
     assert lost.t_ns <= SystemClock().monotonic_ns()
     mine, leaders = cluster.read_replicas(_FOLLOWER)[0], cluster.read_replicas(_LEADER)[0]
     assert mine.records == leaders.records
+
+
+async def test_each_broker_is_asked_for_itself(cluster: LocalCluster, load: Load) -> None:
+    end = await load.append(1)
+    questions, orders = cluster.questions(), TopicPartition(topic="orders", partition=0)
+    assert list(await questions.registered()) == [_LEADER, _FOLLOWER, _OTHER]
+    last = await questions.fetch(_LEADER, orders, end - 1, epoch=-1, version=11)
+    assert (last.error, last.values) == (0, ("value",)), "not the whole batch that it lies in"
+    assert (await questions.fetch(_LEADER, orders, end + 1, epoch=-1, version=11)).error == 1
+    assert (await questions.fetch(_FOLLOWER, orders, 0, epoch=-1, version=10)).error == 6
+    assert (await questions.epoch_end(_LEADER, orders, 9))[1] == -1
+    assert (await questions.epoch_end(_FOLLOWER, orders, 0))[0] == 6
+    defaults = await questions.config_defaults(_LEADER, ["replica.lag.time.max.ms", "replica.lag.max.messages"])
+    assert defaults == {"replica.lag.time.max.ms": "30000", "replica.lag.max.messages": None}
+    assert await questions.configure_broker(_LEADER, {"auto.leader.rebalance.enable": "true"}) == 42
+    assert await questions.create_topic(TopicDefinition(name="wide", partitions=1, replication_factor=4)) == 38
+    assert await questions.produce(_FOLLOWER, orders, [b"x"], acks="1", timeout_s=1.0) == (6, -1)
+    assert await questions.produce(_LEADER, orders, [b"x", b"y"], acks="all", timeout_s=5.0) == (0, end)
+    with pytest.raises(ConnectionResetError):
+        await questions.produce(_FOLLOWER, orders, [b"x"], acks="0", timeout_s=1.0)
+    with pytest.raises(HarnessError, match="there is no broker 9"):
+        await questions.epoch_end(NodeId(9), orders, 0)
 
 
 async def test_a_broker_shuts_down_by_itself_when_asked(cluster: LocalCluster, load: Load) -> None:

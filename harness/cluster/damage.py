@@ -1,0 +1,73 @@
+"""Damage to a replica's log: bits flipped in the records of one batch, as a failing disk or controller does it.
+
+The batch keeps its length and its place, so that nothing but its checksum tells; what lies behind it stays sound. The
+bytes are written in place: a broker that runs serves them from then on, as it would what a bad disk hands it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.record_batches import Batch, batches, is_intact, records_begin
+from harness.cluster.replica_logs import segment_files
+from harness.errors import HarnessError
+from harness.harms import Place
+
+_FLIPPED_BYTES_MAX = 8
+_ONE_BIT = 0x10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """Offsets from `from_offset` to before `to_offset` lie in the damaged batch; bytes are places in the segment."""
+
+    segment: Path
+    from_offset: int
+    to_offset: int
+    from_byte: int
+    to_byte: int
+
+
+def damage_log(folder: Path, *, at: Place) -> Damage:
+    """Flips a bit in each of some bytes of the last batch, or of the one in the middle of the replica's offsets.
+
+    Raises HarnessError when the replica holds no batch, or when the batch is as sound afterwards as it was.
+    """
+    found = [
+        (segment, begins, batch)
+        for segment in segment_files(folder)
+        for begins, batch in _with_first_offsets(segment, batches(segment.read_bytes()))
+    ]
+    if not found:
+        raise HarnessError(f"{folder}: the replica holds no batch that could be damaged")
+    middle = (found[0][1] + found[-1][2].next_offset) // 2
+    segment, from_offset, batch = (
+        found[-1] if at == "last" else next(each for each in found if each[2].next_offset > middle)
+    )
+    from_byte, to_byte = _flip(segment, batch)
+    with segment.open("rb") as file:
+        content = os.pread(file.fileno(), batch.stop - batch.start, batch.start)
+    if is_intact(content):
+        raise HarnessError(f"{segment}: bytes {from_byte} to {to_byte} were changed, and the checksum still holds")
+    return Damage(
+        segment=segment, from_offset=from_offset, to_offset=batch.next_offset, from_byte=from_byte, to_byte=to_byte
+    )
+
+
+def _with_first_offsets(segment: Path, found: Iterable[Batch]) -> Iterator[tuple[int, Batch]]:
+    begins = int(segment.stem)
+    for batch in found:
+        yield begins, batch
+        begins = batch.next_offset
+
+
+def _flip(segment: Path, batch: Batch) -> tuple[int, int]:
+    """In the middle of the batch's records, where their values are."""
+    first = batch.start + records_begin(batch.magic)
+    count = min(_FLIPPED_BYTES_MAX, batch.stop - first)
+    from_byte = first + (batch.stop - first - count) // 2
+    with segment.open("r+b", buffering=0) as file:
+        sound = os.pread(file.fileno(), count, from_byte)
+        os.pwrite(file.fileno(), bytes(byte ^ _ONE_BIT for byte in sound), from_byte)
+    return from_byte, from_byte + count

@@ -1,0 +1,130 @@
+"""Somebody's containers, as compose would have made them: found, harmed through Docker, cut by packet rules, read."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import ImageNotFound
+
+from harness.clock import SystemClock
+from harness.cluster.attached import compose_project
+from harness.cluster.attached.book import Book
+from harness.cluster.attached.by_docker import cluster_by_docker
+from harness.cluster.attached.container_rules import can_cut
+from harness.cluster.docker import images
+from harness.cluster.docker.engine import Engine, connect, is_there
+from harness.errors import HarnessError, UsageError
+from harness.interfaces import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
+from harness.scenario import AttachedSpec, ClusterSpec
+from tests.harness.cluster.attached.compose_up import DATA, compose_up
+
+pytestmark = pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one")
+LOCAL_BASE = "kafka-chaos-base:local"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    connected = connect()
+    yield connected
+    connected.close()
+
+
+@pytest.fixture(scope="module")
+def project(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterSpec]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        try:
+            engine.client.images.get(LOCAL_BASE)
+            monkeypatch.setenv(images.BASE_VARIABLE, LOCAL_BASE)
+            image = images.provide(engine, images.reference_recipe())
+        except (ImageNotFound, HarnessError) as error:
+            pytest.skip(f"no image of the reference broker: {error}")
+    name = f"kafkachaostest{uuid.uuid4().hex[:8]}"
+    with compose_up(engine, image, tmp_path_factory.mktemp("compose"), project=name) as (file, bootstrap):
+        services = {**{str(node): f"node{node}" for node in (1, 2, 3)}, "100": "zookeeper"}
+        attached = AttachedSpec(services=services, data=DATA, delete_topics=True)
+        yield ClusterSpec(system=f"compose:{file}", bootstrap=bootstrap, attached=attached)
+
+
+@pytest.fixture
+async def cluster(project: ClusterSpec, tmp_path: Path) -> AsyncIterator[Any]:
+    made = cluster_by_docker(project)(run_path=tmp_path, spec=project, client_links=1, clock=SystemClock())
+    await asyncio.wait_for(_attached_to(made), 40)
+    yield made
+    for what, subject in Book(tmp_path).owed():
+        await made.undo(what, subject)
+    await made.stop()
+
+
+async def _attached_to(cluster: Any) -> None:
+    """All three register within moments of their start."""
+    while True:
+        try:
+            await cluster.start()
+        except HarnessError:
+            await asyncio.sleep(0.2)
+            continue
+        if len(cluster.brokers) == 3:
+            return
+        await cluster.stop()
+
+
+async def test_it_is_killed_paused_and_stopped_through_docker_and_seen_from_outside(
+    cluster: Any, tmp_path: Path
+) -> None:
+    assert isinstance(cluster, CanCrash)
+    assert isinstance(cluster, CanPause)
+    assert isinstance(cluster, CanStop)
+    one, two = NodeId(1), NodeId(2)
+
+    assert "is exited with code 137" in (await cluster.kill(one)).sentence
+    assert not cluster.is_running(one)
+    assert Book(tmp_path).owed() == [("start", "1")]
+    assert "answers" in (await cluster.start_node(one)).sentence
+    assert "takes connections and answers nothing" in (await cluster.pause(two)).sentence
+    assert "answers" in (await cluster.resume(two)).sentence
+    assert "ended by SIGTERM" in (await cluster.shut_down(two)).sentence
+    await cluster.start_node(two)
+    assert Book(tmp_path).owed() == []
+
+
+@pytest.mark.skipif(not can_cut(), reason="packet rules take root, nsenter and iptables")
+async def test_a_partition_is_seen_to_stop_packets_and_outlives_a_restart_of_the_container(cluster: Any) -> None:
+    cuts: Any = cluster
+    assert isinstance(cluster, CanCutLinks)
+    links = [link for link in cluster.links() if {link.source, link.target} == {"n1", "n2"}]
+
+    assert "packet rules stop 1>2" in (await cluster.cut(links)).sentence
+    await cuts.kill(NodeId(2))
+    await cuts.start_node(NodeId(2))
+    assert cuts._rules._rules_at(NodeId(2)), "they went with the network and were written again"
+    assert "no packet rule is left" in (await cluster.heal(links)).sentence
+
+
+async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_goes_in_the_end(
+    cluster: Any, tmp_path: Path
+) -> None:
+    await cluster.create_topics([TopicDefinition(name="read", assignment=((1, 2, 3),))])
+    async with asyncio.timeout(20):
+        while not (logs := await asyncio.to_thread(cluster.read_replicas, NodeId(1))):
+            await asyncio.sleep(0.1)
+    assert [(log.topic, log.partition, log.log_end) for log in logs] == [("read", 0, 0)]
+
+    with pytest.raises(HarnessError, match="topic 'read' is there already"):
+        await cluster.create_topics([TopicDefinition(name="read", assignment=((1, 2, 3),))])
+    settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
+    assert settings["read", "unclean.leader.election.enable"] == "false"
+    assert Book(tmp_path).owed() == [("delete", "read")]
+
+
+def test_containers_are_found_by_the_file_they_were_made_of(project: ClusterSpec, tmp_path: Path) -> None:
+    engine, found = compose_project.find(project)
+    engine.close()
+    assert sorted(found) == [1, 2, 3, 100]
+
+    other = tmp_path / "compose.yaml"
+    other.write_text("services: {}")
+    with pytest.raises(UsageError, match="compose has made no containers of it"):
+        compose_project.find(ClusterSpec(system=f"compose:{other}"))

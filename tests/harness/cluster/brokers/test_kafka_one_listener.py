@@ -1,0 +1,82 @@
+"""Kafka from before named listeners: how its brokers are set up, and how topics come to be."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.brokers.kafka_jars import KafkaHome
+from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
+from harness.cluster.local.addresses import AddressBlock
+from harness.cluster.local.ground import LocalGround
+from harness.errors import UsageError
+from harness.interfaces import COORDINATION, ClientId, NodeId, TopicDefinition
+from harness.scenario import ClusterSpec
+
+SPEC = ClusterSpec(system="kafka:0.9.0.1", brokers=(3, 1, 2))
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> OneListenerKafka:
+    made = system_of(SPEC)
+    assert isinstance(made, OneListenerKafka)
+    home = KafkaHome(version=made.version, class_path="/jars/*", libs=Path("/jars"))
+    monkeypatch.setitem(made.__dict__, "home", home)
+    return made
+
+
+@pytest.fixture
+def ground(tmp_path: Path):  # type: ignore[no-untyped-def]
+    nodes = [COORDINATION, NodeId(1), NodeId(2), NodeId(3)]
+    with AddressBlock(nodes, client_links=2) as addresses:
+        yield LocalGround(addresses=addresses, nodes_folder=tmp_path, one_listener=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "one_listener"), [("0.9.0.1", True), ("0.10.1.1", True), ("0.10.2.2", False), ("1.1.1", False)]
+)
+def test_named_listeners_came_with_0_10_2(version: str, one_listener: bool) -> None:
+    assert system_of(ClusterSpec(system=f"kafka:{version}")).has_one_listener == one_listener
+
+
+def test_containers_cannot_tell_the_links_of_clients_apart_by_one_port() -> None:
+    with pytest.raises(UsageError, match=r"Kafka 0\.9\.0\.1 has one listener"):
+        system_of(ClusterSpec(system="kafka:0.9.0.1", world="docker"))
+
+
+def test_a_broker_listens_once_and_is_advertised_by_name(system: OneListenerKafka, ground: LocalGround) -> None:
+    settings = system.broker_settings(NodeId(2), ground)
+
+    assert settings["listeners"] == f"PLAINTEXT://{ground.listens_at(NodeId(2))}:{ground.internal_port}"
+    assert settings["advertised.listeners"] == f"PLAINTEXT://node2:{ground.internal_port}"
+    assert not {"listener.security.protocol.map", "inter.broker.listener.name"} & set(settings)
+
+
+def test_everybody_finds_it_at_the_same_port_and_each_by_an_address_of_its_own(ground: LocalGround) -> None:
+    assert {ground.admin_port, ground.client_port(ClientId(1)), ground.client_port(ClientId(2))} == {
+        ground.internal_port
+    }
+    ways = [ground.client_reaches(ClientId(client), NodeId(1)) for client in (1, 2)]
+    assert len({*ways, ground.harness_reaches(NodeId(1))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        (
+            TopicDefinition(name="r", assignment=((1, 2, 3), (2, 3, 1)), settings={"min.insync.replicas": "2"}),
+            "--topic r --replica-assignment 1:2:3,2:3:1 --config min.insync.replicas=2",
+        ),
+        (
+            TopicDefinition(name="r", partitions=2, replication_factor=2, settings={}),
+            "--topic r --partitions 2 --replication-factor 2",
+        ),
+    ],
+)
+def test_topics_are_made_by_kafka_s_own_tool_at_zookeeper(
+    system: OneListenerKafka, ground: LocalGround, topic: TopicDefinition, words: str
+) -> None:
+    command = " ".join(system.topic_command(topic, ground))
+
+    assert command.endswith(f"kafka.admin.TopicCommand --create --zookeeper node100:{ground.internal_port} {words}")
+    assert f"-Djdk.net.hosts.file={ground.there(COORDINATION).config / 'hosts'}" in command

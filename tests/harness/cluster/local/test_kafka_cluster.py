@@ -1,0 +1,97 @@
+"""Real Kafka in the local world, in every layout: roles, links and books are what they say; a leak would be seen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from harness.clock import SystemClock
+from harness.cluster.brokers.kafka_jars import installed
+from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.cluster.local.cluster import LocalCluster
+from harness.history.run_folder import RunFolder
+from harness.interfaces import Link, NodeId, TopicDefinition
+from harness.scenario import ClusterSpec
+from tests.end_to_end.shell import marked_processes
+
+LAYOUTS = [("4.3.1", "kraft"), ("4.3.1", "kraft-quorum"), ("4.3.1", "kraft-combined"), ("3.9.1", "zookeeper")]
+
+
+@pytest.fixture(params=LAYOUTS, ids=[f"{version} {layout}" for version, layout in LAYOUTS])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    version, layout = request.param
+    if installed(resolve_version(version)) is None:
+        pytest.skip(f"Kafka {version} is not on this machine: kafka-chaos fetch-kafka {version}")
+    clock = SystemClock()
+    run = RunFolder.create(tmp_path, scenario="kafka", clock=clock, seed=1, stamp="test")
+    spec = ClusterSpec(brokers=(1, 2, 3), system=f"kafka:{version}", layout=layout)
+    made = LocalCluster(run_path=run.path, spec=spec, client_links=1, clock=clock)
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.stop()
+    assert marked_processes(f"KAFKA_CHAOS_RUN={run.path.resolve()}") == []
+
+
+async def comes_true(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 30) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not await condition():
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"not seen within {timeout_s:g} s: {what}") from None
+
+
+def links_between(cluster: LocalCluster, node: int) -> list[Link]:
+    """All that the node opens to others and others to it; clients are left alone."""
+    end = f"n{node}"
+    return [link for link in cluster.links() if end in (link.source, link.target) and link.source[0] == "n"]
+
+
+async def test_a_leader_cut_from_everybody_stays_a_zombie_until_the_heal_and_its_books_tell_the_change(
+    cluster: LocalCluster,
+) -> None:
+    await cluster.create_topics([TopicDefinition(name="orders", assignment=((1, 2, 3),))])
+
+    async def believed(expected: dict[int, int]) -> bool:
+        states = await cluster.live_partition_states(["orders"])
+        return {state.observer: state.leader for state in states} == expected
+
+    await comes_true(lambda: believed({1: 1, 2: 1, 3: 1}), "everybody knows the first leader")
+    assert await cluster.controller() in [int(node.node) for node in cluster.nodes]
+    cut = links_between(cluster, 1)
+    await cluster.cut(cut)
+    await comes_true(lambda: believed({1: 1, 2: 2, 3: 2}), "the others have a new leader, and the zombie knows nothing")
+    assert cluster.leaks() == []
+    await cluster.heal(cut)
+    await comes_true(lambda: believed({1: 2, 2: 2, 3: 2}), "the zombie has heard of it")
+
+    await cluster.kill(NodeId(3))
+    assert not cluster.is_running(NodeId(3))
+    await cluster.start_node(NodeId(3))
+    RunFolder(cluster._run).add_anchor(SystemClock())
+    history = cluster.collect()
+    leaders = [(state.leader, state.leader_epoch) for state in history.partition_states if state.topic == "orders"]
+    assert leaders[0] == (1, 0)
+    assert any(leader == 2 and epoch >= 1 for leader, epoch in leaders)
+    assert all(state.exact for state in history.partition_states)
+    assert history.controllers
+    assert [event.event for event in history.broker_events if event.node == 3].count("broker_start") == 2
+
+
+async def test_a_wiped_disk_comes_back_as_another_one_and_is_filled_again(cluster: LocalCluster) -> None:
+    await cluster.create_topics([TopicDefinition(name="orders", assignment=((1, 2, 3),))])
+
+    async def in_sync(expected: set[int]) -> bool:
+        states = await cluster.live_partition_states(["orders"])
+        return bool(states) and all(set(state.isr) == expected for state in states)
+
+    await comes_true(lambda: in_sync({1, 2, 3}), "all replicas are in sync")
+    await cluster.kill(NodeId(3))
+    assert "is empty" in (await cluster.wipe(NodeId(3))).sentence
+    assert cluster.read_replicas(NodeId(3)) == []
+    await comes_true(lambda: in_sync({1, 2}), "the dead replica is out")
+    await cluster.start_node(NodeId(3))
+    await comes_true(lambda: in_sync({1, 2, 3}), "the empty replica has come back")

@@ -1,0 +1,70 @@
+"""What a cluster cannot do is said before the run begins, with what would have to be given."""
+
+import pytest
+
+from harness import scenario_file
+from harness.errors import UsageError
+from harness.refusals import check_means, ignored
+from harness.scenario import Scenario
+from harness.systems import traits_of
+
+CLUSTER = '[cluster]\nsystem = "attached"\nbootstrap = "127.0.0.1:1"\n'
+TOPIC = '[[topics]]\nname = "t"\n'
+KILLS = '[attached]\nkill = "true"\nstart = "true"\n'
+ISOLATES = '[attached]\nisolate = "true"\nrejoin = "true"\n'
+CUTS = '[attached]\ncut = "true"\nheal = "true"\n'
+
+
+def parse(*parts: str) -> Scenario:
+    return scenario_file.parse("".join(parts), name="s", place="s.toml", traits_of=traits_of)
+
+
+def fault(kind: str, options: str = "") -> str:
+    return f'[[faults]]\nkind = "{kind}"\nat = "1 s"\n{options}'
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((TOPIC, fault("crash")), "fault 'crash': the attached cluster cannot do that (CanCrash); give kill and start"),
+        ((KILLS, TOPIC, fault("shut-down")), "give stop and start in [attached]"),
+        ((KILLS, TOPIC, fault("isolate")), "give cut and heal, or isolate and rejoin in [attached]"),
+        ((ISOLATES, TOPIC, fault("bridge")), "the isolate command sets a broker apart from all others"),
+        ((CUTS, TOPIC, fault("cut-clients")), "no links of its clients"),
+        ((CUTS, TOPIC, fault("cut-coordination")), "name it as node 100"),
+        ((KILLS, TOPIC, "[[steps]]\nact = { pause = 1 }\n"), "step 1 (line 9), 'pause 1': the attached cluster cannot"),
+        ((KILLS, TOPIC, "[[steps]]\nwait = { log_end = { 1 = 3 } }\n"), "give read_log in [attached]"),
+        ((CUTS, TOPIC, '[[steps]]\nact = { cut = ["clients>1"] }\n'), "no links of its clients"),
+        ((CUTS, TOPIC, '[[steps]]\nact = { isolate = 1, from = "all" }\n'), "no links of its clients"),
+    ],
+)
+def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_means(parse(CLUSTER, *parts))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (KILLS, TOPIC, fault("crash")),
+        (ISOLATES, TOPIC, fault("isolate")),
+        (CUTS, TOPIC, fault("bridge")),
+        (CUTS, '[attached.nodes]\n100 = "127.0.0.1:2"\n', TOPIC, fault("cut-coordination")),
+    ],
+)
+def test_what_there_are_means_for_is_not_refused(parts: tuple[str, ...]) -> None:
+    check_means(parse(CLUSTER, *parts))
+
+
+def test_what_a_running_cluster_makes_meaningless_is_told() -> None:
+    settings = 'settings = { "replica.lag.time.max.ms" = 1 }\n'
+    told = ignored(parse(CLUSTER, settings, KILLS, TOPIC, "[coverage]\ntruncations = 1\n"))
+    assert "broker settings are not applied (replica.lag.time.max.ms)" in told[0]
+    assert "truncations will not be met" in told[1]
+    assert ignored(parse(TOPIC)) == []
+
+
+def test_the_means_of_somebodys_cluster_are_not_for_ours() -> None:
+    with pytest.raises(UsageError, match="are for --system attached"):
+        check_means(parse(KILLS, TOPIC))
