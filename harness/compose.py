@@ -222,6 +222,7 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
         interrupt=interrupt,
         write_out=written_out,
         progress=progress,
+        needs=tuple(refusals.needs(scenario)),
     )
     with resolving(lambda: names(None)):
         return await run.go()

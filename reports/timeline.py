@@ -22,6 +22,9 @@ _STYLES = {
     "pause": "pause",
     "cut": "iso",
     "slow": "slow",
+    "impair": "slow",
+    "damage": "wiped",
+    "full": "wiped",
     "wipe": "wiped",
     "power-loss": "wiped",
 }
@@ -31,6 +34,9 @@ _WORDS = {
     "pause": "paused",
     "cut": "cut",
     "slow": "slowed",
+    "impair": "impaired",
+    "damage": "log damaged",
+    "full": "disk full",
     "wipe": "disk lost",
     "power-loss": "unflushed records lost",
 }

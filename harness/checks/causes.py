@@ -166,7 +166,7 @@ def shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
         links = set((fault["links"] or "").split())
         if fault["kind"] == "cut" and {f"n{node}>n{row['leader']}" for node in gone} <= links:
             return f" The cut had held their fetches from broker {row['leader']} for {seconds:.1f} s."
-        state = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down"}.get(fault["kind"])
+        state = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down", "damage": "down"}.get(fault["kind"])
         if state is not None and gone <= set(fault["nodes"] or ()):
             return f" {nodes_words(sorted(gone)).capitalize()} had been {state} for {seconds:.1f} s."
     return ""

@@ -29,6 +29,7 @@ from harness.interfaces import (
 )
 
 _POLL_S = 0.05
+_RESTARTS_MAX = 6
 _Mode = Literal["hang", "reset"]
 
 
@@ -253,6 +254,23 @@ class BrokerCluster:
 
         await self._until(accepts, f"{self._name(node)} listens on {host}:{port}", [node])
 
+    async def _launch(self, node: NodeId) -> None:
+        """Starts the node's process and does not wait for it."""
+        raise NotImplementedError
+
+    async def _launch_and_wait(self, node: NodeId) -> int:
+        """As a supervisor does: starts it again while it is refused for its last session's sake; how often it was."""
+        for refused in range(_RESTARTS_MAX):
+            await self._launch(node)
+            try:
+                await self._listens(node)
+            except HarnessError:
+                if not self._system.refuses_early_restarts or self._ended(node) is None:
+                    raise
+            else:
+                return refused
+        raise HarnessError(f"{self._name(node)} ended at each of {_RESTARTS_MAX} starts; see {self._folders(node).log}")
+
     async def _becomes_controller(self, broker: NodeId) -> None:
         async def seen() -> bool:
             await self._observing().look([])
@@ -303,6 +321,10 @@ class BrokerCluster:
 
     def _name(self, node: NodeId) -> str:
         return next((each.name for each in self.nodes if each.node == node), f"node {node}")
+
+
+def after_refusals(count: int) -> str:
+    return f", after {count} starts were refused: its last session was still alive" if count else ""
 
 
 def link_names(links: Sequence[Link]) -> str:

@@ -10,6 +10,7 @@ from faults.catalogue import FAULTS, make
 from faults.evidence import joined
 from faults.rolling_restart import RollingRestart
 from harness.errors import HarnessError, UsageError
+from harness.harms import CanDamageDisks, CanFillDisks, CanImpairPackets, Impairment, Place
 from harness.interfaces import (
     CanCrash,
     CanCutLinks,
@@ -114,6 +115,18 @@ class Diary:
         assert int(node) not in self.up, "only a dead broker's disk is wiped"
         return self._did(f"wipe {node}")
 
+    async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
+        return self._did(f"impair {' '.join(sorted(str(link) for link in links))} {impairment.described()}")
+
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        return self._did(f"damage {node} {topic}-{partition} {at}")
+
+    async def fill_disk(self, node: NodeId) -> Evidence:
+        return self._did(f"fill {node}")
+
+    async def free_disk(self, node: NodeId) -> Evidence:
+        return self._did(f"free {node}")
+
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         return []
 
@@ -156,7 +169,27 @@ CASES: Mapping[str, tuple[FaultSpec, list[NodeId], str, list[str], list[str]]] =
     "slow-link": (
         spec("slow-link", delay="500 ms"), [ONE], "slow", [f"slow {PEERS_OF_1} 500"], [f"slow {PEERS_OF_1} 0"],
     ),
+    "packet-loss": (
+        spec("packet-loss", loss="10 %", links=["2>1"]), [ONE], "impair",
+        ["impair n2>n1 lose 10 % of their packets"], ["impair n2>n1 pass packets as they come again"],
+    ),
+    "packet-duplication": (
+        spec("packet-duplication", duplicate=5, links=["2>1"]), [ONE], "impair",
+        ["impair n2>n1 send 5 % of their packets twice"], ["impair n2>n1 pass packets as they come again"],
+    ),
+    "packet-reordering": (
+        spec("packet-reordering", reorder="25 %"), [ONE], "impair",
+        [f"impair {PEERS_OF_1} let 25 % of their packets overtake others, delay every packet by 20 ms"],
+        [f"impair {PEERS_OF_1} pass packets as they come again"],
+    ),
     "disk-loss": (spec("disk-loss"), [TWO], "wipe", ["kill 2", "wipe 2"], ["start 2"]),
+    "disk-damage": (
+        spec("disk-damage", partition=1, at="middle"), [TWO], "damage",
+        ["kill 2", "damage 2 orders-1 middle"], ["start 2"],
+    ),
+    "disk-full": (
+        spec("disk-full"), [TWO, THREE], "full", ["fill 2", "fill 3"], ["free 2", "start 2", "free 3", "start 3"],
+    ),
 }  # fmt: skip
 
 
@@ -210,6 +243,10 @@ def test_what_a_fault_needs_is_what_its_cluster_must_be_able_to_do() -> None:
     assert needs["pause"] == {CanPause}
     assert needs["disk-loss"] == {CanCrash, CanWipe}
     assert CanSlowLinks in needs["slow-link"]
+    packets = ("packet-loss", "packet-duplication", "packet-reordering")
+    assert all(needs[name] == {CanImpairPackets} for name in packets)
+    assert needs["disk-damage"] == {CanCrash, CanDamageDisks}
+    assert needs["disk-full"] == {CanCrash, CanFillDisks}
     patterns = ("isolate", "halves", "majority-ring", "bridge")
     cuts = (*patterns, "cut-link", "cut-coordination", "cut-clients", "hold-fetches")
     assert all(needs[name] == {CanCutLinks} for name in cuts)
@@ -239,6 +276,27 @@ async def test_a_cut_tells_its_links_once_it_knows_them() -> None:
     await fault.begin(Diary(), [ONE])
 
     assert [str(link) for link in fault.links] == ["n2>n1", "n3>n1"]
+
+
+async def test_a_disk_can_be_damaged_under_a_broker_that_runs_on() -> None:
+    cluster = Diary()
+    await make(spec("disk-damage", topic="other", running=True), ["orders"]).begin(cluster, [TWO])
+    assert cluster.deeds == ["damage 2 other-0 last"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remedy"),
+    [
+        (spec("packet-loss"), r'needs options = \{ loss = "10 %" \}'),
+        (spec("packet-duplication", duplicate="a lot"), r'needs options = \{ duplicate = "10 %" \}'),
+        (spec("packet-reordering", reorder="5 %", delay=0), "reordering and jitter need a delay"),
+        (spec("disk-damage", at="first"), 'at = "last" or "middle"'),
+        (spec("disk-damage", running="yes"), "running = true"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_with_how_to_write_them(wanted: FaultSpec, remedy: str) -> None:
+    with pytest.raises(UsageError, match=remedy):
+        make(wanted, ["orders"])
 
 
 async def test_a_rolling_restart_is_in_force_from_the_first_stop_and_waits_for_the_isr() -> None:

@@ -70,6 +70,10 @@ class KraftKafka(KafkaSystem):
     def first_is_controller(self) -> bool:
         return False
 
+    @property
+    def refuses_early_restarts(self) -> bool:
+        return False
+
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         return [ground.internal_port, ground.controller_port] if self.is_combined else [ground.internal_port]
 

@@ -35,6 +35,10 @@ class ZookeeperKafka(KafkaSystem):
     def first_is_controller(self) -> bool:
         return True
 
+    @property
+    def refuses_early_restarts(self) -> bool:
+        return True
+
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         return [ground.internal_port]
 

@@ -72,6 +72,10 @@ class ReferenceSystem:
     def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
         return ()
 
+    @property
+    def refuses_early_restarts(self) -> bool:
+        return False
+
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         return [ground.internal_port]
 

@@ -117,6 +117,11 @@ class System(Protocol):
         """One listener for everybody, advertised by name: each client has to resolve the names in its own way."""
         ...
 
+    @property
+    def refuses_early_restarts(self) -> bool:
+        """A broker that is started while its last session is still alive ends at once, and is to be started again."""
+        ...
+
     def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
         """Where a node listens for other nodes; the ports of the links that lead to it."""
         ...

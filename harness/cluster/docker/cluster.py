@@ -27,7 +27,7 @@ from harness.cluster.docker.rules import Places
 from harness.cluster.docker.sweep import remove_run
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
-from harness.cluster.running import BrokerCluster, link_names
+from harness.cluster.running import BrokerCluster, after_refusals, link_names
 from harness.errors import HarnessError
 from harness.harms import CanImpairPackets, Impairment, Place
 from harness.interfaces import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
@@ -187,9 +187,11 @@ class DockerCluster(BrokerCluster):
     async def start_node(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             return self._seen(f"{self._name(node)} was running already")
+        refused = await self._launch_and_wait(node)
+        return self._seen(f"{self._name(node)} runs in its container and listens{after_refusals(refused)}")
+
+    async def _launch(self, node: NodeId) -> None:
         await asyncio.to_thread(self._nodes[node].start)
-        await self._listens(node)
-        return self._seen(f"{self._name(node)} runs in its container and listens")
 
     async def pause(self, node: NodeId) -> Evidence:
         seen = await asyncio.to_thread(self._running(node).pause, on=True)

@@ -17,7 +17,7 @@ from harness.cluster.local.fabric_control import FabricControl
 from harness.cluster.local.ground import LocalGround
 from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, state_of
-from harness.cluster.running import BrokerCluster, empty, link_names
+from harness.cluster.running import BrokerCluster, after_refusals, empty, link_names
 from harness.errors import HarnessError
 from harness.interfaces import ClientId, Evidence, Link, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
@@ -121,9 +121,12 @@ class LocalCluster(BrokerCluster):
     async def start_node(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             return self._seen(f"{self._name(node)} was running already, as process {self._process(node).pid}")
-        process = await self._spawn(node)
-        await self._listens(node)
-        return self._seen(f"{self._name(node)} runs as process {process.pid} and listens")
+        refused = await self._launch_and_wait(node)
+        pid = self._process(node).pid
+        return self._seen(f"{self._name(node)} runs as process {pid} and listens{after_refusals(refused)}")
+
+    async def _launch(self, node: NodeId) -> None:
+        await self._spawn(node)
 
     # -- CanPause -----------------------------------------------------------------------------------------------------
 

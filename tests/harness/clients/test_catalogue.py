@@ -60,3 +60,10 @@ def test_a_library_that_can_do_all_of_it_says_nothing(name: str) -> None:
 
     assert catalogue.limits(settings) == ""
     assert catalogue.described(settings).keys() == {"client"}
+
+
+def test_for_brokers_that_tell_no_version_there_are_only_libraries_that_can_be_told_it() -> None:
+    makers = catalogue.for_silent_brokers((0, 9, 0, 1))
+
+    assert set(makers) == {"kafka-python"}
+    assert hasattr(makers["kafka-python"](bootstrap="127.0.0.1:1", settings=WorkloadSpec()), "send")

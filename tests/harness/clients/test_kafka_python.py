@@ -156,3 +156,22 @@ async def test_idempotence_is_asked_for_only_where_kafka_python_allows_it(client
 
     assert producer.configuration["enable_idempotence"] is False
     assert producer.configuration["max_in_flight_requests_per_connection"] == 1
+
+
+@pytest.mark.parametrize(("version", "configured"), [((0, 9, 0, 1), (0, 9)), ((), None)])
+async def test_only_brokers_that_cannot_be_asked_for_their_version_are_taken_for_a_given_one(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], configured: tuple[int, int] | None
+) -> None:
+    producer = Producer(lambda future, number: future.success(Metadata(0)))
+
+    def create(**configuration: Any) -> Producer:
+        producer.configuration = configuration
+        return producer
+
+    monkeypatch.setattr(kafka_python, "KafkaProducer", create)
+    client = kafka_python.make_client(bootstrap="127.0.0.1:1", settings=SETTINGS, brokers_version=version)
+
+    await client.send(RECORDS[:1])
+    await client.close()
+
+    assert producer.configuration.get("api_version") == configured

@@ -1,17 +1,112 @@
-"""What every world's cluster reads from its nodes' folders."""
+"""What every world's cluster does in the same way, on a cluster that writes down what its world would have to do."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from harness.clock import SystemClock
-from harness.cluster.local.cluster import LocalCluster
-from harness.interfaces import COORDINATION, NodeId
+from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.running import BrokerCluster
+from harness.errors import HarnessError
+from harness.harms import CanDamageDisks
+from harness.interfaces import CanCutLinks, CanSlowLinks, Evidence, Link, NodeId
 from harness.scenario import ClusterSpec
+from tests.harness.cluster.log_folders import batch, replica_folder
+
+A, B = Link(source="n2", target="n1"), Link(source="n3", target="n1")
 
 
-def test_a_coordination_service_has_no_replicas_whatever_its_folders_are_called(tmp_path: Path) -> None:
-    cluster = LocalCluster(run_path=tmp_path, spec=ClusterSpec(), client_links=0, clock=SystemClock())
-    for node, folder in ((COORDINATION, "version-2"), (NodeId(1), "orders-0")):
-        (tmp_path / "nodes" / str(node) / "data" / folder).mkdir(parents=True)
+class Paper(BrokerCluster):
+    """`done` in order; nothing runs."""
 
-    assert cluster.read_replicas(COORDINATION) == [], "ZooKeeper's version-2 is no partition 2 of a topic version"
-    assert [log.topic for log in cluster.read_replicas(NodeId(1))] == ["orders"]
+    def __init__(self, run: Path) -> None:
+        super().__init__(run_path=run, system=system_of(ClusterSpec()), client_links=1, clock=SystemClock())
+        self.done: list[str] = []
+        self.running: set[int] = set()
+
+    def is_running(self, node: NodeId) -> bool:
+        return int(node) in self.running
+
+    def _did(self, deed: str, links: Sequence[Link]) -> Evidence:
+        self.done.append(f"{deed} {' '.join(map(str, links))}")
+        return self._seen(self.done[-1])
+
+    async def _cut_links(self, links: Sequence[Link], *, mode: Literal["hang", "reset"]) -> Evidence:
+        return self._did(f"cut {mode}", links)
+
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
+        return self._did(f"heal {mode}", links)
+
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
+        return self._did(f"slow {delay_ms:g}", links)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Paper:
+    return Paper(tmp_path)
+
+
+async def test_a_link_that_two_faults_cut_heals_when_both_are_over(cluster: Paper) -> None:
+    assert isinstance(cluster, CanCutLinks)
+    await cluster.cut([A])
+    await cluster.cut([A, B])
+    first = await cluster.heal([A])
+    assert first.sentence == "link 2>1 stays cut: another fault is still in force there"
+    await cluster.heal([A, B])
+    assert cluster.done == ["cut hang n2>n1", "cut hang n2>n1 n3>n1", "heal resume n2>n1 n3>n1"]
+
+
+async def test_what_only_the_ending_fault_held_heals_at_once(cluster: Paper) -> None:
+    await cluster.cut([A, B])
+    await cluster.cut([A])
+    seen = await cluster.heal([A, B])
+    assert cluster.done[-1] == "heal resume n3>n1"
+    assert seen.sentence == "heal resume n3>n1; link 2>1 stays cut: another fault is still in force there"
+
+
+async def test_of_two_cuts_the_one_that_remains_is_in_force_in_its_own_way(cluster: Paper) -> None:
+    await cluster.cut([A], mode="hang")
+    await cluster.cut([A], mode="reset")
+    await cluster.heal([A], mode="reset")
+    assert cluster.done == ["cut hang n2>n1", "cut reset n2>n1", "cut hang n2>n1"]
+    await cluster.cut([A], mode="reset")
+    await cluster.heal([A], mode="resume")
+    await cluster.heal([A], mode="reset")
+    assert cluster.done[3:] == ["cut reset n2>n1", "heal reset n2>n1"]
+
+
+async def test_links_that_nobody_cut_can_be_healed(cluster: Paper) -> None:
+    await cluster.heal([A])
+    await cluster.heal([A])
+    assert cluster.done == ["heal resume n2>n1"] * 2
+
+
+async def test_a_delay_lasts_as_long_as_the_last_fault_that_wants_one(cluster: Paper) -> None:
+    assert isinstance(cluster, CanSlowLinks)
+    await cluster.slow([A], delay_ms=500)
+    await cluster.slow([A, B], delay_ms=200)
+    await cluster.slow([A], delay_ms=0)
+    await cluster.slow([A, B], delay_ms=0)
+    assert cluster.done == ["slow 500 n2>n1", "slow 200 n2>n1 n3>n1", "slow 0 n2>n1 n3>n1"]
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_damage_tells_where_it_is_and_that_the_checksum_does_not_hold(cluster: Paper, running: bool) -> None:
+    assert isinstance(cluster, CanDamageDisks)
+    replica_folder(cluster._folders(NodeId(2)).data, {0: batch(0, [b"some", b"values"])})
+    cluster.running = {2} if running else set()
+    seen = await cluster.damage(NodeId(2), "orders", 0, at="last")
+    assert seen.sentence.startswith("the log of orders-0 on node2 is damaged: bits of bytes ")
+    assert seen.sentence.endswith("the checksum of the batch with offsets 0 to 1 does not hold any more")
+
+
+async def test_power_is_lost_only_by_a_node_that_is_down(cluster: Paper) -> None:
+    replica_folder(cluster._folders(NodeId(2)).data, {0: batch(0, [b"a"]) + batch(1, [b"b"])})
+    cluster.running = {2}
+    with pytest.raises(HarnessError, match="node2 is running; kill it before"):
+        await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
+    cluster.running = set()
+    seen = await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
+    assert seen.sentence.startswith("the log of orders-0 on node2 ends at 1 and no longer at 2: ")

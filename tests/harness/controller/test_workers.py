@@ -122,3 +122,20 @@ async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> N
         with pytest.raises(ProcessLookupError):
             os.kill(child.pid, 0)
     await processes.kill()
+
+
+def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: Path) -> None:
+    specs = worker_specs(
+        producers=1,
+        consumers=1,
+        bootstrap=lambda client: f"c{client}",
+        partitions=[("t", 0)],
+        workload={},
+        seed=1,
+        folder=tmp_path,
+        names=lambda client: {"node1": f"127.9.{128 + client}.2"},
+        brokers_version=(0, 9, 0, 1),
+    )
+
+    assert [spec.names for spec in specs] == [{"node1": "127.9.129.2"}, {"node1": "127.9.130.2"}]
+    assert {tuple(spec.brokers_version) for spec in specs} == {(0, 9, 0, 1)}

@@ -6,9 +6,10 @@ import pytest
 
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.namespace import Namespace
-from harness.cluster.docker.netem import Flow, Impairment, flows_of, impair, not_here, tc_batch
+from harness.cluster.docker.netem import Flow, flows_of, impair, not_here, tc_batch
 from harness.cluster.docker.rules import Places
 from harness.errors import HarnessError, UsageError
+from harness.harms import Impairment
 from harness.interfaces import ClientId, Link, NodeId
 from tests.harness.cluster.docker.conftest import Nodes
 

@@ -18,20 +18,23 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import PROCESSES, state_of
 from harness.errors import HarnessError
+from harness.harms import CanDamageDisks
 from harness.history.run_folder import RunFolder
 from harness.interfaces import (
     COORDINATION,
     CanCrash,
     CanCutLinks,
+    CanLosePower,
     CanPause,
     CanReconfigure,
     CanSlowLinks,
+    CanWipe,
     ClientId,
     Cluster,
-    HasDisks,
     LeakCheck,
     Link,
     NodeId,
+    ShowsLogs,
     TopicDefinition,
     TopicPartition,
 )
@@ -128,8 +131,9 @@ async def load(cluster: LocalCluster, producer: KafkaProducer) -> AsyncIterator[
 
 
 async def test_a_local_cluster_has_every_capability(cluster: LocalCluster) -> None:
-    kinds = (Cluster, CanCrash, CanPause, CanCutLinks, CanSlowLinks, HasDisks, CanReconfigure, LeakCheck)
-    assert [kind for kind in kinds if not isinstance(cluster, kind)] == []
+    kinds = (Cluster, CanCrash, CanPause, CanCutLinks, CanSlowLinks, CanReconfigure, LeakCheck)
+    disks = (ShowsLogs, CanWipe, CanLosePower, CanDamageDisks)
+    assert [kind for kind in (*kinds, *disks) if not isinstance(cluster, kind)] == []
 
 
 async def test_every_node_and_the_fabric_is_a_process_of_its_own(cluster: LocalCluster) -> None:
@@ -162,6 +166,33 @@ async def test_cutting_the_leaders_link_to_a_follower_does_not_stop_the_follower
     end = await load.append()
     await load.reaches(_FOLLOWER, end)
     await cluster.heal([_link(_LEADER, _FOLLOWER)])
+
+
+async def test_a_link_that_two_faults_cut_passes_nothing_until_both_are_over(cluster: LocalCluster, load: Load) -> None:
+    link = _link(_FOLLOWER, _LEADER)
+    await cluster.cut([link])
+    await cluster.cut([link, _link(_OTHER, _LEADER)], mode="reset")
+    seen = await cluster.heal([link, _link(_OTHER, _LEADER)], mode="reset")
+    assert "link 2>1 stays cut: another fault is still in force there" in seen.sentence
+    stood = load.end(_FOLLOWER)
+    end = await load.append()
+    await load.reaches(_OTHER, end)
+    assert load.end(_FOLLOWER) == stood
+    await cluster.heal([link])
+    await load.reaches(_FOLLOWER, end)
+
+
+async def test_a_damaged_follower_cuts_its_log_after_a_kill_and_copies_it_again(
+    cluster: LocalCluster, load: Load
+) -> None:
+    end = await load.append()
+    await load.reaches(_FOLLOWER, end)
+    await cluster.kill(_FOLLOWER)
+    sound = [record.value for record in cluster.read_replicas(_FOLLOWER)[0].records]
+    await cluster.damage(_FOLLOWER, "orders", 0, at="middle")
+    assert len(cluster.read_replicas(_FOLLOWER)[0].records) < len(sound)
+    await cluster.start_node(_FOLLOWER)
+    await _until(lambda: len(cluster.read_replicas(_FOLLOWER)[0].records) >= len(sound))
 
 
 async def test_a_link_cut_by_reset_stops_the_follower_and_heals(cluster: LocalCluster, load: Load) -> None:
