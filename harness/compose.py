@@ -47,7 +47,16 @@ from harness.old_brokers import check_age, silent_version
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
-from harness.systems import check_cluster, cluster_of, made, owes, sweep_containers, traits_of, undo_left_behind
+from harness.systems import (
+    check_cluster,
+    cluster_of,
+    docker_health,
+    made,
+    owes,
+    sweep_containers,
+    traits_of,
+    undo_left_behind,
+)
 from reports.render import write_report
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
@@ -363,6 +372,7 @@ def health() -> list[tuple[str, bool, str]]:
     except HarnessError as error:
         found.append(("Java", False, str(error)))
     found.extend(kafka_jars.kafka_health())
+    found.append(docker_health())
     try:
         with AddressBlock([COORDINATION], client_links=1) as block:
             found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))

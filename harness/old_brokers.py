@@ -1,11 +1,11 @@
 """What brokers of old cannot do, said before a run begins: whom they cannot serve, and who cannot serve them."""
 
+from harness.cluster.brokers.kafka_one_listener import NAMED_LISTENERS_SINCE
 from harness.errors import UsageError
 from harness.scenario import Scenario
 from harness.scenario_variants import Traits
 
 ANSWER_THEIR_VERSION_SINCE = (0, 10)
-_NAMED_LISTENERS_SINCE = (0, 10, 2)  # KIP-103; before, clients have to resolve the brokers' names, each in its own way
 _IDEMPOTENCE_SINCE = (0, 11)
 _RESOLVE_IN_PYTHON = ("kafka-python", "aiokafka")
 _CAN_BE_TOLD_THE_VERSION = ("kafka-python",)
@@ -28,7 +28,7 @@ def check_age(scenario: Scenario, traits: Traits) -> None:
                 f"client {workload.client!r}: it asks brokers for their version, and {kafka} knows no answer; "
                 f"use {' or '.join(_CAN_BE_TOLD_THE_VERSION)}"
             )
-        if version < _NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
+        if version < NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
             raise UsageError(
                 f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot be told; "
                 f"use {' or '.join(_RESOLVE_IN_PYTHON)}"
@@ -39,7 +39,7 @@ def check_age(scenario: Scenario, traits: Traits) -> None:
                 "--set workload.idempotence=false"
             )
     for number, step in enumerate(scenario.steps, 1):
-        if version < _NAMED_LISTENERS_SINCE and "read" in step.body and "from" in step.body:
+        if version < NAMED_LISTENERS_SINCE and "read" in step.body and "from" in step.body:
             raise UsageError(
                 f"step {number} (line {step.line}), {step.text!r}: {kafka} advertises itself by names, and a "
                 "probe knows only where they lead for the harness; leave 'from' out"

@@ -51,7 +51,7 @@ class ClusterSpec:
     system: str = "reference"
     world: str = "local"
     layout: str = ""  # how real Kafka is laid out; empty: the version's own way
-    image: str = ""  # containers: somebody else's image of that Kafka, such as the official one; empty: made of its jars
+    image: str = ""  # containers: an image of that Kafka made by others, such as the official one; empty: of its jars
     features: Mapping[str, str] = field(default_factory=dict)  # Kafka's feature levels, given when storage is formatted
     disk_bytes: int = 0  # of each node's data directory; 0: without a limit
     bootstrap: str = ""  # of a cluster that is there already: "host:port,host:port"

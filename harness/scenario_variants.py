@@ -1,9 +1,9 @@
 """What of a scenario holds on which system: steps and faults marked `on`, and [[on]] tables laid over the file's own.
 
 `on = "kraft"` names what the system under test is: its kind (reference, kafka), how it is coordinated (kraft,
-zookeeper), its world (local, docker), that it knows eligible leader replicas (elr), or its age ("kafka >= 4", "kafka <
-0.11"). Several in a list: any of them; "not kraft": everything else. An [[on]] table says why the outcome differs there,
-since that is a fact about Kafka.
+zookeeper), its world (local, docker), that it knows eligible leader replicas (elr), or its age ("kafka >= 4"; <, = and
+>= are known). Several in a list: any of them; "not kraft": everything else. An [[on]] table says why the outcome
+differs there, since that is a fact about Kafka.
 """
 
 import re

@@ -26,6 +26,7 @@ __all__ = [
     "check_cluster",
     "cluster_kind",
     "cluster_of",
+    "docker_health",
     "is_foreign",
     "made",
     "owes",
@@ -33,7 +34,7 @@ __all__ = [
     "sweep_containers",
     "traits_of",
     "undo_left_behind",
-]  # fmt: skip
+]
 
 WORLDS = ("local", "docker")
 _ATTACHED, _COMPOSE = "attached", "compose:"
@@ -111,6 +112,20 @@ def cluster_of(scenario: Scenario, folder: RunFolder) -> "LocalCluster | DockerC
 def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster | DockerCluster | ForeignCluster":
     kind = cluster_kind(spec)
     return kind(run_path=folder, spec=spec, client_links=client_links, clock=SystemClock())
+
+
+def docker_health() -> tuple[str, bool, str]:
+    """In the form of `doctor`. No engine is no fault: only --world docker and compose:FILE need one."""
+    from harness.cluster.docker.engine import connect
+    from harness.cluster.docker.images import infra_recipe
+
+    try:
+        engine = connect()
+    except HarnessError as error:
+        return "Docker", True, f"not here, for --world docker and compose:FILE: {error}"
+    told = f"engine {engine.version} at {engine.address}; images are made from {infra_recipe().base}"
+    engine.close()
+    return "Docker", True, told
 
 
 def sweep_containers() -> list[str]:

@@ -34,6 +34,7 @@ _FIRST = {
     "recovery": "fault began",
     "expectation": "step began",
     "phantom": "first read",
+    "corrupt-record": "first read",
     "aborted-read": "first read",
     "client-stuck": "began",
 }

@@ -72,6 +72,7 @@ class RunContext:
     gaps: Sequence[Row] = ()
     divergences: Sequence[Row] = ()
     stuck: Sequence[Row] = ()  # of client_stuck.py
+    corrupt_reads: Sequence[Row] = ()  # of ops: what clients refused because its checksum did not hold
     judges: dict[int, Judge] = field(default_factory=dict)
 
     @property

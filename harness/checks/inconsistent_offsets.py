@@ -7,6 +7,7 @@ one another below their own high watermarks, where they must agree byte for byte
 from collections.abc import Sequence
 
 from harness.checks.contract import Class, Fate
+from harness.checks.corrupt_record import damaged_nodes
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
 from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
 from harness.checks.story import PartitionStory
@@ -77,9 +78,12 @@ def _divergence(context: RunContext) -> list[Finding]:
 
 def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class, str]:
     """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
-    if kind == "missing":
-        return "violation", "a replica of the ISR has no record where another one has"
     in_sync = set(story.final_isr)
+    if kind == "missing":
+        lacking = {node for node in in_sync if node in story.end_snapshots} - set(row["nodes"])
+        if lacking and lacking <= damaged_nodes(story.faults):
+            return "permitted", f"the log of {nodes_words(sorted(lacking))} was damaged, and it has not had to read it"
+        return "violation", "a replica of the ISR has no record where another one has"
     if len(in_sync & set(row["nodes"])) == len(set(row["nodes"])) and row["sync_variants"] > 1:
         return "violation", "members of the ISR hold different records below the high watermark"
     fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)

@@ -19,6 +19,7 @@ from harness.checks import (
     acknowledged_regression,
     availability,
     client_stuck,
+    corrupt_record,
     dirty_read,
     duplicate,
     evidence,
@@ -36,7 +37,7 @@ from harness.checks.divergence import diverging
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
 from harness.checks.story import read_story
-from harness.checks.tables import Row, Tables, open_tables
+from harness.checks.tables import CORRUPT_READS, Row, Tables, open_tables
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS, STATUS_FAIL, STATUS_INFO
 from harness.scenario import Scenario
@@ -119,7 +120,7 @@ def judge_tables(
             story=story, flagged=detection.flagged[story.run],
             counts={(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == story.run},
             gaps=gaps.get(story.run, ()), divergences=divergences.get(story.run, ()),
-            stuck=stuck.get(story.run, ()),
+            stuck=stuck.get(story.run, ()), corrupt_reads=tables.rows(CORRUPT_READS, story.run),
         )
         for story in stories
     ]  # fmt: skip
@@ -165,7 +166,8 @@ def find_all(context: RunContext) -> list[Finding]:
     losses = lost_write.find(context)
     return [
         *losses, *unclean_election.find(context, losses), *dirty_read.find(context), *aborted_read.find(context),
-        *phantom.find(context), *duplicate.find(context), *inconsistent_offsets.find(context),
+        *phantom.find(context), *corrupt_record.find(context), *duplicate.find(context),
+        *inconsistent_offsets.find(context),
         *acknowledged_regression.find(context), *reordering.find(context), *polls.find(context),
         *expectation.find(context), *availability.find(context), *client_stuck.find(context),
     ]  # fmt: skip

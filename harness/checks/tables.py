@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -25,6 +26,8 @@ from harness.history.schemas import TABLES
 LARGE = ("records", "replica_log")
 # `ops` is only looked into for the operations that a finding names; `bins` and `value_names` are the page's.
 SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins", "value_names"))
+CORRUPT_READS = "corrupt_reads"  # the rows of `ops` that a client refused for their checksum, by its error's name
+_CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
 Row = Mapping[str, Any]
 
 
@@ -61,6 +64,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
         small: dict[str, dict[int, Sequence[Row]]] = {
             name: {run: read_small(folder, name, run) for run, folder in enumerate(table_folders)} for name in SMALL
         }
+        small[CORRUPT_READS] = {run: _corrupt_reads(folder, run) for run, folder in enumerate(table_folders)}
         yield Tables(
             records=large["records"], replica_log=large["replica_log"], record_count=count, small=small,
             runs=len(table_folders),
@@ -113,6 +117,14 @@ def read_small(folder: Path, name: str, run: int) -> list[Row]:
     ]
 
 
+def _corrupt_reads(folder: Path, run: int) -> list[Row]:
+    path = folder / "ops.parquet"
+    if not path.exists():
+        return []
+    refused = pq.read_table(path, filters=pc.match_substring(pc.field("error"), _CORRUPT))
+    return [{**row, "run": run} for row in refused.to_pylist()]
+
+
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
     """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
     large = {}
@@ -126,6 +138,11 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
         for row in arrow[name].to_pylist() if name in arrow else ():
             by_run[row["run"]].append(row)
         small[name] = by_run
+    refused: dict[int, list[Row]] = defaultdict(list)
+    for row in arrow["ops"].to_pylist() if "ops" in arrow else ():
+        if _CORRUPT in (row["error"] or ""):
+            refused[row["run"]].append(row)
+    small[CORRUPT_READS] = refused
     return Tables(
         records=large["records"], replica_log=large["replica_log"], record_count=arrow["records"].num_rows,
         small=small, runs=runs,

@@ -41,6 +41,10 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
         size = at if segment == last else 0
         removed += segment.stat().st_size - size
         os.truncate(segment, size)
+        if segment != last:
+            # Not left empty: its name alone would say that the log goes on at its offset.
+            for file in folder.glob(f"{segment.stem}.*"):
+                file.unlink()
     (folder.parent / _CLEAN_SHUTDOWN).unlink(missing_ok=True)
     to_offset = kept[-1][1].next_offset if kept else int(found[0][0].stem)
     return LostTail(from_offset=end, to_offset=to_offset, removed_bytes=removed)

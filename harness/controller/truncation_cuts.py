@@ -7,6 +7,7 @@ kill and before each heal and restart, after which truncations happen; the recor
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,7 +73,9 @@ def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
             log_end=row["log_end"],
             epochs=(),
             records=tuple(
-                LogRecord(offset=record["off"], epoch=record["epoch"], value=text(record["value"], names).encode())
+                LogRecord(
+                    offset=record["off"], epoch=_told(record["epoch"]), value=text(record["value"], names).encode()
+                )
                 for record in _records(folder / f"snapshot-{row['snapshot']:05d}.parquet")
             ),
         )
@@ -81,9 +84,14 @@ def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
     ]
 
 
-def _records(path: Path) -> list[dict[str, int]]:
+def _told(epoch: int | None) -> int:
+    """As a log says it: -1 for a record from before brokers knew epochs."""
+    return -1 if epoch is None else epoch
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
     table: pa.Table = pq.read_table(path, schema=TABLES["replica_log"], columns=["off", "epoch", "value"])
-    rows: list[dict[str, int]] = table.to_pylist()
+    rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 

@@ -69,6 +69,9 @@ class ReplicaManager:
         """Opens every replica found on disk: each waits, without a role, for the controller's word."""
         for topic_partition, log in self._log_directory.logs.items():
             self._adopt(topic_partition, log)
+            if log.cut_at_start:
+                topic, partition = topic_partition
+                self._evidence.note("corrupt_batch", topic=topic, partition=partition, to_offset=log.log_end_offset)
 
     # What the controller says
 

@@ -45,8 +45,28 @@ def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], me
 
 
 @pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            ("", TOPIC, fault("packet-loss", 'options = { loss = "1 %" }\n')),
+            "a local cluster cannot do that (CanImpair",
+        ),
+        (("", TOPIC, fault("disk-full")), "a local cluster cannot do that (CanFillDisks); choose another --world"),
+        (("[cluster]\ndisk_bytes = 1000\n", TOPIC), "[cluster] disk_bytes: a local cluster cannot limit its disks"),
+        (('[cluster]\nworld = "docker"\n', TOPIC, "[[steps]]\nact = { fill = 1 }\n"), "give disk_bytes = 67108864 in"),
+    ],
+)
+def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_means(parse(*parts))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "parts",
     [
+        ('[cluster]\nworld = "docker"\ndisk_bytes = 1000\n', TOPIC, fault("disk-full")),
+        ("", TOPIC, fault("disk-damage")),
         (KILLS, TOPIC, fault("crash")),
         (ISOLATES, TOPIC, fault("isolate")),
         (CUTS, TOPIC, fault("bridge")),
@@ -54,7 +74,7 @@ def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], me
     ],
 )
 def test_what_there_are_means_for_is_not_refused(parts: tuple[str, ...]) -> None:
-    check_means(parse(CLUSTER, *parts))
+    check_means(parse(CLUSTER if "[cluster]" not in parts[0] and parts[0] else "", *parts))
 
 
 def test_what_a_running_cluster_makes_meaningless_is_told() -> None:

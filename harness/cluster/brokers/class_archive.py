@@ -106,11 +106,11 @@ async def _run_node(command: Sequence[str], log: Path, listens: _Address) -> Non
                     raise HarnessError(f"a node alone ended with code {process.returncode}: {_last_line(log)}")
                 await asyncio.sleep(_POLL_S)
         process.terminate()
+        await _ended(process, within_s=_STOP_S)
     except TimeoutError:
         raise HarnessError(f"a node alone was not up within {_START_S:g} s: {_last_line(log)}") from None
     finally:
-        if process.returncode is None:
-            await _ended(process, within_s=_STOP_S)
+        await _kill(process)
 
 
 async def _spawn(command: Sequence[str], log: Path) -> asyncio.subprocess.Process:
@@ -133,9 +133,13 @@ async def _ended(process: asyncio.subprocess.Process, *, within_s: float) -> int
     except TimeoutError:
         raise HarnessError(f"Java did not end within {within_s:g} s") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await _kill(process)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 async def _accepts(address: _Address) -> bool:

@@ -78,8 +78,12 @@ class PacketRules:
         changed = [node for node in self._namespaces if self._written[node] != tuple(rules[node])]
         for node in changed:
             self._wanted[node], self._written[node] = tuple(rules[node]), None
-        former = await asyncio.gather(*(asyncio.to_thread(self._write, node) for node in changed))
+        # All of them are waited for, also when one is refused: what raises is raised about a network at rest.
+        writes = (asyncio.to_thread(self._write, node) for node in changed)
+        former = await asyncio.gather(*writes, return_exceptions=True)
         for node, standing in zip(changed, former, strict=True):
+            if isinstance(standing, BaseException):
+                raise standing
             for link in self._cuts:
                 if self._places.target(link) == node:
                     self._earlier[link] += self._counted(link, standing)

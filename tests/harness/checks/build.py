@@ -88,6 +88,12 @@ class History:
         self.poll(records, at=at, final=True, process=99, tp=tp)
         self.partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
 
+    def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> None:
+        """A poll that the client library did not believe."""
+        self._add("ops", op=self._operation, process=9, client="consumer-1", f=f, status=1, t0=int(at * SECOND),
+                  t1=int((at + 0.1) * SECOND), count=0, error=error)  # fmt: skip
+        self._operation += 1
+
     # -- the cluster --------------------------------------
 
     def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> None:

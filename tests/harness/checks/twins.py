@@ -13,7 +13,7 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
     return make
 
 
-def _acknowledged(count: int = 10, *, acks: int = -1, **more: object) -> History:
+def acknowledged(count: int = 10, *, acks: int = -1, **more: object) -> History:
     """Broker 1 leads in epoch 0 and acknowledges values 0..count-1 at offsets 0..count-1."""
     history = History(**more)  # type: ignore[arg-type]
     history.state(1, 0, ISR, at=0, start=0)
@@ -37,7 +37,7 @@ def _failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], 
 
 @story
 def nothing_happened() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.poll([(off, off) for off in range(5)], at=3)
     history.poll([(off, off) for off in range(5, 10)], at=4)
     history.final([(off, off) for off in range(10)])
@@ -46,21 +46,21 @@ def nothing_happened() -> History:
 
 @story
 def unclean_election_lost_three() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.unclean_config("true")
     return _failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_allowed_but_the_election_was_clean() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.unclean_config("true")
     return _failed_over(history, leader=2, isr_before=(1, 2), kept=7)
 
 
 @story
 def unclean_election_although_forbidden() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.unclean_config("false")
     return _failed_over(history, leader=2, isr_before=(1,), kept=7)
 
@@ -68,7 +68,7 @@ def unclean_election_although_forbidden() -> History:
 @story
 def unclean_election_above_the_lost_record() -> History:
     """Value 3 vanishes though the uncleanly elected leader's log reached to 7: that election cannot have cost it."""
-    history = _acknowledged()
+    history = acknowledged()
     history.unclean_config("true")
     _failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["value"] == 3)]
@@ -77,36 +77,36 @@ def unclean_election_above_the_lost_record() -> History:
 
 @story
 def acks_1_lost_by_fail_over() -> History:
-    return _failed_over(_acknowledged(acks=1), leader=2, isr_before=ISR, kept=7)
+    return _failed_over(acknowledged(acks=1), leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def acks_all_lost_by_clean_fail_over() -> History:
-    return _failed_over(_acknowledged(), leader=2, isr_before=ISR, kept=7)
+    return _failed_over(acknowledged(), leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def acks_1_lost_by_restart_of_the_same_leader() -> History:
-    return _failed_over(_acknowledged(acks=1), leader=1, isr_before=(1,), kept=7)
+    return _failed_over(acknowledged(acks=1), leader=1, isr_before=(1,), kept=7)
 
 
 @story
 def acks_1_lost_without_any_election() -> History:
-    history = _acknowledged(acks=1)
+    history = acknowledged(acks=1)
     history.final([(off, off) for off in range(10) if off != 4])
     return history
 
 
 @story
 def acks_1_lost_although_a_consumer_had_read_it() -> History:
-    history = _acknowledged(acks=1)
+    history = acknowledged(acks=1)
     history.poll([(off, off) for off in range(10)], at=3)
     return _failed_over(history, leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def every_in_sync_disk_lost() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.state(1, 0, (1,), at=3)
     history.fault("wipe", [1], at=5)
     history.state(-1, 0, (1,), at=6)
@@ -117,7 +117,7 @@ def every_in_sync_disk_lost() -> History:
 
 @story
 def one_of_two_in_sync_disks_lost() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=0)
@@ -128,7 +128,7 @@ def one_of_two_in_sync_disks_lost() -> History:
 @story
 def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
     """1 loses its disk, comes back in sync, then 2 loses its own: 1 has everything, so nothing may be lost."""
-    history = _acknowledged()
+    history = acknowledged()
     history.state(1, 0, (1, 2), at=3)
     history.fault("wipe", [1], at=4)
     history.state(2, 1, (2,), at=5, start=10)
@@ -141,7 +141,7 @@ def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
 
 @story
 def unreadable_above_a_frozen_high_watermark() -> History:
-    history = _acknowledged(acks=1)
+    history = acknowledged(acks=1)
     history.state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(off, 0, off) for off in range(10)], high_watermark=6, epochs="0:0")
     history.final([(off, off) for off in range(6)])
@@ -150,7 +150,7 @@ def unreadable_above_a_frozen_high_watermark() -> History:
 
 @story
 def unread_and_gone_from_the_in_sync_log() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.state(1, 0, (1,), at=0.5)
     history.snapshot(1, [(off, 0, off) for off in range(6)], high_watermark=6, epochs="0:0")
     history.final([(off, off) for off in range(6)])
@@ -159,7 +159,7 @@ def unread_and_gone_from_the_in_sync_log() -> History:
 
 @story
 def not_read_to_the_end() -> History:
-    history = _acknowledged(read_to_end=False)
+    history = acknowledged(read_to_end=False)
     history.final([(off, off) for off in range(6)])
     return history
 
@@ -167,14 +167,14 @@ def not_read_to_the_end() -> History:
 @story
 def not_read_to_the_end_as_expected() -> History:
     expect = ExpectSpec(unreadable=True)
-    history = _acknowledged(read_to_end=False, scenario_=scenario(expect=expect))
+    history = acknowledged(read_to_end=False, scenario_=scenario(expect=expect))
     history.final([(off, off) for off in range(6)])
     return history
 
 
 @story
 def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
-    history = _acknowledged(7, acks=1)
+    history = acknowledged(7, acks=1)
     history.send(50, 7, at=3, acks=1)
     history.state(2, 1, (2, 3), at=5)
     history.final([(off, off) for off in range(7)])
@@ -183,7 +183,7 @@ def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
 
 @story
 def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
-    history = _acknowledged(7, acks=1)
+    history = acknowledged(7, acks=1)
     history.state(2, 1, (2, 3), at=2)
     history.send(50, 7, at=3, acks=1)
     history.final([(off, off) for off in range(7)])
@@ -193,7 +193,7 @@ def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
 @story
 def zombie_leader_acknowledged_alone() -> History:
     """Broker 2 leads from 5 s on; broker 1 does not know and acknowledges value 10 at 6 s with acks=1."""
-    history = _acknowledged(acks=1, scenario_=scenario(coverage={"zombie_acks": "= 1", "elections": "= 1"}))
+    history = acknowledged(acks=1, scenario_=scenario(coverage={"zombie_acks": "= 1", "elections": "= 1"}))
     history.state(2, 1, (2, 3), at=5, start=10)
     history.send(10, 10, at=6, acks=1)
     history.truncation(1, 10, 11, epoch=1, at=9)
@@ -206,7 +206,7 @@ def zombie_leader_acknowledged_alone() -> History:
 
 @story
 def read_by_a_consumer_and_then_gone() -> History:
-    history = _acknowledged(7)
+    history = acknowledged(7)
     history.send(50, None, at=1.8, status=2)
     history.poll([(7, 50)], at=4)
     history.final([(off, off) for off in range(7)])
@@ -215,7 +215,7 @@ def read_by_a_consumer_and_then_gone() -> History:
 
 @story
 def refused_and_then_read() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.send(50, None, at=1.8, status=1)
     history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
     return history
@@ -223,7 +223,7 @@ def refused_and_then_read() -> History:
 
 @story
 def unknown_and_then_read() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.send(50, None, at=1.8, status=2)
     history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
     return history
@@ -231,14 +231,14 @@ def unknown_and_then_read() -> History:
 
 @story
 def read_and_never_sent() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.final([(0, 0), (1, 1), (2, 2), (3, 77)])
     return history
 
 
 @story
 def read_before_it_was_sent() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.poll([(2, 2)], at=0.2)
     history.final([(0, 0), (1, 1), (2, 2)])
     return history
@@ -246,13 +246,13 @@ def read_before_it_was_sent() -> History:
 
 @story
 def twice_in_the_log_of_an_idempotent_producer() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
     return history
 
 
 def _repeated(*, disturbed: bool) -> History:
-    history = _acknowledged(3, scenario_=scenario(workload=WorkloadSpec(idempotence=False)))
+    history = acknowledged(3, scenario_=scenario(workload=WorkloadSpec(idempotence=False)))
     if disturbed:
         history.fault("pause", [1], at=1, until=2)
     history.final([(0, 0), (1, 1), (2, 2), (3, 2)])
@@ -271,7 +271,7 @@ def twice_in_the_log_without_a_reason_to_retry() -> History:
 
 @story
 def two_values_at_one_offset() -> History:
-    history = _acknowledged(3)
+    history = acknowledged(3)
     history.send(50, 2, at=4)
     history.final([(0, 0), (1, 1), (2, 50)])
     return history
@@ -293,7 +293,7 @@ def a_new_assignment_starts_over() -> History:
 
 @story
 def a_poll_skipped() -> History:
-    history = _acknowledged()
+    history = acknowledged()
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
     history.final([(off, off) for off in range(10)])
     return history
@@ -301,7 +301,7 @@ def a_poll_skipped() -> History:
 
 @story
 def a_poll_stepped_over_a_hole_in_the_log() -> History:
-    history = _acknowledged(2)
+    history = acknowledged(2)
     history.send(5, 5, at=2)
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
     history.final([(0, 0), (1, 1), (5, 5)])
@@ -347,7 +347,7 @@ def coverage_was_not_met() -> History:
 
 
 def _silent(bounds: Mapping[str, float]) -> History:
-    history = _acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
+    history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
     history.fault("kill", [2], at=1.5, until=7)
     history.send(50, 3, at=2, took=5)
     history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
@@ -368,7 +368,7 @@ def silent_for_longer_than_the_bound() -> History:
 def permitted_loss_as_the_scenario_states() -> History:
     required = (FindingPattern(check="lost-write", classification="permitted", count=3),)
     forbidden = (FindingPattern(classification="violation"),)
-    history = _acknowledged(scenario_=scenario(expect=ExpectSpec(required=required, forbidden=forbidden)))
+    history = acknowledged(scenario_=scenario(expect=ExpectSpec(required=required, forbidden=forbidden)))
     history.unclean_config("true")
     return _failed_over(history, leader=2, isr_before=(1,), kept=7)
 
@@ -384,7 +384,7 @@ def fewer_losses_than_the_scenario_states() -> History:
 
 def _reborn(*, moved_between: bool) -> History:
     """Broker 1, a leader, goes at 3 s and is registered again at 4 s; the controller acts between or afterwards."""
-    history = _acknowledged(scenario_=scenario(coverage={"deaths_and_births_in_one_event": "= 1"}))
+    history = acknowledged(scenario_=scenario(coverage={"deaths_and_births_in_one_event": "= 1"}))
     history._add("broker_events", node=1, t=3 * SECOND, event="broker_gone")
     history._add("broker_events", node=1, t=4 * SECOND, event="broker_registered")
     history.state(2, 1, (2, 3), at=3.5 if moved_between else 4.5, start=10)

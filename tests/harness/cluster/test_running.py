@@ -98,15 +98,15 @@ async def test_damage_tells_where_it_is_and_that_the_checksum_does_not_hold(clus
     replica_folder(cluster._folders(NodeId(2)).data, {0: batch(0, [b"some", b"values"])})
     cluster.running = {2} if running else set()
     seen = await cluster.damage(NodeId(2), "orders", 0, at="last")
-    assert seen.sentence.startswith("the log of orders-0 on node2 is damaged: bits of bytes ")
+    assert seen.sentence.startswith("the log of orders-0 on broker 2 is damaged: bits of bytes ")
     assert seen.sentence.endswith("the checksum of the batch with offsets 0 to 1 does not hold any more")
 
 
 async def test_power_is_lost_only_by_a_node_that_is_down(cluster: Paper) -> None:
     replica_folder(cluster._folders(NodeId(2)).data, {0: batch(0, [b"a"]) + batch(1, [b"b"])})
     cluster.running = {2}
-    with pytest.raises(HarnessError, match="node2 is running; kill it before"):
+    with pytest.raises(HarnessError, match="broker 2 is running; kill it before"):
         await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
     cluster.running = set()
     seen = await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
-    assert seen.sentence.startswith("the log of orders-0 on node2 ends at 1 and no longer at 2: ")
+    assert seen.sentence.startswith("the log of orders-0 on broker 2 ends at 1 and no longer at 2: ")

@@ -17,6 +17,7 @@ from harness.controller.recorder import Recorder
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import controller_numbers
 from harness.errors import HarnessError
+from harness.harms import Impairment, Place
 from harness.history.controller_rows import ROWS, read_rows
 from harness.interfaces import (
     Client,
@@ -145,6 +146,18 @@ class FaultyCluster(MemoryCluster):
             raise HarnessError(f"broker {node} is running; kill it before its disk is wiped")
         self.wiped.add(int(node))
         return await self._do(f"wipe {node}")
+
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        return await self._do(f"damage {node} {topic}-{partition} {at}")
+
+    async def fill_disk(self, node: NodeId) -> Evidence:
+        return await self._do(f"fill {node}")
+
+    async def free_disk(self, node: NodeId) -> Evidence:
+        return await self._do(f"free {node}")
+
+    async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
+        return await self._do(f"{' '.join(str(link) for link in links)} {impairment.described()}")
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         return [] if int(node) in self.wiped else super().read_replicas(node)

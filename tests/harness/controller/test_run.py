@@ -8,9 +8,11 @@ from harness.clock import SystemClock
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import PlanResult, RunContext
 from harness.errors import HarnessError
+from harness.harms import CanImpairPackets
 from harness.history.controller_rows import ROWS
-from harness.interfaces import NodeId
+from harness.interfaces import CanCrash, NodeId
 from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
+from tests.harness.controller.conftest import MemoryCluster
 
 
 async def until_acks(context: RunContext, more: int = 60) -> None:
@@ -160,6 +162,22 @@ async def test_a_cluster_that_does_not_start_is_an_error_that_names_the_place(st
     assert outcome.status == "error"
     assert outcome.error == "node 1 did not start; see nodes/1/log"
     assert staged.folder.sealed
+
+
+async def test_what_the_machine_lacks_is_said_before_any_load(stage: Any) -> None:
+    class WithoutNetem(MemoryCluster):
+        def missing(self, need: type) -> str | None:
+            return "this kernel has no netem" if need is CanImpairPackets else None
+
+    staged = stage(until_acks, cluster=WithoutNetem())
+    staged.run.needs = [("fault 'crash'", CanCrash), ("fault 'packet-loss'", CanImpairPackets)]
+
+    outcome = await staged.run.go()
+
+    assert (outcome.status, outcome.error) == ("error", "fault 'packet-loss': this kernel has no netem")
+    assert staged.cluster.stopped
+    assert len(staged.folder.table("records")) == 0
+    assert "act" not in [phase["name"] for phase in staged.folder.run["phases"]]
 
 
 async def test_a_plan_that_cannot_act_heals_all_the_same(stage: Any) -> None:

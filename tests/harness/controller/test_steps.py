@@ -87,7 +87,7 @@ async def test_an_act_that_cannot_be_done_in_time_or_at_all_is_inconclusive(play
         ({"resume": 1}, "node 1 has no pause in force that could be undone"),
         ({"wipe": 1}, "broker 1 is running; kill it before its disk is wiped"),
         ({"kill": "leader(nothing/0)"}, "nobody has that role now"),
-        ({"heal": ["2>1"]}, "heal 2>1: no cut or slow link of that name is in force"),
+        ({"heal": ["2>1"]}, "heal 2>1: no cut, slow or impaired link of that name is in force"),
     ):
         result, _ = await play({"act": body}, {"act": {"kill": 2}})
         assert message in result.inconclusive[0]

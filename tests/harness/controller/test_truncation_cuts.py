@@ -90,3 +90,19 @@ def test_cuts_come_from_the_snapshots_that_the_run_recorded(tmp_path: Path) -> N
     assert numbers == [recorder.names.number(own), recorder.names.number(foreign)]
     again.close()
     assert history_with_cuts(history, tmp_path / "none").broker_events == [_truncation(8, 1)]
+
+
+def test_records_from_before_epochs_come_back_as_their_log_told_them(tmp_path: Path) -> None:
+    recorder = Recorder(folder=tmp_path, clock=SystemClock())
+    old = LogRecord(offset=0, epoch=-1, value=b"r0")
+    log = ReplicaLog(
+        node=NodeId(1), topic="t", partition=0, t_ns=5, log_start=0, high_watermark=None, log_end=1, epochs=(),
+        records=(old,),
+    )  # fmt: skip
+    recorder.replica_logs("kill", 1, [log])
+    recorder.close()
+    history = ClusterHistory(partition_states=(), controllers=(), broker_events=[_truncation(8, 0)], configuration=())
+
+    (event,) = history_with_cuts(history, tmp_path).broker_events
+
+    assert event.cut == (old,)

@@ -195,7 +195,9 @@ def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_
         patched.setattr(os, "write", full)
         with pytest.raises(OSError, match="No space"):
             append(orders, make_batch)
-    for write in (lambda: append(payments, make_batch), directory.checkpoint_recovery_points, payments.flush):
+    with pytest.raises(StorageError, match="offline since a write failed"):
+        append(payments, make_batch)
+    for write in (directory.checkpoint_recovery_points, payments.flush):
         with pytest.raises(StorageError, match="offline since a write failed"):
             write()
     assert [error.errno for error in told] == [28]

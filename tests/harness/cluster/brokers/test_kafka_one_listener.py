@@ -1,15 +1,19 @@
 """Kafka from before named listeners: how its brokers are set up, and how topics come to be."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.clock import SystemClock
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
 from harness.cluster.local.addresses import AddressBlock
+from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ground import LocalGround
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.interfaces import COORDINATION, ClientId, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
 
@@ -26,7 +30,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> OneListenerKafka:
 
 
 @pytest.fixture
-def ground(tmp_path: Path):  # type: ignore[no-untyped-def]
+def ground(tmp_path: Path) -> Iterator[LocalGround]:
     nodes = [COORDINATION, NodeId(1), NodeId(2), NodeId(3)]
     with AddressBlock(nodes, client_links=2) as addresses:
         yield LocalGround(addresses=addresses, nodes_folder=tmp_path, one_listener=True)
@@ -80,3 +84,27 @@ def test_topics_are_made_by_kafka_s_own_tool_at_zookeeper(
 
     assert command.endswith(f"kafka.admin.TopicCommand --create --zookeeper node100:{ground.internal_port} {words}")
     assert f"-Djdk.net.hosts.file={ground.there(COORDINATION).config / 'hosts'}" in command
+
+
+def test_a_name_leads_each_client_to_its_own_link_and_the_harness_past_all_links(
+    tmp_path: Path, ground: LocalGround
+) -> None:
+    cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=2, clock=SystemClock())
+    assert cluster.names_for(None) == {}  # until its addresses are known
+    cluster._ground = ground
+
+    names = [cluster.names_for(client)["node1"] for client in (None, ClientId(1), ClientId(2))]
+
+    assert names == [
+        ground.listens_at(NodeId(1)),
+        ground.client_reaches(ClientId(1), NodeId(1)),
+        ground.client_reaches(ClientId(2), NodeId(1)),
+    ]
+
+
+async def test_a_tool_that_fails_is_told_with_the_place_of_its_log(tmp_path: Path) -> None:
+    cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=1, clock=SystemClock())
+
+    with pytest.raises(HarnessError, match=r"^not made, and (.*/nodes/tool/log): Kafka's tool ended with code 3$"):
+        await cluster._use_tool([sys.executable, "-c", "print('why'); raise SystemExit(3)"], "not made")
+    assert (tmp_path / "nodes" / "tool" / "log").read_text() == "why\n"
