@@ -189,6 +189,19 @@ async def test_a_resetting_link_ends_connections_and_refuses_new_ones(world: Wor
     assert await _exchange(await world.connect(link), b"again") == b"again"
 
 
+async def test_a_link_that_refused_and_hangs_now_is_silent_and_no_longer_refuses(world: World) -> None:
+    link = await world.link()
+    link.cut("reset")
+    link.cut("hang")
+    assert link.cut_now
+    reader, writer = await world.connect(link)
+    writer.write(b"later")
+    assert await _is_silent(reader)
+    link.heal("resume")
+    async with asyncio.timeout(5):
+        assert await reader.readexactly(5) == b"later"
+
+
 async def test_healing_by_reset_ends_what_hung(world: World) -> None:
     link = await world.link()
     old = await world.connect(link)
