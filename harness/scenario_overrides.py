@@ -47,9 +47,7 @@ def _inline(value: Any) -> str:
     """As TOML on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
-    return json.dumps(
-        value, ensure_ascii=False
-    )  # the same in TOML for texts, numbers, true and false
+    return json.dumps(value, ensure_ascii=False)  # the same in TOML for texts, numbers, true and false
 
 
 def apply_override(document: dict[str, Any], override: str) -> None:

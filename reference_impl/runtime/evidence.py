@@ -32,7 +32,14 @@ class EvidenceJournal:
         os.write(self._file, line.encode() + b"\n")
 
     def truncated(
-        self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, epoch: int, reason: str, cut: bytes
+        self,
+        topic_partition: TopicPartition,
+        *,
+        from_offset: int,
+        to_offset: int,
+        epoch: int | None,
+        reason: str,
+        cut: bytes,
     ) -> None:
         cut_name = None
         if cut:

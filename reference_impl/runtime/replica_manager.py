@@ -24,6 +24,7 @@ from reference_impl.runtime.purgatory import Purgatory
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import response_class
+from reference_impl.wire.record_batches import scan
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +70,20 @@ class ReplicaManager:
         """Opens every replica found on disk: each waits, without a role, for the controller's word."""
         for topic_partition, log in self._log_directory.logs.items():
             self._adopt(topic_partition, log)
-            if log.cut_at_start:
-                topic, partition = topic_partition
-                self._evidence.note("corrupt_batch", topic=topic, partition=partition, to_offset=log.log_end_offset)
+            self._tell_recovery(topic_partition, log)
+
+    def _tell_recovery(self, key: TopicPartition, log: Log) -> None:
+        """What had to go because a batch was torn or damaged; of whole batches behind it the offsets are known."""
+        if not log.cut_at_start:
+            return
+        end = log.log_end_offset
+        self._evidence.note("corrupt_batch", topic=key.topic, partition=key.partition, to_offset=end)
+        headers, _ = scan(log.cut_at_start)
+        if headers:
+            self._evidence.truncated(
+                key, from_offset=headers[-1].next_offset, to_offset=end, epoch=None,
+                reason="corrupt batch found in recovery", cut=log.cut_at_start,
+            )  # fmt: skip
 
     # What the controller says
 
