@@ -161,8 +161,12 @@ def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_
             continue
         lacks = election.lacks(fate.offset, epoch)
         if lacks is None:
-            cuts = [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
-            if not cuts and not by_time and (fate.in_a_log or story.snapshots):
+            # Before Kafka 0.11 records carry no epochs, so nobody knows where an unclean leader's log ended; what its
+            # followers cut does not tell either, since they cut to their own high watermarks. It may well have cost it.
+            cuts = (
+                [] if election.unclean else [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
+            )
+            if not (cuts or by_time or election.unclean) and (fate.in_a_log or story.snapshots):
                 continue  # logs were read, and they do not tell; where none ever was, the epoch has to do
             lacks = _at_or_below(min(cuts, default=0), fate)
         if lacks:

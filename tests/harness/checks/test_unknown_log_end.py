@@ -1,0 +1,43 @@
+"""Before Kafka 0.11 nobody recorded where an unclean leader's log ended; that it was elected uncleanly still counts."""
+
+from harness.checks.contract import Fate, rule
+from harness.checks.story import Election, PartitionStory, Truncation
+
+
+def election(epoch: int, leader: int, *, unclean: bool, allowed: bool = True) -> Election:
+    return Election(
+        t=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader - 1, unclean=unclean,
+        isr=(leader,), isr_before=(1,), elr_before=(), start=0 if epoch == 0 else None, start_from="not recorded",
+        allowed=allowed, allowed_by="topic setting",
+    )  # fmt: skip
+
+
+def story(second: Election) -> PartitionStory:
+    elections = (election(0, 1, unclean=False), second)
+    states = tuple(
+        {"t": each.t, "leader": each.leader, "leader_epoch": each.epoch, "isr": [1], "elr": None, "exact": True}
+        for each in elections
+    )
+    # The old leader cut to its own high watermark, which lies behind the record: it tells nothing of the new one's log.
+    cut = Truncation(node=1, t=12, epoch=1, from_offset=20, to_offset=9, reason="its high watermark")
+    return PartitionStory(
+        run=0, tp=0, topic="orders", part=0, replicas=(1, 2), read_to_end=True, end_offset=9, states=states,
+        elections=elections, truncations=(cut,), snapshots=({"node": 1, "t": 11, "reason": "kill", "log_end": 20},),
+    )  # fmt: skip
+
+
+LOST = Fate(offset=5, epoch=0, acks=-1, t_acknowledged=5, committed=True, in_a_log=True)
+
+
+def test_an_allowed_unclean_election_without_a_known_log_end_explains_a_loss() -> None:
+    ruling = rule(story(election(1, 2, unclean=True)), LOST)
+    assert (ruling.classification, ruling.cause) == ("permitted", "unclean-election")
+
+
+def test_one_that_the_configuration_forbids_does_not() -> None:
+    ruling = rule(story(election(1, 2, unclean=True, allowed=False)), LOST)
+    assert (ruling.classification, ruling.cause) == ("violation", "unclean-election")
+
+
+def test_a_clean_election_without_a_known_log_end_explains_nothing() -> None:
+    assert rule(story(election(1, 2, unclean=False)), LOST).classification == "violation"
