@@ -1,5 +1,6 @@
 """What every test may ask for. One Spark session serves a whole pytest run; it starts when the first test wants it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,3 +17,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     with spark_session(master="local[2]", stderr_path=tmp_path_factory.mktemp("spark") / "stderr") as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What this machine lacks, in one line each, with what would bring it."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
