@@ -39,7 +39,9 @@ async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
             continue
         finally:
             connection.close()
-        return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
+        if answer.brokers:
+            return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
+        answers.append(f"{host}:{port} knows of no broker yet")  # it has just started, or cannot see the controller
     raise HarnessError(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
 
 
