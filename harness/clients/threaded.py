@@ -7,6 +7,7 @@ left behind (they are daemons), after `_abandon` has stopped what would go on se
 import asyncio
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -62,7 +63,7 @@ def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
         answer.set_exception(error)
 
 
-class ThreadedClient:
+class ThreadedClient(ABC):
     """Implements harness.interfaces.Client over the blocking calls of a subclass, which is told nothing of threads."""
 
     retries_itself = False  # even where `retries` is 0
@@ -76,25 +77,25 @@ class ThreadedClient:
 
     # -- the library's calls, each made in the thread -----
 
+    @abstractmethod
     def _send(self, records: Sequence[Send], answers: Answers) -> None:
         """Returns when every answer is there, or after `_send_s`."""
-        raise NotImplementedError
 
-    def _assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None: ...
 
-    def _poll(self, limit: int, timeout_s: float) -> list[ReadRecord]:
-        raise NotImplementedError
+    @abstractmethod
+    def _poll(self, limit: int, timeout_s: float) -> list[ReadRecord]: ...
 
-    def _end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]: ...
 
-    def _close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _close(self) -> None: ...
 
+    @abstractmethod
     def _abandon(self) -> None:
         """Called from outside the thread, which hangs: what is still unsent must stay so."""
-        raise NotImplementedError
 
     # -- Client -------------------------------------------
 

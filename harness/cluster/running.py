@@ -1,6 +1,7 @@
 """What every world's cluster does in the same way: observe, administer, read disks and books."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -33,7 +34,7 @@ _RESTARTS_MAX = 6
 _Mode = Literal["hang", "reset"]
 
 
-class BrokerCluster:
+class BrokerCluster(ABC):
     """The part of a cluster that no world changes. Until `start`, only its books can be read."""
 
     start_timeout_s = 30.0
@@ -50,21 +51,21 @@ class BrokerCluster:
 
     # -- what a world has to say --------------------------------------------------------------------------------------
 
-    def is_running(self, node: NodeId) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_running(self, node: NodeId) -> bool: ...
 
+    @abstractmethod
     def _ended(self, node: NodeId) -> str | None:
         """How a node that was started has ended, in words; None while it runs or before it was started."""
-        raise NotImplementedError
 
-    async def _cut_links(self, links: Sequence[Link], *, mode: _Mode) -> Evidence:
-        raise NotImplementedError
+    @abstractmethod
+    async def _cut_links(self, links: Sequence[Link], *, mode: _Mode) -> Evidence: ...
 
-    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
-        raise NotImplementedError
+    @abstractmethod
+    async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence: ...
 
-    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
-        raise NotImplementedError
+    @abstractmethod
+    async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence: ...
 
     def _folders(self, node: NodeId) -> NodeFolders:
         return NodeFolders.below(self._run / "nodes" / str(node))
@@ -254,9 +255,9 @@ class BrokerCluster:
 
         await self._until(accepts, f"{self._name(node)} listens on {host}:{port}", [node])
 
+    @abstractmethod
     async def _launch(self, node: NodeId) -> None:
         """Starts the node's process and does not wait for it."""
-        raise NotImplementedError
 
     async def _launch_and_wait(self, node: NodeId) -> int:
         """As a supervisor does: starts it again while it is refused for its last session's sake; how often it was."""

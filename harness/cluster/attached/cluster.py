@@ -5,6 +5,7 @@ It keeps no books for us, so leaders and in-sync replicas are polled; what can b
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -39,7 +40,7 @@ _UP_S = 60.0
 _ASKED = ("unclean.leader.election.enable", "min.insync.replicas")
 
 
-class ForeignCluster:
+class ForeignCluster(ABC):
     """Implements Cluster and CanReconfigure. Until `start`, only what the run has written down can be read."""
 
     title = "a cluster that was there"
@@ -59,13 +60,13 @@ class ForeignCluster:
 
     # -- what a kind of such clusters has to say ----------------------------------------------------------------------
 
+    @abstractmethod
     async def find(self) -> Mapping[NodeId, ADDRESS]:
         """Where the harness reaches each broker."""
-        raise NotImplementedError
 
+    @abstractmethod
     def known(self) -> Sequence[NodeId]:
         """Every node that can be told from others, brokers or not."""
-        raise NotImplementedError
 
     def apart(self) -> Sequence[NodeId]:
         """Coordination services and controllers: from 100 on, and not registered as brokers."""

@@ -1,6 +1,6 @@
 """Builds the tables of tiny histories by hand: a run is told as a story, and the rows follow the schemas' rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,21 @@ def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
 
 def tables(spark: SparkSession, folder: Path, histories: Sequence[History]) -> Tables:
     return tables_of(spark, folder, arrow_of(histories), len(histories))
+
+
+def judge_stories(
+    spark: SparkSession, folder: Path, stories: Mapping[str, Callable[[], History]], *, with_evidence: bool = True
+) -> dict[str, Judgement]:
+    """All of them judged as one job, each history a run of its own."""
+    histories = []
+    for run, make in enumerate(stories.values()):
+        history = make()
+        history.run = run
+        for rows in history.rows.values():
+            for row in rows:
+                row["run"] = run
+        histories.append(history)
+    return dict(zip(stories, judge_all(spark, folder, histories, with_evidence=with_evidence), strict=True))
 
 
 def judge_all(

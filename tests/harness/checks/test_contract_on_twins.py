@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.build import judge_all
+from tests.harness.checks import twins_of_scenarios
+from tests.harness.checks.build import judge_stories
 from tests.harness.checks.twins import STORIES
 
 Judged = dict[str, Judgement]
@@ -16,16 +17,7 @@ Judged = dict[str, Judgement]
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     """All twins judged as one job."""
-    histories = []
-    for run, make in enumerate(STORIES.values()):
-        history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
-        histories.append(history)
-    answers = judge_all(spark, tmp_path_factory.mktemp("twins"), histories, with_evidence=True)
-    return dict(zip(STORIES, answers, strict=True))
+    return judge_stories(spark, tmp_path_factory.mktemp("twins"), STORIES)
 
 
 def found(judgement: Judgement) -> dict[tuple[str, str], int]:
@@ -36,6 +28,8 @@ def found(judgement: Judgement) -> dict[tuple[str, str], int]:
         sums[key] = sums.get(key, 0) + finding.count
     return sums
 
+
+assert twins_of_scenarios.__doc__, "imported, so that its stories are among STORIES"
 
 VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, History, judge_all
+from tests.harness.checks.build import ISR, History, judge_stories
 from tests.harness.checks.twins import acknowledged, nothing_happened
 
 STORIES: dict[str, Callable[[], History]] = {}
@@ -120,16 +120,7 @@ def a_copy_that_cannot_be_read_though_another_was_damaged() -> History:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
-    histories = []
-    for run, make in enumerate(STORIES.values()):
-        history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
-        histories.append(history)
-    answers = judge_all(spark, tmp_path_factory.mktemp("damage"), histories)
-    return dict(zip(STORIES, answers, strict=True))
+    return judge_stories(spark, tmp_path_factory.mktemp("damage"), STORIES, with_evidence=False)
 
 
 VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS

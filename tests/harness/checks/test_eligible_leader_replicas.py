@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement
 from harness.checks.tables import read_small
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, History, arrow_of, judge_all
+from tests.harness.checks.build import ISR, History, arrow_of, judge_stories
 
 STORIES: dict[str, Callable[[], History]] = {}
 SENT = 10
@@ -113,16 +113,7 @@ def waits_for_a_leader_and_the_eligible_ones_lack_three() -> History:
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     """All of them judged as one job."""
-    histories = []
-    for run, make in enumerate(STORIES.values()):
-        history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
-        histories.append(history)
-    answers = judge_all(spark, tmp_path_factory.mktemp("elr"), histories, with_evidence=True)
-    return dict(zip(STORIES, answers, strict=True))
+    return judge_stories(spark, tmp_path_factory.mktemp("elr"), STORIES)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, History, judge_all
+from tests.harness.checks.build import ISR, History, judge_stories
 
 STORIES: dict[str, Callable[[], History]] = {}
 SENT, KEPT = 10, 7
@@ -101,16 +101,7 @@ def acks_1_and_no_epochs_told() -> History:
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
-    histories = []
-    for run, make in enumerate(STORIES.values()):
-        history = make()
-        history.run = run
-        for rows in history.rows.values():
-            for row in rows:
-                row["run"] = run
-        histories.append(history)
-    answers = judge_all(spark, tmp_path_factory.mktemp("polled"), histories, with_evidence=True)
-    return dict(zip(STORIES, answers, strict=True))
+    return judge_stories(spark, tmp_path_factory.mktemp("polled"), STORIES)
 
 
 @pytest.mark.parametrize(

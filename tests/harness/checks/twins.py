@@ -1,8 +1,8 @@
 """Tiny histories, told by hand, each beside a twin that differs in the one thing that changes the verdict."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from harness.scenario import ExpectSpec, FindingPattern, WorkloadSpec
+from harness.scenario import ExpectSpec, WorkloadSpec
 from tests.harness.checks.build import ISR, SECOND, History, scenario
 
 STORIES: dict[str, Callable[[], History]] = {}
@@ -22,7 +22,7 @@ def acknowledged(count: int = 10, *, acks: int = -1, **more: object) -> History:
     return history
 
 
-def _failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], kept: int, epoch: int = 1) -> History:
+def failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], kept: int, epoch: int = 1) -> History:
     """`leader` takes over with log end `kept`; the old leader comes back and cuts its tail; then the final read."""
     history.state(history._leader or 1, history._epoch, isr_before, at=5)
     history.fault("kill", [1], at=6, until=9)
@@ -48,21 +48,21 @@ def nothing_happened() -> History:
 def unclean_election_lost_three() -> History:
     history = acknowledged()
     history.unclean_config("true")
-    return _failed_over(history, leader=2, isr_before=(1,), kept=7)
+    return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
 def unclean_allowed_but_the_election_was_clean() -> History:
     history = acknowledged()
     history.unclean_config("true")
-    return _failed_over(history, leader=2, isr_before=(1, 2), kept=7)
+    return failed_over(history, leader=2, isr_before=(1, 2), kept=7)
 
 
 @story
 def unclean_election_although_forbidden() -> History:
     history = acknowledged()
     history.unclean_config("false")
-    return _failed_over(history, leader=2, isr_before=(1,), kept=7)
+    return failed_over(history, leader=2, isr_before=(1,), kept=7)
 
 
 @story
@@ -70,24 +70,24 @@ def unclean_election_above_the_lost_record() -> History:
     """Value 3 vanishes though the uncleanly elected leader's log reached to 7: that election cannot have cost it."""
     history = acknowledged()
     history.unclean_config("true")
-    _failed_over(history, leader=2, isr_before=(1,), kept=7)
+    failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [r for r in history.rows["records"] if not (r["kind"] == 2 and r["value"] == 3)]
     return history
 
 
 @story
 def acks_1_lost_by_fail_over() -> History:
-    return _failed_over(acknowledged(acks=1), leader=2, isr_before=ISR, kept=7)
+    return failed_over(acknowledged(acks=1), leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def acks_all_lost_by_clean_fail_over() -> History:
-    return _failed_over(acknowledged(), leader=2, isr_before=ISR, kept=7)
+    return failed_over(acknowledged(), leader=2, isr_before=ISR, kept=7)
 
 
 @story
 def acks_1_lost_by_restart_of_the_same_leader() -> History:
-    return _failed_over(acknowledged(acks=1), leader=1, isr_before=(1,), kept=7)
+    return failed_over(acknowledged(acks=1), leader=1, isr_before=(1,), kept=7)
 
 
 @story
@@ -101,7 +101,7 @@ def acks_1_lost_without_any_election() -> History:
 def acks_1_lost_although_a_consumer_had_read_it() -> History:
     history = acknowledged(acks=1)
     history.poll([(off, off) for off in range(10)], at=3)
-    return _failed_over(history, leader=2, isr_before=ISR, kept=7)
+    return failed_over(history, leader=2, isr_before=ISR, kept=7)
 
 
 @story
@@ -321,64 +321,6 @@ def replicas_differ_above_their_high_watermarks() -> History:
     history = nothing_happened()
     for node, value in ((1, 4), (2, 4), (3, 44)):
         history.snapshot(node, [(4, 0, value)], high_watermark=4)
-    return history
-
-
-@story
-def an_expectation_failed() -> History:
-    history = nothing_happened()
-    history.step("act", "kill broker 1", "ok")
-    history.step("expect", "the leader is broker 2", "failed", seen="broker 3")
-    return history
-
-
-@story
-def a_wait_ran_out() -> History:
-    history = nothing_happened()
-    history.step("wait", "the ISR is [0, 1]", "timeout", seen="[0, 1, 2]")
-    return history
-
-
-@story
-def coverage_was_not_met() -> History:
-    history = nothing_happened()
-    history.scenario = scenario(coverage={"elections": "1", "acks": "5", "isr_changes": "= 0"})
-    return history
-
-
-def _silent(bounds: Mapping[str, float]) -> History:
-    history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
-    history.fault("kill", [2], at=1.5, until=7)
-    history.send(50, 3, at=2, took=5)
-    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
-    return history
-
-
-@story
-def silent_for_five_seconds() -> History:
-    return _silent({})
-
-
-@story
-def silent_for_longer_than_the_bound() -> History:
-    return _silent({"availability_gap_s": 3.0})
-
-
-@story
-def permitted_loss_as_the_scenario_states() -> History:
-    required = (FindingPattern(check="lost-write", classification="permitted", count=3),)
-    forbidden = (FindingPattern(classification="violation"),)
-    history = acknowledged(scenario_=scenario(expect=ExpectSpec(required=required, forbidden=forbidden)))
-    history.unclean_config("true")
-    return _failed_over(history, leader=2, isr_before=(1,), kept=7)
-
-
-@story
-def fewer_losses_than_the_scenario_states() -> History:
-    history = permitted_loss_as_the_scenario_states()
-    history.scenario = scenario(
-        expect=ExpectSpec(required=(FindingPattern(check="lost-write", classification="permitted", at_least=4),))
-    )
     return history
 
 

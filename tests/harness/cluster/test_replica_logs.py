@@ -15,33 +15,15 @@ from harness.cluster.replica_logs import (
     read_replica,
 )
 from harness.interfaces import LogRecord, NodeId
+from tests.harness.cluster.log_folders import batch, replica_folder
 
 _CONTROL_BIT = 0x20
 
 
-def _batch(base: int, values: list[bytes], *, epoch: int = 0) -> bytes:
-    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
-    for value in values:
-        builder.append(timestamp=1, key=None, value=value)
-    builder.close()
-    made = bytearray(builder.buffer())
-    struct.pack_into(">q", made, 0, base)
-    struct.pack_into(">i", made, 12, epoch)  # neither is under the checksum
-    return bytes(made)
-
-
-def _folder(data: Path, segments: dict[int, bytes], name: str = "orders-0") -> Path:
-    folder = data / name
-    folder.mkdir(parents=True)
-    for base, content in segments.items():
-        (folder / f"{base:020}.log").write_bytes(content)
-    return folder
-
-
 def test_a_replica_is_read_whole_over_its_segments(tmp_path: Path) -> None:
-    folder = _folder(
+    folder = replica_folder(
         tmp_path,
-        {3: _batch(3, [b"a", b"b"], epoch=1) + _batch(5, [b"c"], epoch=2), 6: _batch(6, [b"d"], epoch=4)},
+        {3: batch(3, [b"a", b"b"], epoch=1) + batch(5, [b"c"], epoch=2), 6: batch(6, [b"d"], epoch=4)},
     )
     (folder / "leader-epoch-checkpoint").write_text("0\n3\n1 3\n2 5\n4 6\n")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\norders 0 6\nother 1 9\n")
@@ -56,14 +38,14 @@ def test_a_replica_is_read_whole_over_its_segments(tmp_path: Path) -> None:
 
 
 def test_a_replica_without_files_is_empty(tmp_path: Path) -> None:
-    replica = read_replica(NodeId(1), "orders", 0, _folder(tmp_path, {}), t_ns=0)
+    replica = read_replica(NodeId(1), "orders", 0, replica_folder(tmp_path, {}), t_ns=0)
     assert (replica.log_start, replica.high_watermark, replica.log_end) == (0, None, 0)
     assert (replica.epochs, replica.records) == ((), ())
 
 
 def test_a_torn_tail_is_where_the_log_ends_wherever_it_was_torn(tmp_path: Path) -> None:
-    whole, last = _batch(0, [b"a", b"b"]), _batch(2, [b"c"])
-    folder = _folder(tmp_path, {0: whole})
+    whole, last = batch(0, [b"a", b"b"]), batch(2, [b"c"])
+    folder = replica_folder(tmp_path, {0: whole})
     for length in range(len(last)):
         (folder / f"{0:020}.log").write_bytes(whole + last[:length])
         assert log_end(folder) == 2, f"torn after {length} bytes"
@@ -71,30 +53,30 @@ def test_a_torn_tail_is_where_the_log_ends_wherever_it_was_torn(tmp_path: Path) 
 
 
 def test_an_altered_batch_ends_the_records_also_those_of_later_segments(tmp_path: Path) -> None:
-    altered = bytearray(_batch(1, [b"b"]))
+    altered = bytearray(batch(1, [b"b"]))
     altered[-2] ^= 1
-    assert [record.offset for record in records_of(_batch(0, [b"a"]) + bytes(altered) + _batch(2, [b"c"]))] == [0]
-    folder = _folder(tmp_path, {0: _batch(0, [b"a"]) + bytes(altered), 2: _batch(2, [b"c"])})
+    assert [record.offset for record in records_of(batch(0, [b"a"]) + bytes(altered) + batch(2, [b"c"]))] == [0]
+    folder = replica_folder(tmp_path, {0: batch(0, [b"a"]) + bytes(altered), 2: batch(2, [b"c"])})
     assert [record.offset for record in read_replica(NodeId(1), "orders", 0, folder, t_ns=0).records] == [0]
 
 
 def test_control_batches_have_offsets_and_no_records(tmp_path: Path) -> None:
     from kafka.record.util import calc_crc32c
 
-    control = bytearray(_batch(1, [b"commit"]))
+    control = bytearray(batch(1, [b"commit"]))
     struct.pack_into(">h", control, 21, _CONTROL_BIT)
     struct.pack_into(">I", control, 17, calc_crc32c(bytes(control[21:])))
-    data = _batch(0, [b"a"]) + bytes(control) + _batch(2, [b"c"])
+    data = batch(0, [b"a"]) + bytes(control) + batch(2, [b"c"])
     assert [record.offset for record in records_of(data)] == [0, 2]
-    assert log_end(_folder(tmp_path, {0: data[: -len(_batch(2, [b"c"]))]})) == 2
+    assert log_end(replica_folder(tmp_path, {0: data[: -len(batch(2, [b"c"]))]})) == 2
 
 
 def test_the_log_end_is_that_of_the_last_segment_or_its_base_when_it_is_empty(tmp_path: Path) -> None:
-    assert log_end(_folder(tmp_path, {0: _batch(0, [b"a"]), 1: b""}, "a-0")) == 1
-    assert log_end(_folder(tmp_path, {0: b""}, "b-0")) == 0
-    assert log_end(_folder(tmp_path, {0: _batch(0, [b"a"]) + bytes(200)}, "c-0")) == 1
+    assert log_end(replica_folder(tmp_path, {0: batch(0, [b"a"]), 1: b""}, name="a-0")) == 1
+    assert log_end(replica_folder(tmp_path, {0: b""}, name="b-0")) == 0
+    assert log_end(replica_folder(tmp_path, {0: batch(0, [b"a"]) + bytes(200)}, name="c-0")) == 1
     # Headers alone decide: offsets may be missing within.
-    assert log_end(_folder(tmp_path, {0: _batch(0, [b"a"]) + _batch(40, [b"b", b"c"])}, "d-0")) == 42
+    assert log_end(replica_folder(tmp_path, {0: batch(0, [b"a"]) + batch(40, [b"b", b"c"])}, name="d-0")) == 42
 
 
 def test_replicas_are_the_folders_named_topic_dash_partition(tmp_path: Path) -> None:
@@ -108,9 +90,9 @@ def test_replicas_are_the_folders_named_topic_dash_partition(tmp_path: Path) -> 
 
 def test_where_a_log_ends_and_what_it_holds_come_from_the_same_bytes(tmp_path: Path) -> None:
     """Also where the headers go on behind a batch that was damaged, and where a segment was preallocated."""
-    altered = bytearray(_batch(1, [b"b"]))
+    altered = bytearray(batch(1, [b"b"]))
     altered[-2] ^= 1
-    folder = _folder(tmp_path, {0: _batch(0, [b"a"]) + bytes(altered), 2: _batch(2, [b"c"]) + bytes(4096), 3: b""})
+    folder = replica_folder(tmp_path, {0: batch(0, [b"a"]) + bytes(altered), 2: batch(2, [b"c"]) + bytes(4096), 3: b""})
     replica = read_replica(NodeId(1), "orders", 0, folder, t_ns=0)
     assert (replica.log_end, log_end(folder)) == (3, 3)
     assert [record.offset for record in replica.records] == [0]
@@ -118,7 +100,7 @@ def test_where_a_log_ends_and_what_it_holds_come_from_the_same_bytes(tmp_path: P
 
 def test_the_log_end_of_large_batches_is_found_by_their_heads(tmp_path: Path) -> None:
     large = [bytes(100_000)]
-    folder = _folder(tmp_path, {0: _batch(0, large) + _batch(1, [b"a"]) + _batch(2, large) + _batch(3, large)[:-1]})
+    folder = replica_folder(tmp_path, {0: batch(0, large) + batch(1, [b"a"]) + batch(2, large) + batch(3, large)[:-1]})
     assert log_end(folder) == 3
 
 
@@ -126,15 +108,15 @@ def test_a_replica_from_before_leader_epochs_has_none(tmp_path: Path) -> None:
     builder = MemoryRecordsBuilder(magic=1, compression_type=0, batch_size=1 << 20, offset=4)
     builder.append(timestamp=1, key=b"k", value=b"old")
     builder.close()
-    replica = read_replica(NodeId(1), "orders", 0, _folder(tmp_path, {4: builder.buffer()}), t_ns=0)
+    replica = read_replica(NodeId(1), "orders", 0, replica_folder(tmp_path, {4: builder.buffer()}), t_ns=0)
     assert (replica.log_start, replica.log_end, replica.epochs) == (4, 5, ())
     assert replica.records == (LogRecord(offset=4, epoch=-1, value=b"old"),)
 
 
 def test_files_that_are_no_segments_are_left_alone(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {0: _batch(0, [b"a"])})
+    folder = replica_folder(tmp_path, {0: batch(0, [b"a"])})
     for name in (f"{1:020}.log.deleted", f"{1:020}.log.swap", "notes.log"):
-        (folder / name).write_bytes(_batch(1, [b"b"]))
+        (folder / name).write_bytes(batch(1, [b"b"]))
     assert log_end(folder) == 1
     assert len(read_replica(NodeId(1), "orders", 0, folder, t_ns=0).records) == 1
 
@@ -145,7 +127,7 @@ def test_high_watermarks_of_a_disk_without_a_checkpoint_are_none(tmp_path: Path)
 
 def test_events_are_read_with_the_batches_that_were_cut(tmp_path: Path) -> None:
     (tmp_path / "truncations").mkdir()
-    (tmp_path / "truncations" / "1.batches").write_bytes(_batch(8, [b"x", b"y"], epoch=3) + b"torn")
+    (tmp_path / "truncations" / "1.batches").write_bytes(batch(8, [b"x", b"y"], epoch=3) + b"torn")
     lines = [
         {"t": 1, "event": "broker_start", "detail": {"clean": True}},
         {

@@ -29,6 +29,12 @@ class Paper(BrokerCluster):
     def is_running(self, node: NodeId) -> bool:
         return int(node) in self.running
 
+    def _ended(self, node: NodeId) -> str | None:
+        return None
+
+    async def _launch(self, node: NodeId) -> None:
+        self.running.add(int(node))
+
     def _did(self, deed: str, links: Sequence[Link]) -> Evidence:
         self.done.append(f"{deed} {' '.join(map(str, links))}")
         return self._seen(self.done[-1])

@@ -1,30 +1,21 @@
 """A log on disk, against a plain list of batches, and after every way a process can leave it."""
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.log_port import PartitionLog
 from reference_impl.storage.errors import StorageError
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.wire.record_batches import parse_headers
+from tests.reference_impl.storage.logs import ORDERS, SMALL, open_log
 
 MakeBatch = Callable[..., bytes]
 
-ORDERS = TopicPartition("orders", 0)
-SMALL = LogSettings(segment_bytes=300, index_interval_bytes=100)
 ONE_SEGMENT = LogSettings(segment_bytes=1 << 20, index_interval_bytes=100)
-
-
-def open_log(folder: Path, log_settings: LogSettings = SMALL, *, clean: bool = False, recovery_point: int = 0) -> Log:
-    return Log.open(folder, ORDERS, log_settings, clean=clean, recovery_point=recovery_point)
 
 
 def fill(log: Log, make_batch: MakeBatch, count: int) -> list[bytes]:
@@ -327,80 +318,3 @@ def test_a_write_that_fails_leaves_no_torn_batch(
     with pytest.raises(StorageError, match="offline"):  # and nothing is written over what it may have left
         log.append(make_batch(end, b"x"), end + 1)
     assert open_log(tmp_path, ONE_SEGMENT).log_end_offset == end
-
-
-_steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), st.lists(st.integers(1, 3), min_size=1, max_size=4)),
-        st.tuples(st.just("truncate"), st.integers(0, 40)),
-        st.tuples(st.just("restart"), st.sampled_from(["killed", "clean"])),
-        st.tuples(st.just("read"), st.tuples(st.integers(0, 40), st.integers(1, 400), st.integers(0, 40))),
-        st.tuples(st.just("begin_anew"), st.integers(0, 40)),
-        st.tuples(st.just("flush"), st.none()),
-    ),
-    max_size=15,
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(steps=_steps, segment_bytes=st.sampled_from([1, 200, 500, 1 << 20]), interval=st.sampled_from([0, 80, 4096]))
-def test_a_log_behaves_as_a_list_of_batches(
-    make_batch: MakeBatch, steps: list[tuple[str, object]], segment_bytes: int, interval: int
-) -> None:
-    log_settings = LogSettings(segment_bytes=segment_bytes, index_interval_bytes=interval)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        log = open_log(folder, log_settings)
-        model: list[tuple[int, int, bytes]] = []  # first offset, next offset, bytes
-        start = end = epoch = 0
-        for kind, argument in steps:
-            if kind == "append":
-                assert isinstance(argument, list)
-                epoch += 1
-                log.leader_epochs.assign(epoch, end)
-                added = []
-                for count in argument:
-                    batch = make_batch(end, *[b"%d" % end] * count, epoch=epoch, timestamp=1000 + end)
-                    added.append((end, end + count, batch))
-                    end += count
-                log.append(b"".join(batch for _, _, batch in added), end)
-                model += added
-            elif kind == "truncate":
-                assert isinstance(argument, int)
-                offset = max(argument, start)
-                kept = [entry for entry in model if entry[1] <= offset]
-                cut = log.truncate_to(argument)
-                assert cut == b"".join(batch for _, _, batch in model[len(kept) :])
-                model = kept
-                end = model[-1][1] if model else start
-            elif kind == "begin_anew":
-                assert isinstance(argument, int)
-                assert log.truncate_fully_and_start_at(argument) == b"".join(batch for _, _, batch in model)
-                model, start, end = [], argument, argument
-            elif kind == "flush":
-                log.flush()
-            elif kind == "restart":
-                if argument == "clean":
-                    log.flush()
-                log.close()
-                known_epochs = [entry for entry in log.leader_epochs.entries if entry.start_offset < end]
-                log = open_log(folder, log_settings, clean=argument == "clean", recovery_point=log.recovery_point)
-                assert list(log.leader_epochs.entries) == known_epochs
-                assert log.cut_at_start == b""
-            else:
-                assert isinstance(argument, tuple)
-                offset, max_bytes, end_offset = argument
-                check_read(log, model, max(offset, start), max_bytes, end_offset)
-            assert (log.log_start_offset, log.log_end_offset) == (start, end)
-            assert log.all_batches() == b"".join(batch for _, _, batch in model)
-        log.close()
-
-
-def check_read(log: Log, model: list[tuple[int, int, bytes]], offset: int, max_bytes: int, end_offset: int) -> None:
-    """One segment at a time, so what is read is a beginning of what may be read: not empty unless that is."""
-    found = log.read(offset, max_bytes, end_offset)
-    may_read = [batch for _, following, batch in model if following > offset and following <= end_offset]
-    assert b"".join(may_read).startswith(found)
-    assert bool(found) == bool(may_read)
-    assert len(found) <= max(max_bytes, len(may_read[0]) if may_read else 0)
-    assert parse_headers(found)[-1].end_position == len(found) if found else True

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from harness.cluster.local.fabric import LinkForwarder, Route
+from tests.harness.cluster.local.streams import Streams, exchange, is_silent
 
 _HOST = "127.0.0.1"
-_SILENCE_S = 0.15  # how long a silent link is listened to
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class World:
@@ -72,22 +71,6 @@ async def world() -> AsyncIterator[World]:
     await made.close()
 
 
-async def _exchange(streams: Streams, data: bytes) -> bytes:
-    reader, writer = streams
-    writer.write(data)
-    async with asyncio.timeout(5):
-        return await reader.readexactly(len(data))
-
-
-async def _is_silent(reader: asyncio.StreamReader) -> bool:
-    try:
-        async with asyncio.timeout(_SILENCE_S):
-            await reader.read(1)
-    except TimeoutError:
-        return True
-    return False
-
-
 async def _is_reset(reader: asyncio.StreamReader) -> bool:
     try:
         async with asyncio.timeout(5):
@@ -106,7 +89,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 async def test_bytes_pass_both_ways_and_are_counted(world: World) -> None:
     link = await world.link()
     data = bytes(range(256)) * 4000
-    assert await _exchange(await world.connect(link), data) == data
+    assert await exchange(await world.connect(link), data) == data
     assert link.bytes_forwarded == 2 * len(data)
     assert link.connections == 1
     assert not link.cut_now
@@ -115,11 +98,11 @@ async def test_bytes_pass_both_ways_and_are_counted(world: World) -> None:
 async def test_a_hanging_link_holds_requests_and_delivers_them_at_the_heal(world: World) -> None:
     link = await world.link()
     reader, writer = await world.connect(link)
-    await _exchange((reader, writer), b"before")
+    await exchange((reader, writer), b"before")
     link.cut("hang")
     assert link.cut_now
     writer.write(b"held")
-    assert await _is_silent(reader)
+    assert await is_silent(reader)
     assert world.received == len(b"before")
     link.heal("resume")
     async with asyncio.timeout(5):
@@ -144,7 +127,7 @@ async def test_a_hanging_link_holds_answers_and_delivers_them_at_the_heal(world:
     await asked.wait()
     link.cut("hang")
     go_on.set()
-    assert await _is_silent(reader)
+    assert await is_silent(reader)
     link.heal("resume")
     async with asyncio.timeout(5):
         assert await reader.readexactly(6) == b"answer"
@@ -155,7 +138,7 @@ async def test_a_new_connection_is_silent_while_the_link_hangs_and_works_after_t
     link.cut("hang")
     reader, writer = await world.connect(link)
     writer.write(b"hello")
-    assert await _is_silent(reader)
+    assert await is_silent(reader)
     assert world.received == 0
     link.heal("resume")
     async with asyncio.timeout(5):
@@ -165,10 +148,10 @@ async def test_a_new_connection_is_silent_while_the_link_hangs_and_works_after_t
 async def test_an_end_does_not_pass_through_a_link_that_hangs(world: World) -> None:
     link = await world.link()
     reader, writer = await world.connect(link)
-    await _exchange((reader, writer), b"x")
+    await exchange((reader, writer), b"x")
     link.cut("hang")
     writer.write_eof()
-    assert await _is_silent(reader)
+    assert await is_silent(reader)
     assert not world.ended.is_set()
     link.heal("resume")
     async with asyncio.timeout(5):
@@ -178,7 +161,7 @@ async def test_an_end_does_not_pass_through_a_link_that_hangs(world: World) -> N
 async def test_a_resetting_link_ends_connections_and_refuses_new_ones(world: World) -> None:
     link = await world.link()
     reader, writer = await world.connect(link)
-    await _exchange((reader, writer), b"x")
+    await exchange((reader, writer), b"x")
     link.cut("reset")
     assert link.cut_now
     assert link.connections == 0
@@ -186,7 +169,7 @@ async def test_a_resetting_link_ends_connections_and_refuses_new_ones(world: Wor
     later, _ = await world.connect(link)
     assert await _is_reset(later)
     link.heal("reset")
-    assert await _exchange(await world.connect(link), b"again") == b"again"
+    assert await exchange(await world.connect(link), b"again") == b"again"
 
 
 async def test_a_link_that_refused_and_hangs_now_is_silent_and_no_longer_refuses(world: World) -> None:
@@ -196,7 +179,7 @@ async def test_a_link_that_refused_and_hangs_now_is_silent_and_no_longer_refuses
     assert link.cut_now
     reader, writer = await world.connect(link)
     writer.write(b"later")
-    assert await _is_silent(reader)
+    assert await is_silent(reader)
     link.heal("resume")
     async with asyncio.timeout(5):
         assert await reader.readexactly(5) == b"later"
@@ -205,7 +188,7 @@ async def test_a_link_that_refused_and_hangs_now_is_silent_and_no_longer_refuses
 async def test_healing_by_reset_ends_what_hung(world: World) -> None:
     link = await world.link()
     old = await world.connect(link)
-    await _exchange(old, b"x")
+    await exchange(old, b"x")
     link.cut("hang")
     waiting = await world.connect(link)
     await _until(lambda: link.connections == 2)
@@ -213,22 +196,22 @@ async def test_healing_by_reset_ends_what_hung(world: World) -> None:
     link.heal("reset")
     assert await _is_reset(old[0])
     assert await _is_reset(waiting[0])
-    assert await _exchange(await world.connect(link), b"new") == b"new"
+    assert await exchange(await world.connect(link), b"new") == b"new"
     assert world.received == len(b"x") + len(b"new")
 
 
 async def test_a_delay_holds_every_byte_each_way_and_keeps_their_order(world: World) -> None:
     link = await world.link()
     streams = await world.connect(link)
-    await _exchange(streams, b"x")
+    await exchange(streams, b"x")
     link.delay_s = 0.1
     began = asyncio.get_running_loop().time()
-    assert await _exchange(streams, b"slow") == b"slow"
+    assert await exchange(streams, b"slow") == b"slow"
     assert asyncio.get_running_loop().time() - began >= 0.2
     streams[1].write(b"1")
     await _until(lambda: world.received == 6)
     link.delay_s = 0.0
-    assert await _exchange(streams, b"23") == b"12"
+    assert await exchange(streams, b"23") == b"12"
     assert await streams[0].readexactly(1) == b"3"
 
 
@@ -278,6 +261,6 @@ async def test_a_reset_by_the_target_passes_on(world: World) -> None:
 async def test_stopping_ends_all_connections(world: World) -> None:
     link = await world.link()
     reader, _ = streams = await world.connect(link)
-    await _exchange(streams, b"x")
+    await exchange(streams, b"x")
     link.stop()
     assert await _is_reset(reader)

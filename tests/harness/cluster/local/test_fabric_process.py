@@ -17,10 +17,9 @@ from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError
 from harness.interfaces import NodeId
+from tests.harness.cluster.local.streams import Streams, exchange, is_silent
 
 _ONE, _TWO = NodeId(1), NodeId(2)
-_SILENCE_S = 0.15  # how long a silent link is listened to
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class World:
@@ -80,31 +79,15 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         await made.stop()
 
 
-async def _exchange(streams: Streams, data: bytes) -> bytes:
-    reader, writer = streams
-    writer.write(data)
-    async with asyncio.timeout(5):
-        return await reader.readexactly(len(data))
-
-
-async def _is_silent(reader: asyncio.StreamReader) -> bool:
-    try:
-        async with asyncio.timeout(_SILENCE_S):
-            await reader.read(1)
-    except TimeoutError:
-        return True
-    return False
-
-
 async def test_one_direction_is_cut_and_the_other_goes_on(world: World) -> None:
     there, back = await world.connect(_ONE, _TWO), await world.connect(_TWO, _ONE)
     for streams in (there, back):
-        assert await _exchange(streams, b"a") == b"a"
+        assert await exchange(streams, b"a") == b"a"
     seen = await world.control.command("cut", ["n1>n2"], mode="hang")
     assert seen == {"n1>n2": {"bytes": 2, "connections": 1, "cut": True}}
     there[1].write(b"b")
-    assert await _exchange(back, b"b") == b"b"
-    assert await _is_silent(there[0])
+    assert await exchange(back, b"b") == b"b"
+    assert await is_silent(there[0])
     seen = await world.control.command("look", ["n1>n2", "n2>n1"])
     assert [(seen[link]["cut"], seen[link]["bytes"]) for link in ("n1>n2", "n2>n1")] == [(True, 2), (False, 4)]
     await world.control.command("heal", ["n1>n2"], mode="resume")
@@ -115,12 +98,12 @@ async def test_one_direction_is_cut_and_the_other_goes_on(world: World) -> None:
 async def test_a_link_leads_to_every_port_of_its_target_and_is_cut_and_healed_as_one(world: World) -> None:
     both = [await world.connect(_ONE, _TWO), await world.connect(_ONE, _TWO, world.addresses.controller_port)]
     for streams in both:
-        assert await _exchange(streams, b"abc") == b"abc"
+        assert await exchange(streams, b"abc") == b"abc"
     seen = await world.control.command("cut", ["n1>n2"], mode="hang")
     assert seen == {"n1>n2": {"bytes": 12, "connections": 2, "cut": True}}
     for reader, writer in both:
         writer.write(b"d")
-        assert await _is_silent(reader)
+        assert await is_silent(reader)
     assert not (await world.control.command("heal", ["n1>n2"], mode="resume"))["n1>n2"]["cut"]
     for reader, _ in both:
         async with asyncio.timeout(5):
@@ -147,7 +130,7 @@ async def test_a_fabric_that_died_is_told_with_the_place_of_its_log(world: World
 
 async def test_a_stopped_fabric_ends_its_links_and_its_process(world: World) -> None:
     reader, _ = streams = await world.connect(_ONE, _TWO)
-    assert await _exchange(streams, b"a") == b"a"
+    assert await exchange(streams, b"a") == b"a"
     await world.control.stop()
     assert list(processes_of(world.run)) == []
     with contextlib.suppress(ConnectionResetError):

@@ -1,0 +1,65 @@
+"""Tiny histories whose verdict turns on what the scenario states: steps, coverage, bounds, findings."""
+
+from collections.abc import Mapping
+
+from harness.scenario import ExpectSpec, FindingPattern
+from tests.harness.checks.build import History, scenario
+from tests.harness.checks.twins import acknowledged, failed_over, nothing_happened, story
+
+
+@story
+def an_expectation_failed() -> History:
+    history = nothing_happened()
+    history.step("act", "kill broker 1", "ok")
+    history.step("expect", "the leader is broker 2", "failed", seen="broker 3")
+    return history
+
+
+@story
+def a_wait_ran_out() -> History:
+    history = nothing_happened()
+    history.step("wait", "the ISR is [0, 1]", "timeout", seen="[0, 1, 2]")
+    return history
+
+
+@story
+def coverage_was_not_met() -> History:
+    history = nothing_happened()
+    history.scenario = scenario(coverage={"elections": "1", "acks": "5", "isr_changes": "= 0"})
+    return history
+
+
+def _silent(bounds: Mapping[str, float]) -> History:
+    history = acknowledged(3, scenario_=scenario(expect=ExpectSpec(bounds=bounds)))
+    history.fault("kill", [2], at=1.5, until=7)
+    history.send(50, 3, at=2, took=5)
+    history.final([(0, 0), (1, 1), (2, 2), (3, 50)])
+    return history
+
+
+@story
+def silent_for_five_seconds() -> History:
+    return _silent({})
+
+
+@story
+def silent_for_longer_than_the_bound() -> History:
+    return _silent({"availability_gap_s": 3.0})
+
+
+@story
+def permitted_loss_as_the_scenario_states() -> History:
+    required = (FindingPattern(check="lost-write", classification="permitted", count=3),)
+    forbidden = (FindingPattern(classification="violation"),)
+    history = acknowledged(scenario_=scenario(expect=ExpectSpec(required=required, forbidden=forbidden)))
+    history.unclean_config("true")
+    return failed_over(history, leader=2, isr_before=(1,), kept=7)
+
+
+@story
+def fewer_losses_than_the_scenario_states() -> History:
+    history = permitted_loss_as_the_scenario_states()
+    history.scenario = scenario(
+        expect=ExpectSpec(required=(FindingPattern(check="lost-write", classification="permitted", at_least=4),))
+    )
+    return history
