@@ -1,6 +1,7 @@
 """What every world's cluster does in the same way: observe, administer, read disks and books."""
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from harness.interfaces import (
 
 _POLL_S = 0.05
 _RESTARTS_MAX = 6
+_REGISTRATION_S = 8.0
 _Mode = Literal["hang", "reset"]
 
 
@@ -265,12 +267,30 @@ class BrokerCluster(ABC):
             await self._launch(node)
             try:
                 await self._listens(node)
+                if self._system.refuses_early_restarts:
+                    await self._registers(node)
             except HarnessError:
                 if not self._system.refuses_early_restarts or self._ended(node) is None:
                     raise
             else:
                 return refused
         raise HarnessError(f"{self._name(node)} ended at each of {_RESTARTS_MAX} starts; see {self._folders(node).log}")
+
+    async def _registers(self, node: NodeId) -> None:
+        """Until the broker knows of itself, or for a while: one that is cut off from its coordination service cannot.
+
+        It listens before it registers, and only when it registers is it refused.
+        """
+
+        async def seen() -> bool:
+            try:
+                answer = await self._observing().metadata(node, [])
+            except (OSError, TimeoutError):
+                return False
+            return any(broker.node_id == node for broker in answer.brokers)
+
+        with contextlib.suppress(TimeoutError):
+            await self._until_ended_or(seen, f"{self._name(node)} registers", [node], timeout_s=_REGISTRATION_S)
 
     async def _becomes_controller(self, broker: NodeId) -> None:
         async def seen() -> bool:
@@ -295,18 +315,24 @@ class BrokerCluster(ABC):
     async def _until(self, holds: Callable[[], Awaitable[bool]], what: str, nodes: Sequence[NodeId]) -> None:
         """Polls until it holds. Raises HarnessError that names the log of a node that ended, or that took too long."""
         try:
-            async with asyncio.timeout(self.start_timeout_s):
-                while not await holds():
-                    for node in nodes:
-                        ended = self._ended(node)
-                        if ended is not None:
-                            raise HarnessError(
-                                f"{self._name(node)} {ended} while waiting until {what}; see {self._folders(node).log}"
-                            )
-                    await asyncio.sleep(_POLL_S)
+            await self._until_ended_or(holds, what, nodes, timeout_s=self.start_timeout_s)
         except TimeoutError:
             logs = " ".join(str(self._folders(node).log) for node in nodes)
             raise HarnessError(f"not within {self.start_timeout_s:g} s: {what}; see {logs}") from None
+
+    async def _until_ended_or(
+        self, holds: Callable[[], Awaitable[bool]], what: str, nodes: Sequence[NodeId], *, timeout_s: float
+    ) -> None:
+        """Raises HarnessError for a node that ended, TimeoutError when it does not hold in time."""
+        async with asyncio.timeout(timeout_s):
+            while not await holds():
+                for node in nodes:
+                    ended = self._ended(node)
+                    if ended is not None:
+                        raise HarnessError(
+                            f"{self._name(node)} {ended} while waiting until {what}; see {self._folders(node).log}"
+                        )
+                await asyncio.sleep(_POLL_S)
 
     def _running_ground(self) -> Ground:
         if self._ground is None:

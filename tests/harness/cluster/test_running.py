@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
@@ -52,6 +53,39 @@ class Paper(BrokerCluster):
 @pytest.fixture
 def cluster(tmp_path: Path) -> Paper:
     return Paper(tmp_path)
+
+
+class Registering(Paper):
+    """Its broker listens at once, ends instead of registering at the first starts, and registers at the third."""
+
+    starts = 0
+
+    async def _launch(self, node: NodeId) -> None:
+        self.starts += 1
+        await super()._launch(node)
+
+    async def _listens(self, node: NodeId) -> None:
+        assert self.is_running(node)
+
+    def _ended(self, node: NodeId) -> str | None:
+        return "ended with code 1" if self.starts < 3 else None
+
+    def _observing(self) -> Any:
+        async def metadata(node: NodeId, _topics: Sequence[str]) -> Any:
+            if self.starts < 3:
+                raise TimeoutError
+            return SimpleNamespace(brokers=[SimpleNamespace(node_id=node)])
+
+        return SimpleNamespace(metadata=metadata)
+
+
+async def test_a_broker_that_listens_and_is_then_refused_for_its_last_session_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Registering(tmp_path)
+    monkeypatch.setattr(type(cluster._system), "refuses_early_restarts", True)
+    assert await cluster._launch_and_wait(NodeId(1)) == 2
+    assert cluster.starts == 3
 
 
 async def test_a_link_that_two_faults_cut_heals_when_both_are_over(cluster: Paper) -> None:
