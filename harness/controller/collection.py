@@ -5,6 +5,7 @@ They go into RUN/history/books, which is begun anew each time: a collection cut 
 
 import asyncio
 import shutil
+from dataclasses import replace
 
 from harness.clock import Clock
 from harness.controller.recorder import Recorder
@@ -14,7 +15,7 @@ from harness.history.controller_rows import BOOKS, ROWS, read_rows
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
 from harness.history.values import ValueNames
-from harness.interfaces import Cluster, ShowsLogs
+from harness.interfaces import Cluster, ClusterHistory, ShowsLogs
 
 
 async def collect_books(folder: RunFolder, *, cluster: Cluster, clock: Clock, after: Recorder) -> None:
@@ -30,10 +31,20 @@ def _collect(folder: RunFolder, cluster: Cluster, clock: Clock, after: Recorder)
         for node in cluster.nodes:
             if node.role == "broker" and isinstance(cluster, ShowsLogs):
                 recorder.replica_logs("end", int(node.node), cluster.read_replicas(node.node))
-        recorder.cluster_history(history_with_cuts(cluster.collect(), folder.history))
+        recorder.cluster_history(history_with_cuts(_watched(cluster.collect(), folder), folder.history))
     finally:
         recorder.close()
     folder.update(collected=True)
+
+
+def _watched(history: ClusterHistory, folder: RunFolder) -> ClusterHistory:
+    """Of the scenario's topics only: nobody writes to, reads or judges those that Kafka or a step makes beside them."""
+    topics = {topic.name for topic in folder.scenario().topics}
+    return replace(
+        history,
+        partition_states=[state for state in history.partition_states if state.topic in topics],
+        broker_events=[event for event in history.broker_events if event.topic is None or event.topic in topics],
+    )
 
 
 def seal_unfinished(folder: RunFolder, *, cluster: Cluster | None, clock: Clock) -> None:

@@ -34,6 +34,7 @@ from harness.interfaces import (
     TopicPartition,
 )
 from harness.scenario import Scenario, WorkloadSpec
+from harness.scenario_written import written_out
 from workloads.produce_and_poll import make_workload
 
 CLOCK = SystemClock()
@@ -286,6 +287,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
         wanted = dataclasses.replace(scenario, **changes)
         memory = cluster or MemoryCluster()
         folder = RunFolder.create(tmp_path / "runs", scenario=wanted.name, clock=CLOCK, seed=1, stamp="now")
+        folder.write_scenario(written_out(wanted))
         workload = wanted.workload
 
         def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:

@@ -10,7 +10,7 @@ from harness.controller.context import PlanResult, RunContext
 from harness.errors import HarnessError
 from harness.harms import CanImpairPackets
 from harness.history.controller_rows import ROWS
-from harness.interfaces import CanCrash, NodeId
+from harness.interfaces import CanCrash, ClusterHistory, NodeId, PartitionState
 from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
 from tests.harness.controller.conftest import MemoryCluster
 
@@ -254,6 +254,29 @@ async def test_every_replica_is_read_as_leader_in_turn(stage: Any) -> None:
     for broker in (1, 2, 3):
         assert {(row["tp"], row["off"], row["value"]) for row in rows if row["replica"] == broker} == whole
     assert staged.folder.run["replicas_not_read"] == []
+
+
+async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any) -> None:
+    """Kafka's own ones, and what a step makes to see whether it may."""
+
+    class Busy(MemoryCluster):
+        def collect(self) -> ClusterHistory:
+            states = [
+                PartitionState(
+                    topic=topic, partition=0, t_ns=SystemClock().monotonic_ns(), uncertainty_ns=0, exact=True,
+                    observer=-1, leader=1, leader_epoch=0, partition_epoch=0, controller_epoch=1, isr=(1, 2, 3),
+                    replicas=(1, 2, 3),
+                )
+                for topic in ("orders", "__consumer_offsets", "elsewhere")
+            ]  # fmt: skip
+            return dataclasses.replace(super().collect(), partition_states=states)
+
+    staged = stage(until_acks, cluster=Busy())
+    await staged.run.go()
+
+    states = staged.folder.table("partition_states").to_pylist()
+    assert {row["topic"] for row in states if row["exact"]} == {"orders"}
+    assert {row["topic"] for row in staged.folder.table("partitions").to_pylist()} == {"orders"}
 
 
 async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) -> None:
