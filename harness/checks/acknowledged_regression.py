@@ -11,13 +11,13 @@ def find(context: RunContext) -> list[Finding]:
     for story, rows in context.by_partition("regression"):
         groups: dict[tuple[bool, str], list[int]] = {}
         for index, row in enumerate(rows):
-            rewind = context.rewound(story, row)
-            cause = (
-                "nothing permits it"
-                if rewind is None
-                else f"the election of epoch {rewind.epoch} lawfully truncated the log to {rewind.began_at}"
-            )
-            groups.setdefault((rewind is not None, cause), []).append(index)
+            rewind, successor = context.rewound(story, row), context.acknowledged_by_a_zombie(story, row)
+            cause = "nothing permits it"
+            if rewind is not None:
+                cause = f"the election of epoch {rewind.epoch} lawfully truncated the log to {rewind.began_at}"
+            elif successor is not None:
+                cause = f"a leader acknowledged it that epoch {successor.epoch} had replaced, and it was lawfully lost"
+            groups.setdefault((rewind is not None or successor is not None, cause), []).append(index)
         for (lawful, cause), indexes in groups.items():
             members = [rows[index] for index in indexes]
             sentence = (

@@ -117,6 +117,19 @@ class RunContext:
             return None
         return next((ruling.election for ruling in above if ruling.election is not None), None)
 
+    def acknowledged_by_a_zombie(self, story: PartitionStory, row: Flagged) -> Election | None:
+        """The election that had replaced the leader before it acknowledged the record, when its loss is permitted.
+
+        The zombie's log is no part of the partition's: an offset in it says nothing about the successor's.
+        """
+        if "lost" not in row.flags or row.t1 is None:
+            return None
+        ruling = self.ruling(story, row)
+        election = ruling.election
+        if ruling.classification != "permitted" or election is None or election.t - election.uncertainty_ns > row.t1:
+            return None
+        return election
+
     def hidden(self, story: PartitionStory, flag: str, seen: int) -> int:
         """Rows that were counted but not brought here, because there were too many."""
         return max(0, self.counts.get((story.tp, flag), 0) - seen)

@@ -10,9 +10,12 @@ def find(context: RunContext) -> list[Finding]:
     for story, rows in context.by_partition("send_order"):
         groups: dict[tuple[str, str], list[int]] = {}
         for index, row in enumerate(rows):
-            rewind = context.rewound(story, row)
+            rewind, successor = context.rewound(story, row), context.acknowledged_by_a_zombie(story, row)
             if rewind is not None:
                 why = f"the log was truncated to {rewind.began_at} by the election of epoch {rewind.epoch}"
+                key = ("permitted", why)
+            elif successor is not None:
+                why = f"a leader acknowledged it that epoch {successor.epoch} had replaced, and it was lawfully lost"
                 key = ("permitted", why)
             elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):
                 key = ("permitted", "the producer is not idempotent and retried under a fault")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from harness.scenario import ExpectSpec, FindingPattern
-from tests.harness.checks.build import History, scenario
+from tests.harness.checks.build import ISR, History, scenario
 from tests.harness.checks.twins import acknowledged, failed_over, nothing_happened, story
 
 
@@ -63,3 +63,29 @@ def fewer_losses_than_the_scenario_states() -> History:
         expect=ExpectSpec(required=(FindingPattern(check="lost-write", classification="permitted", at_least=4),))
     )
     return history
+
+
+def _below_what_was_acknowledged(*, elected_at: float) -> History:
+    """10 to 14 are acknowledged by 5.6 s; at 6 s broker 1, in epoch 0, takes value 20 at offset 10, acks=1."""
+    history = acknowledged(acks=1)
+    history.state(2, 1, (2, 3), at=elected_at, start=10)
+    for value in range(10, 15):
+        history.send(value, value, at=5.5, acks=1, process=2)
+    history.send(20, 10, at=6, acks=1)
+    history.truncation(1, 10, 11, epoch=1, at=9)
+    history.snapshot(1, [(10, 0, 20)], at=9, reason="truncation")
+    log = [(off, 0 if off < 10 else 1, off) for off in range(15)]
+    for node in ISR:
+        history.snapshot(node, log, high_watermark=15, epochs="0:0 1:10")
+    history.final([(off, off) for off in range(15)])
+    return history
+
+
+@story
+def zombie_leader_acknowledged_below_its_successor() -> History:
+    return _below_what_was_acknowledged(elected_at=5)
+
+
+@story
+def acknowledged_below_by_the_only_leader_there_was_and_lost_later() -> History:
+    return _below_what_was_acknowledged(elected_at=7)
