@@ -160,3 +160,8 @@ class Scenario:
     recovery_timeout_s: float = 30.0
     seed: int | None = None
     not_here: str = ""  # why it says nothing about the system it was loaded for; empty: it does
+
+    @property
+    def topic_names(self) -> frozenset[str]:
+        """Others that Kafka or a step makes are neither watched nor judged."""
+        return frozenset(topic.name for topic in self.topics)

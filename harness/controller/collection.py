@@ -5,6 +5,7 @@ They go into RUN/history/books, which is begun anew each time: a collection cut 
 
 import asyncio
 import shutil
+from collections.abc import Set
 from dataclasses import replace
 
 from harness.clock import Clock
@@ -27,19 +28,20 @@ def _collect(folder: RunFolder, cluster: Cluster, clock: Clock, after: Recorder)
     books = folder.history / BOOKS
     shutil.rmtree(books, ignore_errors=True)
     recorder = Recorder(folder=books, clock=clock, after=after)
+    topics = folder.scenario().topic_names
     try:
         for node in cluster.nodes:
             if node.role == "broker" and isinstance(cluster, ShowsLogs):
-                recorder.replica_logs("end", int(node.node), cluster.read_replicas(node.node))
-        recorder.cluster_history(history_with_cuts(_watched(cluster.collect(), folder), folder.history))
+                logs = [log for log in cluster.read_replicas(node.node) if log.topic in topics]
+                recorder.replica_logs("end", int(node.node), logs)
+        recorder.cluster_history(history_with_cuts(_watched(cluster.collect(), topics), folder.history))
     finally:
         recorder.close()
     folder.update(collected=True)
 
 
-def _watched(history: ClusterHistory, folder: RunFolder) -> ClusterHistory:
+def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
     """Of the scenario's topics only: nobody writes to, reads or judges those that Kafka or a step makes beside them."""
-    topics = {topic.name for topic in folder.scenario().topics}
     return replace(
         history,
         partition_states=[state for state in history.partition_states if state.topic in topics],

@@ -124,7 +124,8 @@ class RunContext:
             await asyncio.to_thread(self._read_replicas, cluster, reason, NodeId(node), topics)
 
     def _read_replicas(self, cluster: ShowsLogs, reason: str, node: NodeId, topics: Sequence[str] | None) -> None:
-        logs = [log for log in cluster.read_replicas(node) if topics is None or log.topic in topics]
+        wanted = self.scenario.topic_names if topics is None else topics
+        logs = [log for log in cluster.read_replicas(node) if log.topic in wanted]
         self.recorder.replica_logs(reason, int(node), logs)
 
     # -- probes ----------------------------------------

@@ -29,6 +29,7 @@ from harness.scenario import Scenario
 PROGRESS_S = 0.25
 STEADY_S = 1.0
 LEADERS_S = 30.0  # for new topics to have all their replicas in sync
+TOLD_S = 5.0  # for every broker to have heard of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +185,13 @@ class Run:
                 f"the topics had no leaders with all replicas in sync after {LEADERS_S:.0f} s; "
                 f"see the nodes' logs in {self.folder.nodes}"
             )
+
+        def told_everywhere() -> bool:
+            brokers = [int(node.node) for node in self.cluster.nodes if node.role == "broker"]
+            return all(context.observer.view_of(b, each.topic, each.partition) for b in brokers for each in wanted)
+
+        # A client may ask any of them first; one that the harness cannot reach must not hold the run up.
+        await context.observer.wait_until(told_everywhere, timeout_s=TOLD_S)
         for partition, replicas in self._layout(context).items():
             context.recorder.partition(
                 topic=partition.topic,

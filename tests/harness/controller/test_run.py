@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from harness.clock import SystemClock
@@ -10,7 +11,7 @@ from harness.controller.context import PlanResult, RunContext
 from harness.errors import HarnessError
 from harness.harms import CanImpairPackets
 from harness.history.controller_rows import ROWS
-from harness.interfaces import CanCrash, ClusterHistory, NodeId, PartitionState
+from harness.interfaces import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
 from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
 from tests.harness.controller.conftest import MemoryCluster
 
@@ -260,6 +261,10 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
     """Kafka's own ones, and what a step makes to see whether it may."""
 
     class Busy(MemoryCluster):
+        def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
+            logs = super().read_replicas(node)
+            return [*logs, dataclasses.replace(logs[0], topic="elsewhere")]
+
         def collect(self) -> ClusterHistory:
             states = [
                 PartitionState(
@@ -276,7 +281,8 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
 
     states = staged.folder.table("partition_states").to_pylist()
     assert {row["topic"] for row in states if row["exact"]} == {"orders"}
-    assert {row["topic"] for row in staged.folder.table("partitions").to_pylist()} == {"orders"}
+    for table in ("partitions", "replica_snapshots", "replica_log"):
+        assert {row["topic"] for row in staged.folder.table(table).to_pylist()} == {"orders"}
 
 
 async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) -> None:
