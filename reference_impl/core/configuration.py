@@ -1,8 +1,9 @@
 """Every configuration key the reference cluster knows: name, type, default and scope, in one table.
 
 The runtime reads server.properties through it, the admin handlers describe and validate by it, and the controller
-takes a topic's effective value from it. A topic key falls back on its broker key (`broker_synonym`), then on the
-default. Defaults are Kafka's (replication.md section 6), but for auto.create.topics.enable, which stays off.
+takes a topic's effective value from it. A topic key falls back on its broker key (`broker_synonym`), then on broker
+keys of a coarser unit (retention in minutes, then in hours), then on the default. Defaults are Kafka's (replication.md
+section 6), but for auto.create.topics.enable, which stays off.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,12 +49,17 @@ class ConfigKey:
     scope: ConfigScope
     dynamic: bool  # may be altered while the broker runs
     broker_synonym: str | None = None
+    coarser: tuple[tuple[str, int], ...] = ()  # further broker keys, and how much one of their units is in this key's
+    choices: tuple[str, ...] = ()  # of a text, or of each item of a list
     minimum: float | None = None
     maximum: float | None = None
 
     def validate(self, value: str) -> None:
         """Raises InvalidConfigurationError when the text is no value of this key's type and range."""
         parsed = parse_value(self, value)
+        chosen = set(parsed if isinstance(parsed, tuple) else (parsed,))
+        if self.choices and not (chosen and chosen <= set(self.choices)):
+            raise InvalidConfigurationError(f"{self.name}={value}: must be {' or '.join(self.choices)}")
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):
             if self.minimum is not None and parsed < self.minimum:
                 raise InvalidConfigurationError(f"{self.name}={value}: must be at least {self.minimum:g}")
@@ -92,7 +98,13 @@ _LONG_MAX = str(2**63 - 1)
 
 
 def _broker(
-    name: str, kind: ConfigType, default: str | None, *, minimum: float | None = None, maximum: float | None = None
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
 ) -> ConfigKey:
     # No broker key is dynamic here: what a running cluster may change, it changes per topic.
     return ConfigKey(
@@ -101,6 +113,7 @@ def _broker(
         default=default,
         scope=ConfigScope.BROKER,
         dynamic=False,
+        choices=choices,
         minimum=minimum,
         maximum=maximum,
     )
@@ -130,6 +143,21 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("log.segment.bytes", _INT, "1073741824", minimum=14),
         _broker("log.index.interval.bytes", _INT, "4096", minimum=0),
         _broker("log.flush.interval.messages", _LONG, _LONG_MAX, minimum=1),
+        _broker("log.roll.ms", _LONG, None, minimum=1),
+        _broker("log.roll.hours", _INT, "168", minimum=1),
+        _broker("log.cleanup.policy", _LIST, "delete", choices=("delete",)),
+        _broker("log.retention.ms", _LONG, None, minimum=-1),
+        _broker("log.retention.minutes", _INT, None, minimum=-1),
+        _broker("log.retention.hours", _INT, "168", minimum=-1),
+        _broker("log.retention.bytes", _LONG, "-1", minimum=-1),
+        _broker("log.retention.check.interval.ms", _LONG, "300000", minimum=1),
+        _broker("log.initial.task.delay.ms", _LONG, "30000", minimum=0),
+        _broker("log.segment.delete.delay.ms", _LONG, "60000", minimum=0),
+        _broker("log.message.timestamp.type", _STRING, "CreateTime", choices=("CreateTime", "LogAppendTime")),
+        _broker("log.message.timestamp.before.max.ms", _LONG, _LONG_MAX, minimum=0),
+        _broker("log.message.timestamp.after.max.ms", _LONG, "3600000", minimum=0),
+        _broker("log.message.timestamp.difference.max.ms", _LONG, _LONG_MAX, minimum=0),
+        _broker("log.flush.start.offset.checkpoint.interval.ms", _INT, "60000", minimum=1),
         _broker("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", minimum=1),
         _broker("log.flush.offset.checkpoint.interval.ms", _INT, "60000", minimum=0),
         _broker("auto.leader.rebalance.enable", _BOOLEAN, "true"),
@@ -146,19 +174,26 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
 }
 
 
-def _topic(name: str, *, synonym: str) -> ConfigKey:
+def _topic(
+    name: str, *, synonym: str, default: str | None = None, coarser: tuple[tuple[str, int], ...] = ()
+) -> ConfigKey:
     broker = BROKER_KEYS[synonym]
     return ConfigKey(
         name=name,
         type=broker.type,
-        default=broker.default,
+        default=default or broker.default,
         scope=ConfigScope.TOPIC,
         dynamic=True,
         broker_synonym=synonym,
+        coarser=coarser,
+        choices=broker.choices,
         minimum=broker.minimum,
         maximum=broker.maximum,
     )
 
+
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_WEEK_MS = str(168 * _HOUR_MS)
 
 TOPIC_KEYS: Mapping[str, ConfigKey] = {
     key.name: key
@@ -169,6 +204,20 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = {
         _topic("segment.bytes", synonym="log.segment.bytes"),
         _topic("index.interval.bytes", synonym="log.index.interval.bytes"),
         _topic("flush.messages", synonym="log.flush.interval.messages"),
+        _topic("segment.ms", synonym="log.roll.ms", default=_WEEK_MS, coarser=(("log.roll.hours", _HOUR_MS),)),
+        _topic("cleanup.policy", synonym="log.cleanup.policy"),
+        _topic(
+            "retention.ms",
+            synonym="log.retention.ms",
+            default=_WEEK_MS,
+            coarser=(("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
+        ),
+        _topic("retention.bytes", synonym="log.retention.bytes"),
+        _topic("file.delete.delay.ms", synonym="log.segment.delete.delay.ms"),
+        _topic("message.timestamp.type", synonym="log.message.timestamp.type"),
+        _topic("message.timestamp.before.max.ms", synonym="log.message.timestamp.before.max.ms"),
+        _topic("message.timestamp.after.max.ms", synonym="log.message.timestamp.after.max.ms"),
+        _topic("message.timestamp.difference.max.ms", synonym="log.message.timestamp.difference.max.ms"),
     )
 }
 
@@ -202,6 +251,10 @@ def effective_text(
     broker_name = key.broker_synonym or key.name
     if broker_name in properties:
         return properties[broker_name], ConfigSource.STATIC_BROKER_CONFIG
+    for coarser_name, factor in key.coarser:
+        if coarser_name in properties:
+            units = int(properties[coarser_name])
+            return str(units * factor if units >= 0 else units), ConfigSource.STATIC_BROKER_CONFIG
     return key.default, ConfigSource.DEFAULT_CONFIG
 
 

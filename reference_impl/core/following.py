@@ -40,6 +40,7 @@ class Following:
         applied = self._append(response.records) if response.records else Applied.NOTHING
         if applied in (Applied.APPENDED, Applied.NOTHING) and response.high_watermark >= 0:
             self._replica.set_high_watermark(response.high_watermark)  # may go down: a new leader's can be lower
+            self._replica.advance_log_start(response.log_start_offset, "leader's log start")
         return applied
 
     def out_of_range(self, leader_log_start: int, leader_log_end: int) -> None:

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 
 from reference_impl.core import reading
 from reference_impl.core.high_watermark import follower_views
-from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
+from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
 from reference_impl.core.isr import Committed, IsrDesk, IsrState, PendingExpand, PendingShrink
 from reference_impl.core.partition_data import AppendResult, ReadResult
 from reference_impl.core.producer_state import CachedBatch
 from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
 from reference_impl.core.rules import Candidate
 from reference_impl.core.state import IsrProposal, PartitionState
+from reference_impl.core.timestamps import is_refused
 from reference_impl.core.validation import refusal
 from reference_impl.wire.record_batches import parse_headers, stamp
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset, stamp_append_time
 
 _ACKS_ALL = -1
+_NOT_FOUND = TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
 
 
 class Leadership:
@@ -85,7 +88,7 @@ class Leadership:
 
     # Produce
 
-    def append(self, batches: bytearray, *, acks: int, now_ms: float) -> AppendResult:
+    def append(self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int) -> AppendResult:
         """1.3. Every refusal comes before the first byte is written: it means "not appended by this attempt"."""
         self._now_ms = max(self._now_ms, now_ms)
         replica = self._replica
@@ -97,24 +100,35 @@ class Leadership:
         if error is not ErrorCode.NONE:
             return AppendResult(error=error)
         header = parse_headers(batches)[0]
+        times = replica.settings.timestamps
+        if is_refused(batches, header, times, wall_clock_ms):
+            return AppendResult(error=ErrorCode.INVALID_TIMESTAMP)
         checked = replica.producers.check(header)
         if isinstance(checked, CachedBatch):
-            return self._appended(checked.base_offset, checked.last_offset + 1, duplicate=True)
+            return self._appended(
+                checked.base_offset, checked.last_offset + 1, checked.log_append_time_ms, duplicate=True
+            )
         if checked is not ErrorCode.NONE:
             return AppendResult(error=checked)
         base_offset = replica.log_end_offset
         stamp(batches, header.position, base_offset, self.state.leader_epoch)
+        append_time_ms = wall_clock_ms if times.is_log_append_time else NO_TIMESTAMP
+        if times.is_log_append_time:
+            stamp_append_time(batches, header, append_time_ms)
         replica.append(batches, parse_headers(batches))
         self._raise_high_watermark()
-        return self._appended(base_offset, replica.log_end_offset, duplicate=False)
+        return self._appended(base_offset, replica.log_end_offset, append_time_ms, duplicate=False)
 
-    def _appended(self, base_offset: int, required_offset: int, *, duplicate: bool) -> AppendResult:
+    def _appended(
+        self, base_offset: int, required_offset: int, log_append_time_ms: int, *, duplicate: bool
+    ) -> AppendResult:
         return AppendResult(
             error=ErrorCode.NONE,
             base_offset=base_offset,
             required_offset=required_offset,
             leader_epoch=self.state.leader_epoch,
             log_start_offset=self._replica.log_start_offset,
+            log_append_time_ms=log_append_time_ms,
             duplicate=duplicate,
         )
 
@@ -159,6 +173,19 @@ class Leadership:
     def earliest_offset(self) -> tuple[ErrorCode, int, int]:
         start_offset = self._replica.log_start_offset
         return ErrorCode.NONE, start_offset, reading.epoch_at(self._replica, start_offset)
+
+    def offset_for_time(self, timestamp: int, *, for_replica: bool) -> tuple[ErrorCode, TimedOffset]:
+        """What is committed is told at once; that there is nothing only once the committed end is known (KIP-207)."""
+        error, end_offset, _ = self.latest_offset(for_replica=for_replica)
+        replica = self._replica
+        known_end = end_offset if error is ErrorCode.NONE else replica.high_watermark
+        found = replica.log.first_at_or_after(timestamp, known_end)
+        return (ErrorCode.NONE, found) if found is not None else (error, _NOT_FOUND)
+
+    def offset_of_max_timestamp(self, *, for_replica: bool) -> tuple[ErrorCode, TimedOffset]:
+        error, end_offset, _ = self.latest_offset(for_replica=for_replica)
+        found = None if error is not ErrorCode.NONE else self._replica.log.latest_timestamp(end_offset)
+        return error, found or _NOT_FOUND
 
     # Progress and ISR
 

@@ -1,9 +1,12 @@
 """The Storage port: what the core asks of one replica's log. Synchronous; a write ends in the page cache, so that a
 SIGKILL loses nothing; fsync is an effect of the runtime."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.retention import SegmentView
+from reference_impl.wire.record_timestamps import TimedOffset
 
 
 class PartitionLog(Protocol):
@@ -34,6 +37,32 @@ class PartitionLog(Protocol):
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
         """Empties the log; it starts and ends at `offset`. Returns the cut batches' bytes."""
+        ...
+
+    # Its beginning
+
+    @property
+    def segments(self) -> Sequence[SegmentView]:
+        """Oldest first; the last one is the active one."""
+        ...
+
+    def advance_log_start(self, offset: int) -> None:
+        """The log begins at `offset` from now on, epoch entries too; its segments stay until they are deleted."""
+        ...
+
+    def delete_segments(self, count: int) -> None:
+        """The oldest `count` segments go; the log begins behind them, or later. The active one is rolled first if it
+        is among them."""
+        ...
+
+    # By time
+
+    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
+        """The first record from the log start on that is as young as `timestamp`; None behind `end_offset`."""
+        ...
+
+    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
+        """The first of the youngest records below `end_offset`."""
         ...
 
     def all_batches(self, from_offset: int = 0) -> bytes:

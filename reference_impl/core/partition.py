@@ -23,6 +23,7 @@ from reference_impl.core.partition_data import (
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.rules import Rules
 from reference_impl.core.state import IsrProposal, PartitionState
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset
 
 __all__ = [
     "AppendResult",
@@ -151,11 +152,12 @@ class Partition:
 
     # Produce, on the leader
 
-    def append(self, batches: bytearray, *, acks: int, now_ms: float) -> AppendResult:
-        """1.3. Patches `batches` in place. error NONE with acks=-1: wait for produce_outcome(required_offset)."""
+    def append(self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int) -> AppendResult:
+        """1.3. Patches `batches` in place; the wall clock is for the records' times alone. error NONE with acks=-1:
+        wait for produce_outcome(required_offset)."""
         if self._leading is None:
             return AppendResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result = self._leading.append(batches, acks=acks, now_ms=now_ms)
+        result = self._leading.append(batches, acks=acks, now_ms=now_ms, wall_clock_ms=wall_clock_ms)
         if result.error is ErrorCode.NONE and not result.duplicate:
             self.progressed()
         return result
@@ -236,6 +238,24 @@ class Partition:
             return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
         return self._leading.earliest_offset()
 
+    def offset_for_time(
+        self, timestamp: int, *, current_leader_epoch: int, for_replica: bool = False
+    ) -> tuple[ErrorCode, TimedOffset]:
+        """ListOffsets by time: the first committed record as young as `timestamp`, (-1, -1, -1) if there is none."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return error, TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
+        return self._leading.offset_for_time(timestamp, for_replica=for_replica)
+
+    def offset_of_max_timestamp(
+        self, *, current_leader_epoch: int, for_replica: bool = False
+    ) -> tuple[ErrorCode, TimedOffset]:
+        """ListOffsets MAX_TIMESTAMP (KIP-734): the first of the youngest committed records."""
+        error = self._check_leader(current_leader_epoch)
+        if error is not ErrorCode.NONE or self._leading is None:
+            return error, TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
+        return self._leading.offset_of_max_timestamp(for_replica=for_replica)
+
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int) -> Offset:
         """OffsetForLeaderEpoch: (error, end offset, found epoch). The found epoch matters (KIP-279)."""
         error = self._check_leader(current_leader_epoch)
@@ -252,6 +272,15 @@ class Partition:
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # Retention, on every replica
+
+    def delete_expired(self, *, wall_clock_ms: float) -> int:
+        """Run every log.retention.check.interval.ms (1.14); answers how many segments were deleted."""
+        count = self._replica.delete_expired(wall_clock_ms=wall_clock_ms)
+        if count:
+            self.progressed()
+        return count
 
     # In-sync replicas, on the leader
 

@@ -1,9 +1,11 @@
 """What goes into a partition and what comes out: settings, results, the follower's place in its leader's log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
+from reference_impl.core.retention import RetentionSettings
+from reference_impl.core.timestamps import TimestampSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +16,8 @@ class PartitionSettings:
     replica_lag_time_max_ms: int
     unclean_leader_election_enable: bool
     max_message_bytes: int
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    timestamps: TimestampSettings = field(default_factory=TimestampSettings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """What a replica remembers of idempotent producers, so that a repeated batch is recognised and a gap is refused (1.12).
 
-Built from the batches of the log alone: leaders check against it, followers only keep it up to date, and after a
-truncation it is built anew, so that a batch that was cut is not called a duplicate later (flaws.md M64).
+Built from the batches of the log: leaders check against it, followers only keep it up to date, and after a truncation
+it is built anew, so that a batch that was cut is not called a duplicate later (flaws.md M64). Batches that retention
+deleted were not cut: what is known of them stays known as long as the broker runs.
 """
 
 from collections import deque
@@ -21,6 +22,7 @@ class CachedBatch:
     last_sequence: int
     base_offset: int
     last_offset: int
+    log_append_time_ms: int = -1  # what its producer was told; -1: the topic keeps the producers' times
 
 
 @dataclass(kw_only=True)
@@ -70,10 +72,18 @@ class ProducerStates:
                 last_sequence=last_sequence(header),
                 base_offset=header.base_offset,
                 last_offset=header.last_offset,
+                log_append_time_ms=header.max_timestamp if header.has_log_append_time else -1,
             )
         )
 
-    def rebuild(self, headers: Iterable[BatchHeader]) -> None:
-        self._producers.clear()
+    def rebuild(self, headers: Iterable[BatchHeader], *, log_start_offset: int = 0) -> None:
+        kept: dict[int, _Producer] = {}
+        for producer_id, known in self._producers.items():
+            before_start = [batch for batch in known.batches if batch.last_offset < log_start_offset]
+            if before_start:
+                kept[producer_id] = _Producer(epoch=known.epoch, batches=deque(before_start, maxlen=CACHED_BATCHES))
+        self._producers = kept
+        remembered = frozenset(kept)
         for header in headers:
-            self.update(header)
+            if header.last_offset >= log_start_offset or header.producer_id not in remembered:
+                self.update(header)

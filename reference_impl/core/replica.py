@@ -1,7 +1,7 @@
 """One broker's replicas: its own copy of a partition (`LocalReplica`), and what a leader keeps of each other copy.
 
-Every change of the local log's end downwards goes through here, so that the producers' state, the high watermark and
-the evidence never miss one.
+Every change of the local log's end downwards and of its start goes through here, so that the producers' state, the high
+watermark and the evidence never miss one.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from reference_impl.core.identifiers import UNKNOWN_OFFSET, TopicPartition
 from reference_impl.core.log_port import PartitionLog
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.producer_state import ProducerStates
+from reference_impl.core.retention import expired
 from reference_impl.core.rules import Rules
 from reference_impl.wire.record_batches import BatchHeader, parse_headers
 
@@ -39,7 +40,8 @@ class LocalReplica:
         self.evidence = evidence
         self.producers = ProducerStates()
         self.high_watermark = checkpointed_high_watermark
-        keep_to = rules.startup_truncation(log.log_end_offset, checkpointed_high_watermark)
+        # A checkpoint may be older than the log's start.
+        keep_to = max(rules.startup_truncation(log.log_end_offset, checkpointed_high_watermark), log.log_start_offset)
         if keep_to < log.log_end_offset:
             self.truncate(keep_to, epoch=log.leader_epochs.latest_epoch, reason="high watermark at start")
         else:
@@ -70,9 +72,12 @@ class LocalReplica:
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
         """Cuts to `offset`; even at or above the log end the epoch entries from there on go (KAFKA-10706).
-        A cut below the high watermark takes it down too."""
+        A cut below the high watermark takes it down too. Of a log that begins behind the cut nothing is left."""
+        if offset < self.log_start_offset:
+            self.restart_at(offset, epoch=epoch, reason=reason)
+            return
         before = self.log_end_offset
-        cut = self.log.truncate_to(max(self.log_start_offset, min(offset, before)))
+        cut = self.log.truncate_to(min(offset, before))
         self._after_cut(before, cut, epoch, reason)
 
     def restart_at(self, offset: int, *, epoch: int, reason: str) -> None:
@@ -80,6 +85,41 @@ class LocalReplica:
         before = self.log_end_offset
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
+
+    # The start of the log
+
+    def advance_log_start(self, offset: int, reason: str) -> None:
+        """Never back, and never behind what is committed: the log would begin with what may yet be cut."""
+        before = self.log_start_offset
+        if before < offset <= self.high_watermark:
+            self.log.advance_log_start(offset)
+            self._tell_start(before, segments=0, reason=reason)
+
+    def delete_expired(self, *, wall_clock_ms: float) -> int:
+        """1.14; answers how many segments went. Producers stay known: their retries may still be on the way."""
+        found = expired(
+            self.log.segments,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            settings=self.settings.retention,
+            wall_clock_ms=wall_clock_ms,
+        )
+        if found.count:
+            before = self.log_start_offset
+            self.log.delete_segments(found.count)
+            self._tell_start(before, segments=found.count, reason=", ".join(found.reasons))
+        return found.count
+
+    def _tell_start(self, before: int, *, segments: int, reason: str) -> None:
+        if self.log_start_offset == before:
+            return  # the segments lay before the start already
+        self.evidence.log_start_advanced(
+            self.topic_partition,
+            from_offset=before,
+            to_offset=self.log_start_offset,
+            segments=segments,
+            reason=reason,
+        )
 
     def _after_cut(self, before: int, cut: bytes, epoch: int, reason: str) -> None:
         after = self.log_end_offset
@@ -92,7 +132,7 @@ class LocalReplica:
         )
 
     def _rebuild_producers(self) -> None:
-        self.producers.rebuild(parse_headers(self.log.all_batches()))
+        self.producers.rebuild(parse_headers(self.log.all_batches()), log_start_offset=self.log_start_offset)
 
 
 @dataclass(kw_only=True)

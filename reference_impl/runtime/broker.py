@@ -30,8 +30,10 @@ from reference_impl.runtime.producer_ids import InitProducerIdHandler, ProducerI
 from reference_impl.runtime.purgatory import Purgatory
 from reference_impl.runtime.replica_identity import client_id_of
 from reference_impl.runtime.replica_manager import ReplicaManager
+from reference_impl.runtime.retention import Retention
 from reference_impl.runtime.server import Listener
 from reference_impl.runtime.session import BrokerSession, SessionChange
+from reference_impl.runtime.topic_settings import log_settings
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import request_class
 
@@ -70,6 +72,7 @@ class Broker:
             broker_id=config.broker_id,
             segment_bytes=config.log_segment_bytes,
             index_interval_bytes=config.log_index_interval_bytes,
+            segment_ms=log_settings(config, {}).segment_ms,
             new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
             failed=self._disk_failed,
         )
@@ -83,7 +86,9 @@ class Broker:
             metadata=self.metadata,
             purgatory=self._purgatory,
             fetchers=self._fetchers,
+            wall_clock_ms=wall_clock_ms,
         )
+        self._retention = Retention(self.replicas, self._log_directory, wall_clock_ms)
         self._session = BrokerSession(
             config=config,
             resolve=hosts.address_of,
@@ -163,6 +168,14 @@ class Broker:
             replicas.every(watermark_interval_ms, replicas.checkpoint_high_watermarks),
             replicas.every(recovery_interval_ms, self._log_directory.checkpoint_recovery_points),
             replicas.every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
+            replicas.every(
+                config.log_flush_start_offset_checkpoint_interval_ms, self._log_directory.checkpoint_log_starts
+            ),
+            replicas.every(
+                config.log_retention_check_interval_ms,
+                self._retention.check,
+                first_after_ms=config.log_initial_task_delay_ms,
+            ),
         ]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -206,6 +219,7 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         self._fetchers.stop()
+        self._retention.stop()
         await self._controlling.end()
         self._controller_link.close()
         self._brokers_link.close()

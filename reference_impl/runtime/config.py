@@ -50,6 +50,9 @@ class BrokerConfig:
     log_index_interval_bytes: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_interval_messages: int | None
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_retention_check_interval_ms: int
+    log_initial_task_delay_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int

@@ -57,6 +57,20 @@ class EvidenceJournal:
             cut=cut_name,
         )
 
+    def log_start_advanced(
+        self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, segments: int, reason: str
+    ) -> None:
+        topic, partition = topic_partition
+        self.note(
+            "log_start_advanced",
+            topic=topic,
+            partition=partition,
+            from_offset=from_offset,
+            to_offset=to_offset,
+            reason=reason,
+            detail=f"{segments} segments deleted",
+        )
+
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self._leadership("leadership_start", topic_partition, epoch, log_end_offset)
 

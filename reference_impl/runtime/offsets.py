@@ -3,10 +3,8 @@
 from typing import Any
 
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode, TopicPartition
-from reference_impl.core.partition import Partition
 from reference_impl.runtime.replica_manager import ReplicaManager
 from reference_impl.runtime.server import Caller
-from reference_impl.runtime.timestamps import first_at_or_after, latest_timestamp
 from reference_impl.wire.messages import Request, response_class
 
 ListOffsetsResponse = response_class(2)
@@ -15,8 +13,11 @@ ListedPartition = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartit
 EndOffset = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+SPECIAL_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}  # the request's version
 
 Found = tuple[ErrorCode, int, int, int]  # error, offset, timestamp, leader epoch
+
+NOT_SERVED: Found = (ErrorCode.UNSUPPORTED_VERSION, UNKNOWN_OFFSET, -1, UNDEFINED_EPOCH)
 
 
 class OffsetsHandler:
@@ -30,7 +31,10 @@ class OffsetsHandler:
             partitions = []
             for wanted in topic.partitions:
                 key = TopicPartition(topic.name, wanted.partition_index)
-                error, offset, timestamp, epoch = self._find(key, wanted, is_replica=body.replica_id >= 0)
+                if wanted.timestamp < 0 and request.api_version < SPECIAL_SINCE.get(wanted.timestamp, 1 << 15):
+                    error, offset, timestamp, epoch = NOT_SERVED
+                else:
+                    error, offset, timestamp, epoch = self._find(key, wanted, is_replica=body.replica_id >= 0)
                 partitions.append(
                     ListedPartition(
                         partition_index=key.partition,
@@ -52,10 +56,16 @@ class OffsetsHandler:
             error, offset, epoch = partition.earliest_offset(current_leader_epoch=current_epoch)
             return error, offset, -1, epoch
         # A replica asks how far the log goes, committed or not (1.7, after OFFSET_OUT_OF_RANGE).
-        error, offset, epoch = partition.latest_offset(current_leader_epoch=current_epoch, for_replica=is_replica)
-        if error or wanted.timestamp == LATEST:
+        if wanted.timestamp == LATEST:
+            error, offset, epoch = partition.latest_offset(current_leader_epoch=current_epoch, for_replica=is_replica)
             return error, offset, -1, epoch
-        return _find_by_timestamp(partition, wanted.timestamp, end_offset=offset)
+        if wanted.timestamp == MAX_TIMESTAMP:
+            error, found = partition.offset_of_max_timestamp(current_leader_epoch=current_epoch, for_replica=is_replica)
+        else:
+            error, found = partition.offset_for_time(
+                wanted.timestamp, current_leader_epoch=current_epoch, for_replica=is_replica
+            )
+        return error, found.offset, found.timestamp, found.leader_epoch
 
     def offset_for_leader_epoch(self, request: Request, caller: Caller) -> Any:
         topics = []
@@ -77,12 +87,3 @@ class OffsetsHandler:
         if partition is None:
             return self._replicas.error_when_absent(key), UNKNOWN_OFFSET, UNDEFINED_EPOCH
         return partition.end_offset_for_epoch(wanted.leader_epoch, current_leader_epoch=wanted.current_leader_epoch)
-
-
-def _find_by_timestamp(partition: Partition, timestamp: int, *, end_offset: int) -> Found:
-    log = partition.log
-    committed = log.read(log.log_start_offset, 1 << 62, end_offset) if end_offset > log.log_start_offset else b""
-    found = latest_timestamp(committed) if timestamp == MAX_TIMESTAMP else first_at_or_after(committed, timestamp)
-    if found is None:
-        return ErrorCode.NONE, UNKNOWN_OFFSET, -1, UNDEFINED_EPOCH
-    return ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch

@@ -29,6 +29,7 @@ class _Outcome:
     partition: Partition | None = None
     required_offset: int = UNKNOWN_OFFSET
     leader_epoch: int = -1
+    log_append_time_ms: int = -1
 
 
 class ProduceHandler:
@@ -67,7 +68,12 @@ class ProduceHandler:
         partition = self._replicas.partitions.get(topic_partition)
         if partition is None:
             return _Outcome(topic_partition=topic_partition, error=self._replicas.error_when_absent(topic_partition))
-        result = partition.append(bytearray(records or b""), acks=acks, now_ms=self._replicas.now_ms())
+        result = partition.append(
+            bytearray(records or b""),
+            acks=acks,
+            now_ms=self._replicas.now_ms(),
+            wall_clock_ms=self._replicas.wall_clock_ms(),
+        )
         if result.error:
             return _Outcome(topic_partition=topic_partition, error=result.error)
         assert partition.state is not None
@@ -79,6 +85,7 @@ class ProduceHandler:
             partition=partition,
             required_offset=result.required_offset,
             leader_epoch=partition.state.leader_epoch,
+            log_append_time_ms=result.log_append_time_ms,
         )
 
 
@@ -100,7 +107,7 @@ def _response(outcomes: list[_Outcome]) -> Any:
                 index=outcome.topic_partition.partition,
                 error_code=outcome.error,
                 base_offset=UNKNOWN_OFFSET if refused else outcome.base_offset,
-                log_append_time_ms=-1,
+                log_append_time_ms=-1 if refused else outcome.log_append_time_ms,
                 log_start_offset=UNKNOWN_OFFSET if refused else outcome.log_start_offset,
                 record_errors=[],
                 error_message=None,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from reference_impl.core.configuration import topic_value
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.partition import Partition
 from reference_impl.core.partition_data import PartitionSettings
@@ -21,6 +20,7 @@ from reference_impl.runtime.evidence import EvidenceJournal
 from reference_impl.runtime.fetchers import FetcherManager
 from reference_impl.runtime.metadata import MetadataCache, partition_state
 from reference_impl.runtime.purgatory import Purgatory
+from reference_impl.runtime.topic_settings import log_settings, partition_settings
 from reference_impl.storage.log import Log, LogSettings
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import response_class
@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 LeaderAndIsrResponse = response_class(4)
 StopReplicaResponse = response_class(5)
 UpdateMetadataResponse = response_class(6)
-
-ALL_REPLICAS = 2**31 - 1  # as min.insync.replicas: the core bounds it by the number of replicas
 
 
 class ReplicaManager:
@@ -46,6 +44,7 @@ class ReplicaManager:
         metadata: MetadataCache,
         purgatory: Purgatory,
         fetchers: FetcherManager,
+        wall_clock_ms: Callable[[], int],
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.broker_epoch = -1
@@ -58,6 +57,7 @@ class ReplicaManager:
         self._metadata = metadata
         self._purgatory = purgatory
         self._fetchers = fetchers
+        self.wall_clock_ms = wall_clock_ms
         self._expandable: set[TopicPartition] = set()
         self._flush_messages: dict[str, int] = {}  # topic overrides of log.flush.interval.messages
         self._flushed_to: dict[TopicPartition, int] = {}
@@ -186,6 +186,7 @@ class ReplicaManager:
     # What partitions need
 
     def _adopt(self, key: TopicPartition, log: Log) -> Partition:
+        log.update_settings(self._log_settings(key.topic))  # if they were told before there was a log
         partition = Partition(
             topic_partition=key,
             broker_id=self._config.broker_id,
@@ -217,26 +218,10 @@ class ReplicaManager:
         self._purgatory.moved(key)
 
     def _settings(self, topic: str) -> PartitionSettings:
-        overrides = self._metadata.topic_configs.get(topic)
-
-        def value(name: str) -> Any:
-            return topic_value(overrides or {}, self._config.properties, name)
-
-        return PartitionSettings(
-            # LeaderAndIsr may come before the overrides do: until then nothing is acknowledged that they might forbid.
-            min_insync_replicas=ALL_REPLICAS if overrides is None else value("min.insync.replicas"),
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
-            unclean_leader_election_enable=value("unclean.leader.election.enable"),
-            max_message_bytes=value("max.message.bytes"),
-        )
+        return partition_settings(self._config, self._metadata.topic_configs.get(topic))
 
     def _log_settings(self, topic: str) -> LogSettings:
-        overrides = self._metadata.topic_configs.get(topic, {})
-        segment_bytes = topic_value(overrides, self._config.properties, "segment.bytes")
-        index_interval_bytes = topic_value(overrides, self._config.properties, "index.interval.bytes")
-        assert isinstance(segment_bytes, int)
-        assert isinstance(index_interval_bytes, int)
-        return LogSettings(segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
+        return log_settings(self._config, self._metadata.topic_configs.get(topic, {}))
 
     def error_when_absent(self, key: TopicPartition) -> ErrorCode:
         """For a partition that is not hosted here."""
@@ -295,12 +280,16 @@ class ReplicaManager:
                 self._evidence.high_watermark_checkpointed(key, high_watermark)
         self._checkpointed = current
 
-    def every(self, interval_ms: float, action: Callable[[], None]) -> asyncio.Task[None]:
+    def every(
+        self, interval_ms: float, action: Callable[[], None], *, first_after_ms: float | None = None
+    ) -> asyncio.Task[None]:
         """A timer of the replica manager; a failing action is logged and tried again next time."""
 
         async def run() -> None:
+            wait_ms = interval_ms if first_after_ms is None else first_after_ms
             while True:
-                await asyncio.sleep(interval_ms / 1000)
+                await asyncio.sleep(wait_ms / 1000)
+                wait_ms = interval_ms
                 try:
                     action()
                 except Exception:

@@ -1,31 +1,37 @@
 """One replica's log on disk: segments in Kafka's format, and the leader epoch cache beside them.
 
 It implements core.log_port.PartitionLog. The log has no gaps: a batch begins where the one before it ends. Only the
-last segment is appended to; the first one's name is where the log starts. What `flush` has made safe ends at the
+last segment is appended to. The log starts at the first one's name, or later: then the log directory's checkpoint of
+log starts has it, and what lies before it goes with its segment. What `flush` has made safe ends at the
 recovery point, and after an unclean stop the log is verified from there on (replication.md 1.14).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.core.leader_epochs import EpochEntry, LeaderEpochCache
-from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs, sync_folder, write_epochs
+from reference_impl.core.retention import SegmentView
+from reference_impl.storage.checkpoints import sync_folder, write_epochs
 from reference_impl.storage.disk import Disk
-from reference_impl.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_epochs, load_segments
+from reference_impl.storage.segment import Segment
 from reference_impl.wire.record_batches import BatchHeader, scan
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset
 
 logger = logging.getLogger(__name__)
 
-LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+NEVER_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
     segment_bytes: int
     index_interval_bytes: int = 4096
+    segment_ms: int = NEVER_MS
+    file_delete_delay_ms: int = 60_000
 
 
 class Log:
@@ -38,6 +44,7 @@ class Log:
         *,
         leader_epochs: list[tuple[int, int]],
         recovery_point: int,
+        log_start_offset: int = 0,
         cut_at_start: bytes = b"",
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
@@ -45,13 +52,15 @@ class Log:
         """`Log.open` makes one from what is on disk."""
         self.folder = folder
         self.topic_partition = topic_partition
-        self.recovery_point = min(recovery_point, segments[-1].next_offset)
+        self._log_start_offset = max(log_start_offset, segments[0].base_offset)
+        self.recovery_point = min(max(recovery_point, self._log_start_offset), segments[-1].next_offset)
         self.cut_at_start = cut_at_start  # what recovery had to drop: a torn or damaged tail
         self._segments = segments
         self._settings = settings
         self._recovery_point_lowered = recovery_point_lowered
         self._disk = disk if disk is not None else Disk(folder)
         self._folder_changed = True
+        self._set_aside: list[Path] = []
         self._leader_epochs = LeaderEpochCache(leader_epochs, self._write_epochs)
         self._leader_epochs.truncate_from_end(self.log_end_offset)
         self._leader_epochs.truncate_from_start(self.log_start_offset)
@@ -65,13 +74,20 @@ class Log:
         settings: LogSettings,
         *,
         recovery_point: int = 0,
+        log_start_offset: int = 0,
         clean: bool = False,
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
     ) -> "Log":
-        """Opens what is there, or begins a log at offset 0. After an unclean stop the segments from the one with the
-        recovery point on are verified; from the first bad batch on everything goes."""
-        segments, cut = _load_segments(folder, settings, recovery_point=recovery_point, clean=clean)
+        """Opens what is there, or begins a log at its checkpointed start. After an unclean stop the segments from the
+        one with the recovery point on are verified; from the first bad batch on everything goes."""
+        segments, cut = load_segments(
+            folder,
+            index_interval_bytes=settings.index_interval_bytes,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            clean=clean,
+        )
         if cut:
             logger.warning("%s: dropped %d bytes behind offset %d", folder, len(cut), segments[-1].next_offset)
         return cls(
@@ -79,8 +95,9 @@ class Log:
             topic_partition,
             segments,
             settings,
-            leader_epochs=_load_epochs(folder, segments),
+            leader_epochs=load_epochs(folder, segments),
             recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             cut_at_start=cut,
             recovery_point_lowered=recovery_point_lowered,
             disk=disk,
@@ -88,7 +105,12 @@ class Log:
 
     @property
     def log_start_offset(self) -> int:
-        return self._segments[0].base_offset
+        return self._log_start_offset
+
+    @property
+    def starts_behind_first_segment(self) -> bool:
+        """Then no file name tells where the log starts."""
+        return self._log_start_offset > self._segments[0].base_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -105,6 +127,10 @@ class Log:
     @property
     def segment_base_offsets(self) -> tuple[int, ...]:
         return tuple(segment.base_offset for segment in self._segments)
+
+    @property
+    def file_delete_delay_ms(self) -> int:
+        return self._settings.file_delete_delay_ms
 
     def update_settings(self, settings: LogSettings) -> None:
         """From the next append on."""
@@ -140,15 +166,27 @@ class Log:
         segment = self._segments[-1]
         segment_bytes = self._settings.segment_bytes
         first = headers[begun]
+        has_room = segment.has_room_for(first.length, first.last_offset, segment_bytes=segment_bytes)
         # An empty segment takes a batch of any size: a new one would have no more room.
-        if segment.size and not segment.has_room_for(first.length, first.last_offset, segment_bytes=segment_bytes):
+        if segment.size and not (has_room and self._is_near(segment.first_timestamp, first)):
             segment = self._roll()
+        begun_at = segment.first_timestamp if segment.size else first.max_timestamp
         end = begun + 1
-        while end < len(headers) and segment.has_room_for(
-            headers[end].end_position - first.position, headers[end].last_offset, segment_bytes=segment_bytes
+        while (
+            end < len(headers)
+            and self._is_near(begun_at, headers[end])
+            and segment.has_room_for(
+                headers[end].end_position - first.position, headers[end].last_offset, segment_bytes=segment_bytes
+            )
         ):
             end += 1
         return segment, end
+
+    def _is_near(self, begun_at: int, header: BatchHeader) -> bool:
+        """segment.ms: from the first batch's time to this one's. Records without time never make a segment old."""
+        return NO_TIMESTAMP in (begun_at, header.max_timestamp) or (
+            header.max_timestamp - begun_at <= self._settings.segment_ms
+        )
 
     def _roll(self) -> Segment:
         self._segments[-1].retire()
@@ -183,12 +221,61 @@ class Log:
                 parts.append(segment.read_all(position))
         return b"".join(parts)
 
-    def offset_to_search_from(self, timestamp: int) -> int:
-        """No record before it is as young as `timestamp`; the log end if none is."""
+    # By time
+
+    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
-                return segment.offset_for_timestamp(timestamp)
-        return self.log_end_offset
+                found = segment.first_at_or_after(timestamp, self._log_start_offset)
+                if found is not None:
+                    return found if found.offset < end_offset else None
+        return None
+
+    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
+        """From the end backwards: of most segments it is enough to know the largest timestamp."""
+        youngest: TimedOffset | None = None
+        for segment in reversed(self._segments):
+            if youngest is not None and segment.max_timestamp < youngest.timestamp:
+                continue
+            found = segment.latest_timestamp(self._log_start_offset, end_offset)
+            if found is not None and (youngest is None or found.timestamp >= youngest.timestamp):
+                youngest = found
+        return youngest
+
+    # The beginning
+
+    @property
+    def segments(self) -> Sequence[SegmentView]:
+        return [segment.view() for segment in self._segments]
+
+    def advance_log_start(self, offset: int) -> None:
+        assert self._log_start_offset <= offset <= self.log_end_offset, "a log starts within itself, and never earlier"
+        with self._disk:
+            self._start_at(offset)
+
+    def delete_segments(self, count: int) -> None:
+        """They are out of the log at once; their files wait, renamed, until somebody takes `take_set_aside`."""
+        with self._disk:
+            if count == len(self._segments):
+                self._roll()
+            gone = self._segments[:count]
+            del self._segments[:count]
+            for segment in gone:  # oldest first: what a crash leaves has no gap
+                self._set_aside += segment.set_aside()
+            self._folder_changed = True
+            self._start_at(max(self._log_start_offset, self._segments[0].base_offset))
+
+    def _start_at(self, offset: int) -> None:
+        self._log_start_offset = offset
+        self._leader_epochs.truncate_from_start(offset)
+        self.recovery_point = max(self.recovery_point, offset)
+
+    def take_set_aside(self) -> list[Path]:
+        """Files of deleted segments; the caller removes them when file.delete.delay.ms is over."""
+        paths, self._set_aside = self._set_aside, []
+        return paths
+
+    # Cutting
 
     def truncate_to(self, offset: int) -> bytes:
         """Cuts every batch that reaches `offset` or beyond, and the epochs that began there; returns the batches."""
@@ -202,6 +289,8 @@ class Log:
             self._folder_changed = True
         cut.append(self._segments[-1].truncate_to(offset))
         self._segments[-1].open_for_append()
+        if self.log_end_offset < self._log_start_offset:  # the start lay within the batch that was cut
+            cut.append(self._start_anew_at(self._log_start_offset))
         self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         self._lower_recovery_point()
         return b"".join(reversed(cut))
@@ -214,6 +303,7 @@ class Log:
     def _start_anew_at(self, offset: int) -> bytes:
         cut = [segment.delete() for segment in reversed(self._segments)]
         self._segments = [Segment.create(self.folder, offset)]
+        self._log_start_offset = offset
         self._folder_changed = True
         self._leader_epochs.clear()
         self.recovery_point = max(self.recovery_point, offset)
@@ -244,54 +334,3 @@ class Log:
     def close(self) -> None:
         for segment in self._segments:
             segment.close()
-
-
-def _load_segments(
-    folder: Path, settings: LogSettings, *, recovery_point: int, clean: bool
-) -> tuple[list[Segment], bytes]:
-    base_offsets = sorted(int(path.stem) for path in folder.glob("*" + LOG_SUFFIX))
-    _remove_stray_indexes(folder, set(base_offsets))
-    segments: list[Segment] = []
-    cut: list[bytes] = []
-    for number, base_offset in enumerate(base_offsets):
-        following = base_offsets[number + 1] if number + 1 < len(base_offsets) else None
-        holds_unflushed = following is None or following > recovery_point
-        segment, torn = Segment.load(
-            folder,
-            base_offset,
-            index_interval_bytes=settings.index_interval_bytes,
-            verify=not clean and holds_unflushed,
-        )
-        # Behind a damaged batch, or a segment that ends early or late, nothing can be trusted to follow.
-        if cut or (segments and segments[-1].next_offset != base_offset):
-            cut.append(segment.delete() + torn)
-            continue
-        segments.append(segment)
-        if torn:
-            cut.append(torn)
-    return segments or [Segment.create(folder, 0)], b"".join(cut)
-
-
-def _remove_stray_indexes(folder: Path, base_offsets: set[int]) -> None:
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        for path in folder.glob("*" + suffix):
-            if int(path.stem) not in base_offsets:
-                path.unlink()
-
-
-def _load_epochs(folder: Path, segments: list[Segment]) -> list[tuple[int, int]]:
-    """The checkpoint's entries; from the batches themselves if it is lost or damaged. Batches of epochs that it does
-    not have, which a crash may have left, are added."""
-    try:
-        entries = read_epochs(folder / LEADER_EPOCH_CHECKPOINT)
-    except CorruptCheckpoint as error:
-        logger.warning("%s: taking the leader epochs from the log", error)
-        entries = []
-    latest = max((epoch for epoch, _ in entries), default=-1)
-    first_unknown = 0 if not entries else len(segments) - 1
-    for segment in segments[first_unknown:]:
-        for epoch, offset in segment.epochs():
-            if epoch > latest:
-                entries.append((epoch, offset))
-                latest = epoch
-    return entries

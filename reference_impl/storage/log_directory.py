@@ -18,12 +18,13 @@ from reference_impl.core.identifiers import TopicPartition
 from reference_impl.storage import checkpoints, meta_properties
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.errors import StorageError
-from reference_impl.storage.log import Log, LogSettings
+from reference_impl.storage.log import NEVER_MS, Log, LogSettings
 
 logger = logging.getLogger(__name__)
 
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 DELETED_SUFFIX = "-delete"
@@ -37,6 +38,7 @@ class LogDirectory:
         broker_id: int,
         segment_bytes: int,
         index_interval_bytes: int = 4096,
+        segment_ms: int = NEVER_MS,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
         failed: Callable[[OSError], None] = lambda _: None,
     ) -> None:
@@ -44,11 +46,14 @@ class LogDirectory:
         stop has left. Raises StorageError when the directory is in use, or another broker's. `failed` is told when a
         write fails: the directory is offline from then on."""
         self.path = path
-        self._settings = LogSettings(segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
+        self._settings = LogSettings(
+            segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes, segment_ms=segment_ms
+        )
         self._new_id = new_id
         self._disk = Disk(path, failed)
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID | None] = {}
+        self._checkpointed_starts: dict[TopicPartition, int] | None = None  # unknown: the next checkpoint is written
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / LOCK_FILE)
         try:
@@ -94,6 +99,7 @@ class LogDirectory:
 
     def _open_all(self) -> None:
         recovery_points = self._read_offsets(RECOVERY_POINT_CHECKPOINT)
+        log_starts = self._read_offsets(LOG_START_CHECKPOINT)
         logger.info("%s: opening the logs after a %s stop", self.path, "clean" if self.was_clean else "unclean")
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir():
@@ -105,17 +111,25 @@ class LogDirectory:
             if topic_partition is None:
                 logger.warning("%s: not a replica's folder, left alone", folder)
                 continue
-            recovery_point = recovery_points.get(topic_partition, 0)
-            log = self._open_log(folder, topic_partition, recovery_point, clean=self.was_clean)
+            log = self._open_log(
+                folder,
+                topic_partition,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=log_starts.get(topic_partition, 0),
+                clean=self.was_clean,
+            )
             self._logs[topic_partition] = log
             self._topic_ids[topic_partition] = meta_properties.read_topic_id(folder)
 
-    def _open_log(self, folder: Path, topic_partition: TopicPartition, recovery_point: int, *, clean: bool) -> Log:
+    def _open_log(
+        self, folder: Path, topic_partition: TopicPartition, *, recovery_point: int, log_start_offset: int, clean: bool
+    ) -> Log:
         return Log.open(
             folder,
             topic_partition,
             self._settings,
             recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             clean=clean,
             recovery_point_lowered=self.checkpoint_recovery_points,
             disk=self._disk,
@@ -143,7 +157,7 @@ class LogDirectory:
         folder.mkdir()
         if topic_id is not None:
             meta_properties.write_topic_id(folder, topic_id)
-        log = self._open_log(folder, topic_partition, 0, clean=True)
+        log = self._open_log(folder, topic_partition, recovery_point=0, log_start_offset=0, clean=True)
         log.flush()
         checkpoints.sync_folder(self.path)
         self._logs[topic_partition] = log
@@ -161,15 +175,22 @@ class LogDirectory:
             self._remove(topic_partition, log)
 
     def _remove(self, topic_partition: TopicPartition, log: Log) -> None:
-        for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+        for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
             offsets = self._read_offsets(name)
             if offsets.pop(topic_partition, None) is not None:
                 checkpoints.write_offsets(self.path / name, offsets)
+        self._checkpointed_starts = None
         # The rename is the deletion; what a crash leaves of the removal goes at the next start.
         doomed = self.path / f"{topic_partition}.{self._new_id().hex}{DELETED_SUFFIX}"
         log.folder.rename(doomed)
         checkpoints.sync_folder(self.path)
         shutil.rmtree(doomed)
+
+    def remove(self, paths: Iterable[Path]) -> None:
+        """Files of deleted segments. One that is not there went with its topic."""
+        with self._disk:
+            for path in paths:
+                path.unlink(missing_ok=True)
 
     # Checkpoints
 
@@ -185,6 +206,14 @@ class LogDirectory:
         points = {topic_partition: log.recovery_point for topic_partition, log in self._logs.items()}
         with self._disk:
             checkpoints.write_offsets(self.path / RECOVERY_POINT_CHECKPOINT, points)
+
+    def checkpoint_log_starts(self) -> None:
+        """Of the logs that start behind their first segment's name; of the others the name tells."""
+        starts = {key: log.log_start_offset for key, log in self._logs.items() if log.starts_behind_first_segment}
+        if starts != self._checkpointed_starts:
+            with self._disk:
+                checkpoints.write_offsets(self.path / LOG_START_CHECKPOINT, starts)
+            self._checkpointed_starts = starts
 
     def flush(self, topic_partitions: Iterable[TopicPartition] | None = None) -> None:
         """fsyncs those logs, or all, and notes how far they are safe now."""
@@ -206,6 +235,7 @@ class LogDirectory:
         """Everything is flushed, and the next start need not verify it. Only a directory that was opened whole can be
         left so (KAFKA-15375): the constructor sees to that."""
         self.flush()
+        self.checkpoint_log_starts()
         state = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         checkpoints.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, state, sync=True)
         self.abandon()

@@ -5,9 +5,10 @@ being appended to keeps a file open.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from reference_impl.core.retention import SegmentView
 from reference_impl.storage.indexes import OffsetIndex, TimeIndex
 from reference_impl.wire.record_batches import (
     HEADER_SIZE,
@@ -18,8 +19,10 @@ from reference_impl.wire.record_batches import (
     scan,
     sound_prefix,
 )
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset, first_at_or_after, record_times
 
 LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX = ".log", ".index", ".timeindex"
+DELETED_SUFFIX = ".deleted"  # behind the others
 MAX_RELATIVE_OFFSET = 2**31 - 1
 MAX_POSITION = 2**31 - 1
 _SEARCH_BYTES = 16 * 1024
@@ -41,6 +44,7 @@ class Segment:
         self._bytes_since_entry = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = base_offset  # last offset of the batch that has it
+        self._first_timestamp: int | None = None
         self._descriptor = -1
 
     @classmethod
@@ -174,27 +178,89 @@ class Segment:
             end = batch.end_position
         return data[:end]
 
+    # By time
+
     @property
     def max_timestamp(self) -> int:
         """Of the records of this segment; -1 if there is none."""
         return self._max_timestamp
 
-    def offset_for_timestamp(self, timestamp: int) -> int:
-        """No record of this segment before that offset is as young as `timestamp`."""
-        return self.base_offset + self._time_index.relative_offset_for(timestamp)
+    @property
+    def first_timestamp(self) -> int:
+        """Of the first batch; -1 if there is none."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = read_header(self.read(0, HEADER_SIZE), 0).max_timestamp
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    def view(self) -> SegmentView:
+        largest_ms = self._max_timestamp
+        if largest_ms == NO_TIMESTAMP:
+            largest_ms = self._path.stat().st_mtime_ns // 1_000_000
+        return SegmentView(
+            base_offset=self.base_offset,
+            next_offset=self.next_offset,
+            size=self.size,
+            largest_timestamp_ms=largest_ms,
+        )
+
+    def first_at_or_after(self, timestamp: int, from_offset: int) -> TimedOffset | None:
+        """The indexes say where no earlier record can be; from there on the batches' headers are looked at."""
+        relative_offset = max(self._time_index.relative_offset_for(timestamp), from_offset - self.base_offset)
+        for data, headers in self._windows(self._index.position_for(relative_offset)):
+            found = first_at_or_after(data, headers, timestamp, from_offset=from_offset)
+            if found is not None:
+                return found
+        return None
+
+    def latest_timestamp(self, from_offset: int, end_offset: int) -> TimedOffset | None:
+        """The first of the youngest records from `from_offset` up to `end_offset`."""
+        if from_offset <= self.base_offset and self.next_offset <= end_offset:
+            return self.first_at_or_after(self._max_timestamp, from_offset) if self.size else None
+        youngest: TimedOffset | None = None
+        for data, headers in self._windows(self._index.position_for(max(from_offset - self.base_offset, 0))):
+            for header in headers:
+                if header.next_offset > end_offset:
+                    return youngest
+                if header.next_offset <= from_offset or (youngest and header.max_timestamp <= youngest.timestamp):
+                    continue
+                for offset, found in record_times(data, header):
+                    if offset >= from_offset and (youngest is None or found > youngest.timestamp):
+                        youngest = TimedOffset(offset, found, header.leader_epoch)
+        return youngest
+
+    def _windows(self, position: int) -> Iterator[tuple[bytes, list[BatchHeader]]]:
+        """The batches from `position` on, a readable piece at a time."""
+        while position < self.size:
+            data = self.read(position, _SEARCH_BYTES)
+            headers, valid_bytes = scan(data)
+            if not headers:  # a batch longer than what was read
+                data = self.read(position, batch_length(data))
+                headers, valid_bytes = scan(data)
+                if not headers:
+                    return
+            yield data, headers
+            position += valid_bytes
 
     # Start and end
 
     def _indexes_fit(self) -> bool:
         """Do the last entries point at what they say? A torn or foreign index does not."""
-        if not self._index.entries:
-            return True
-        relative_offset, position = self._index.entries[-1]
-        if position + HEADER_SIZE > self.size:
-            return False
-        header = read_header(self.read(position, HEADER_SIZE), 0)
-        is_whole = HEADER_SIZE <= header.length <= self.size - position
-        return is_whole and header.last_offset - self.base_offset == relative_offset
+        if self._index.entries:
+            relative_offset, position = self._index.entries[-1]
+            if position + HEADER_SIZE > self.size:
+                return False
+            header = read_header(self.read(position, HEADER_SIZE), 0)
+            is_whole = HEADER_SIZE <= header.length <= self.size - position
+            if not is_whole or header.last_offset - self.base_offset != relative_offset:
+                return False
+        if self._time_index.entries:
+            timestamp, relative_offset = self._time_index.entries[-1]
+            last_offset = self.base_offset + relative_offset
+            for _, headers in self._windows(self._index.position_for(relative_offset)):
+                for header in headers:
+                    if header.last_offset >= last_offset:
+                        return header.last_offset == last_offset and header.max_timestamp == timestamp
+        return True  # an entry of a tail that was cut goes with it
 
     def _find_end(self) -> bytes:
         """Takes next offset and largest timestamp from the indexes and the batches behind their last entry; cuts a
@@ -206,9 +272,13 @@ class Segment:
         self._bytes_since_entry = valid_bytes
         self._time_index.truncate(self.next_offset - self.base_offset)
         self._max_timestamp, self._max_timestamp_offset = self._time_index.max_timestamp, self.base_offset
+        known_to = 0
         if self._time_index.entries:
             self._max_timestamp_offset += self._time_index.entries[-1][1]
-        for header in headers:
+            known_to = self._index.position_for(self._time_index.entries[-1][1])
+        # A time index that lost its last entries is still in order: what lies behind its last word is looked at.
+        unknown = scan(self.read(known_to, start - known_to))[0] if known_to < start else []
+        for header in (*unknown, *headers):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         self._drop_behind(start + valid_bytes)
@@ -218,6 +288,7 @@ class Segment:
         if position < self.size:
             os.truncate(self._path, position)
             self.size = position
+            self._first_timestamp = None
 
     def _rebuild(self, index_interval_bytes: int, *, verify: bool) -> bytes:
         data = self.read_all()
@@ -252,6 +323,15 @@ class Segment:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def set_aside(self) -> list[Path]:
+        """Renames the files, so that they are no segment any more; answers their new names."""
+        self.close()
+        renamed = []
+        for path in (self._path, self._index.path, self._time_index.path):
+            if path.exists():
+                renamed.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
+        return renamed
 
     def delete(self) -> bytes:
         """Removes the files, the log last: a log without indexes can be opened, indexes alone are litter."""

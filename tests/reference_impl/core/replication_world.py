@@ -20,22 +20,31 @@ from reference_impl.core.partition import (
     PartitionSettings,
     ReadResult,
 )
+from reference_impl.core.retention import SegmentView
 from reference_impl.core.rules import Rules, sound
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.wire.record_batches import parse_headers
+from reference_impl.wire.record_timestamps import TimedOffset, record_times
 
 TP = TopicPartition("t", 0)
 LAG_MS = 1000
+BATCH_TIME_MS = 1000  # what clients write into their records unless told otherwise
 EVERYTHING = 1 << 30
 
 Record = tuple[int, int, str]  # offset, epoch, value
 
 
-def batch(*values: str, producer_id: int = -1, producer_epoch: int = -1, sequence: int = -1) -> bytearray:
+def batch(
+    *values: str,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    timestamp: int = BATCH_TIME_MS,
+) -> bytearray:
     """One produce's batch as a client sends it: base offset 0, no leader epoch."""
     builder = DefaultRecordBatchBuilder(2, 0, False, producer_id, producer_epoch, sequence, EVERYTHING)
     for offset, value in enumerate(values):
-        builder.append(offset, 1000, None, value.encode(), [])
+        builder.append(offset, timestamp, None, value.encode(), [])
     return bytearray(builder.build())
 
 
@@ -48,11 +57,13 @@ def records_in(batches: bytes) -> list[Record]:
 
 
 class MemoryLog:
-    """PartitionLog in memory. Batches are kept whole, as on disk."""
+    """PartitionLog in memory. Batches are kept whole, as on disk; a segment has a fixed number of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, batches_per_segment: int = 3) -> None:
         self._batches: list[tuple[int, int, bytes]] = []  # base offset, next offset, bytes
         self._start = 0
+        self._batches_per_segment = batches_per_segment
+        self._active = 0  # base offset of a segment that was rolled although it was not full
         self.leader_epochs = LeaderEpochCache([], lambda entries, sync: None)
 
     @property
@@ -89,9 +100,66 @@ class MemoryLog:
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
         cut = self.all_batches()
-        self._batches, self._start = [], offset
+        self._batches, self._start, self._active = [], offset, offset
         self.leader_epochs.truncate_from_end(0)
         return cut
+
+    def _runs(self) -> list[list[tuple[int, int, bytes]]]:
+        """The batches of each segment; an empty active one is not among them."""
+        runs: list[list[tuple[int, int, bytes]]] = []
+        for entry in self._batches:
+            full = not runs or len(runs[-1]) == self._batches_per_segment
+            if full or runs[-1][0][0] < self._active <= entry[0]:
+                runs.append([])
+            runs[-1].append(entry)
+        return runs
+
+    @property
+    def segments(self) -> list[SegmentView]:
+        found = [
+            SegmentView(
+                base_offset=run[0][0],
+                next_offset=run[-1][1],
+                size=sum(len(body) for _, _, body in run),
+                largest_timestamp_ms=max(header.max_timestamp for _, _, body in run for header in parse_headers(body)),
+            )
+            for run in self._runs()
+        ]
+        if not found or self._active == self.log_end_offset:
+            end = self.log_end_offset
+            found.append(SegmentView(base_offset=end, next_offset=end, size=0, largest_timestamp_ms=0))
+        return found
+
+    def advance_log_start(self, offset: int) -> None:
+        assert self._start <= offset <= self.log_end_offset
+        self._start = offset
+        self.leader_epochs.truncate_from_start(offset)
+
+    def delete_segments(self, count: int) -> None:
+        segments = self.segments
+        if count == len(segments):
+            self._active = self.log_end_offset
+        begins = segments[count].base_offset if count < len(segments) else self._active
+        start = max(self._start, begins)
+        self._batches = [entry for entry in self._batches if entry[0] >= begins]
+        self._start = start
+        self.leader_epochs.truncate_from_start(start)
+
+    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
+        found = (entry for entry in self._times(end_offset) if entry.timestamp >= timestamp)
+        return next(found, None)
+
+    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
+        return max(self._times(end_offset), key=lambda entry: entry.timestamp, default=None)
+
+    def _times(self, end_offset: int) -> list[TimedOffset]:
+        data = self.all_batches()
+        return [
+            TimedOffset(offset, timestamp, header.leader_epoch)
+            for header in parse_headers(data)
+            for offset, timestamp in record_times(data, header)
+            if self._start <= offset < end_offset
+        ]
 
     def all_batches(self, from_offset: int = 0) -> bytes:
         return b"".join(body for _, next_offset, body in self._batches if next_offset > from_offset)
@@ -118,6 +186,7 @@ class Evidence:
     def __init__(self) -> None:
         self.truncations: list[Truncation] = []
         self.leaderships: list[tuple[str, int, int]] = []
+        self.log_starts: list[tuple[int, int, int, str]] = []  # from, to, segments deleted, reason
 
     def truncated(
         self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, epoch: int, reason: str, cut: bytes
@@ -126,6 +195,11 @@ class Evidence:
         self.truncations.append(
             Truncation(from_offset=from_offset, to_offset=to_offset, epoch=epoch, reason=reason, cut=values)
         )
+
+    def log_start_advanced(
+        self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, segments: int, reason: str
+    ) -> None:
+        self.log_starts.append((from_offset, to_offset, segments, reason))
 
     def leadership_started(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self.leaderships.append(("start", epoch, log_end_offset))
@@ -173,6 +247,7 @@ class World:
             max_message_bytes=1 << 20,
         )
         self.now_ms = 1_000_000.0
+        self.wall_clock_ms = BATCH_TIME_MS
         self.logs = {broker: MemoryLog() for broker in replicas}
         self.checkpoints = dict.fromkeys(replicas, 0)
         self.evidence = {broker: Evidence() for broker in replicas}
@@ -283,7 +358,12 @@ class World:
 
     def write(self, *values: str, at: int | None = None, acks: int = -1) -> AppendResult:
         broker = self.state.leader if at is None else at
-        return self.partitions[broker].append(batch(*values), acks=acks, now_ms=self.now_ms)
+        return self.partitions[broker].append(
+            batch(*values, timestamp=self.wall_clock_ms),
+            acks=acks,
+            now_ms=self.now_ms,
+            wall_clock_ms=self.wall_clock_ms,
+        )
 
     def outcome(self, result: AppendResult, *, at: int | None = None) -> ErrorCode | None:
         broker = self.state.leader if at is None else at

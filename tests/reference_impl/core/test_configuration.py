@@ -48,3 +48,37 @@ def test_a_topic_override_goes_before_the_broker_and_the_broker_before_the_defau
 def test_unknown_keys_and_unfit_values_are_refused(name: str, value: str | None) -> None:
     with pytest.raises(InvalidConfigurationError, match=name):
         validate_overrides(ConfigScope.TOPIC, [(name, value)])
+
+
+@pytest.mark.parametrize(
+    ("broker", "overrides", "retention_ms"),
+    [
+        ({}, {}, 604_800_000),
+        ({"log.retention.hours": "1"}, {}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, {}, 120_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2", "log.retention.ms": "3"}, {}, 3),
+        ({"log.retention.hours": "-1"}, {}, -1),
+        ({"log.retention.ms": "3"}, {"retention.ms": "4"}, 4),
+    ],
+)
+def test_the_finest_unit_that_is_set_says_how_long_records_live(
+    broker: dict[str, str], overrides: dict[str, str], retention_ms: int
+) -> None:
+    assert topic_value(overrides, broker, "retention.ms") == retention_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "delete,compact"),
+        ("cleanup.policy", ""),
+        ("message.timestamp.type", "logappendtime"),
+        ("retention.ms", "-2"),
+        ("retention.bytes", "much"),
+        ("segment.ms", "0"),
+    ],
+)
+def test_policies_types_and_limits_that_are_not_served_are_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=name):
+        validate_overrides(ConfigScope.TOPIC, [(name, value)])

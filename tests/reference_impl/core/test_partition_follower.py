@@ -27,13 +27,13 @@ def test_records_are_taken_verbatim_with_epochs_and_producers() -> None:
     world = World()
     numbered = batch("a", producer_id=7, producer_epoch=0, sequence=0)
     retry = bytearray(numbered)
-    world.leader.append(numbered, acks=-1, now_ms=world.now_ms)
+    world.leader.append(numbered, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     assert world.fetch(2, 3, rounds=2) is Applied.NOTHING
     assert world.logs[2].all_batches() == world.logs[1].all_batches()
     assert world.logs[2].leader_epochs.entries == ((0, 0),)
     world.elect(2)
     world.tell()
-    result = world.leader.append(retry, acks=-1, now_ms=world.now_ms)
+    result = world.leader.append(retry, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     assert result.duplicate  # M61: the retry after a fail-over finds its first copy
 
 

@@ -55,7 +55,7 @@ def test_offsets_and_the_leader_epoch_are_stamped_on_each_batch() -> None:
 )
 def test_what_is_refused_is_not_appended(make: Callable[[], bytearray], error: ErrorCode) -> None:
     world = World()
-    assert world.leader.append(make(), acks=1, now_ms=world.now_ms).error is error
+    assert world.leader.append(make(), acks=1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms).error is error
     assert world.logs[1].log_end_offset == 0
 
 

@@ -67,8 +67,8 @@ def test_a_duplicate_is_answered_with_its_first_offsets_and_still_waits() -> Non
     world.write("before")
     one = batch("a", producer_id=7, producer_epoch=0, sequence=0)
     retry = bytearray(one)
-    first = world.leader.append(one, acks=-1, now_ms=world.now_ms)
-    second = world.leader.append(retry, acks=-1, now_ms=world.now_ms)
+    first = world.leader.append(one, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
+    second = world.leader.append(retry, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     assert (second.base_offset, second.required_offset, second.duplicate) == (1, first.required_offset, True)
     assert world.values(1) == ["before", "a"]
     assert world.outcome(second) is None
@@ -81,14 +81,14 @@ def test_what_was_cut_is_not_a_duplicate_later() -> None:
     world = World()
     one = batch("a", producer_id=7, producer_epoch=0, sequence=0)
     retry = bytearray(one)
-    world.leader.append(one, acks=-1, now_ms=world.now_ms)
+    world.leader.append(one, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     world.elect(2)
     world.tell()
     world.write("b")
     world.fetch(1, 3, rounds=3)
     world.elect(1)
     world.tell()
-    assert not world.leader.append(retry, acks=-1, now_ms=world.now_ms).duplicate
+    assert not world.leader.append(retry, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms).duplicate
     assert world.values(1) == ["b", "a"]
 
 
@@ -96,18 +96,25 @@ def test_a_restart_remembers_what_the_log_holds() -> None:
     world = World(min_isr=1, replicas=(1,))
     one = batch("a", producer_id=7, producer_epoch=0, sequence=0)
     retry = bytearray(one)
-    world.leader.append(one, acks=-1, now_ms=world.now_ms)
+    world.leader.append(one, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     world.kill(1)
     world.start(1)
     world.tell()
-    assert world.leader.append(retry, acks=-1, now_ms=world.now_ms).duplicate
+    assert world.leader.append(retry, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms).duplicate
 
 
 def test_a_refused_batch_leaves_no_trace() -> None:
     world = World()
     gap = batch("c", producer_id=7, producer_epoch=0, sequence=5)
-    world.leader.append(batch("a", producer_id=7, producer_epoch=0, sequence=0), acks=1, now_ms=world.now_ms)
-    refused = world.leader.append(gap, acks=1, now_ms=world.now_ms)
+    world.leader.append(
+        batch("a", producer_id=7, producer_epoch=0, sequence=0),
+        acks=1,
+        now_ms=world.now_ms,
+        wall_clock_ms=world.wall_clock_ms,
+    )
+    refused = world.leader.append(gap, acks=1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
     assert refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     following = batch("b", producer_id=7, producer_epoch=0, sequence=1)
-    assert world.leader.append(following, acks=1, now_ms=world.now_ms).base_offset == 1
+    assert (
+        world.leader.append(following, acks=1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms).base_offset == 1
+    )

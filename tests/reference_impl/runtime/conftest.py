@@ -1,27 +1,67 @@
 """A cluster on the test's own loop."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from reference_impl.runtime.in_process import InProcessCluster
+from reference_impl.runtime.in_process import InProcessCluster, wall_clock_ms
 from reference_impl.runtime.loopback import address, free_port
 
 
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
-    """Three brokers and the coordination service on this test's loop."""
+@asynccontextmanager
+async def running_cluster(
+    folder: Path, *, settings: dict[str, str] | None = None, clock_ms: Callable[[], int] = wall_clock_ms
+) -> AsyncIterator[InProcessCluster]:
+    """Three brokers and the coordination service."""
     addresses = {node: address(node) for node in (1, 2, 3)}
     everywhere = [address(9), *addresses.values()]
     made = InProcessCluster(
-        tmp_path,
+        folder,
         addresses=addresses,
         coordination_address=address(9),
         ports=(free_port(*everywhere), free_port(*everywhere), free_port(*everywhere)),
+        settings=settings,
+        clock_ms=clock_ms,
     )
     try:
         await made.start()
         yield made
     finally:
         await made.stop()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
+    async with running_cluster(tmp_path) as made:
+        yield made
+
+
+class Clock:
+    """Brokers' wall clock, as the test sets it."""
+
+    def __init__(self) -> None:
+        self.now_ms = wall_clock_ms()
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def tidy_cluster(tmp_path: Path, clock: Clock) -> AsyncIterator[InProcessCluster]:
+    """Looks for expired segments all the time, and removes their files at once."""
+    settings = {
+        "log.retention.check.interval.ms": "50",
+        "log.initial.task.delay.ms": "0",
+        "log.segment.delete.delay.ms": "0",
+        "log.segment.bytes": "300",
+        "log.flush.start.offset.checkpoint.interval.ms": "50",
+    }
+    async with running_cluster(tmp_path, settings=settings, clock_ms=clock) as made:
+        yield made

@@ -1,6 +1,6 @@
 """Batches as a real client makes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from kafka.record import MemoryRecordsBuilder
@@ -17,11 +17,14 @@ def make_batch() -> MakeBatch:
         *values: bytes,
         epoch: int = 0,
         timestamp: int = 1000,
+        timestamps: Sequence[int] = (),
         compression: int = 0,
     ) -> bytes:
+        """`timestamps`: one for each value, instead of one for all."""
         builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 20)
-        for value in values or (b"value",):
-            builder.append(timestamp=timestamp, key=None, value=value)
+        written = values or (b"value",)
+        for value, time in zip(written, timestamps or [timestamp] * len(written), strict=True):
+            builder.append(timestamp=time, key=None, value=value)
         builder.close()
         batch = bytearray(builder.buffer())
         stamp(batch, 0, base_offset, epoch)

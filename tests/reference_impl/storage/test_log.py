@@ -272,18 +272,6 @@ def test_a_lost_epoch_checkpoint_is_rebuilt_from_the_batches(tmp_path: Path, mak
     assert open_log(tmp_path).leader_epochs.entries == log.leader_epochs.entries
 
 
-def test_search_by_time_begins_at_or_before_the_first_record_that_is_young_enough(
-    tmp_path: Path, make_batch: MakeBatch
-) -> None:
-    log = open_log(tmp_path)
-    batches = fill(log, make_batch, 30)
-    for reopened in (log, open_log(tmp_path, clean=True, recovery_point=log.log_end_offset)):
-        for number, start in enumerate(starts_of(batches)):
-            found = reopened.offset_to_search_from(1000 + number)
-            assert start - 30 < found <= start
-        assert reopened.offset_to_search_from(5000) == log.log_end_offset
-
-
 def test_a_cut_below_the_recovery_point_takes_it_down_at_once(tmp_path: Path, make_batch: MakeBatch) -> None:
     told: list[int] = []
     log = Log.open(tmp_path, ORDERS, SMALL, recovery_point_lowered=lambda: told.append(log.recovery_point))

@@ -212,3 +212,63 @@ def test_strange_folders_are_left_alone(tmp_path: Path) -> None:
     assert dict(directory.logs) == {}
     assert (tmp_path / "notes").is_dir()
     directory.abandon()
+
+
+def grow(log: Log, make_batch: MakeBatch, count: int) -> None:
+    """One batch a segment, if segments are that small."""
+    for _ in range(count):
+        log.append(make_batch(log.log_end_offset, b"x" * 500), log.log_end_offset + 1)
+
+
+def test_a_start_that_no_file_name_tells_is_in_kafkas_checkpoint(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    grow(directory.create(ORDERS, TOPIC_ID), make_batch, 6)
+    grow(directory.create(PAYMENTS, TOPIC_ID), make_batch, 6)
+    directory.logs[ORDERS].advance_log_start(3)
+    directory.logs[PAYMENTS].delete_segments(2)
+    directory.checkpoint_log_starts()
+    checkpoint = tmp_path / "log-start-offset-checkpoint"
+    started_at = {key: log.log_start_offset for key, log in directory.logs.items()}
+    assert checkpoint.read_text() == "0\n1\norders 0 3\n"
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert {key: log.log_start_offset for key, log in again.logs.items()} == started_at
+    again.logs[ORDERS].delete_segments(5)
+    again.checkpoint_log_starts()
+    assert checkpoint.read_text() == "0\n0\n"
+    again.delete(ORDERS)
+    assert again.create(ORDERS, TOPIC_ID).log_start_offset == 0
+    again.abandon()
+
+
+def test_what_was_set_aside_for_deletion_is_gone_after_a_restart(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    grow(directory.create(ORDERS, TOPIC_ID), make_batch, 4)
+    directory.logs[ORDERS].delete_segments(2)
+    assert list(tmp_path.glob("orders-0/*.log.deleted"))
+    directory.abandon()
+    again = directory_at(tmp_path)
+    assert not list(tmp_path.glob("orders-0/*.deleted"))
+    assert (again.logs[ORDERS].log_start_offset, again.logs[ORDERS].log_end_offset) == (2, 4)
+    paths = again.logs[ORDERS].take_set_aside()
+    again.remove(paths)
+    again.delete(ORDERS)
+    again.remove(paths)  # they went with their topic
+    again.abandon()
+
+
+def test_a_log_that_lost_what_reached_beyond_its_start_begins_anew_there(tmp_path: Path, make_batch: MakeBatch) -> None:
+    directory = directory_at(tmp_path)
+    grow(directory.create(ORDERS, TOPIC_ID), make_batch, 6)
+    directory.logs[ORDERS].advance_log_start(5)
+    directory.checkpoint_log_starts()
+    directory.abandon()
+    for path in sorted(tmp_path.glob("orders-0/*.log"))[2:]:
+        path.unlink()
+    again = directory_at(tmp_path)
+    log = again.logs[ORDERS]
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    assert len(log.cut_at_start) > 1000
+    log.append(make_batch(5, b"next"), 6)
+    assert log.all_batches() == make_batch(5, b"next")
+    again.abandon()

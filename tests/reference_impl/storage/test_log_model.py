@@ -16,6 +16,8 @@ MakeBatch = Callable[..., bytes]
 _steps = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.lists(st.integers(1, 3), min_size=1, max_size=4)),
+        st.tuples(st.just("delete_segments"), st.integers(1, 4)),
+        st.tuples(st.just("advance_start"), st.integers(0, 40)),
         st.tuples(st.just("truncate"), st.integers(0, 40)),
         st.tuples(st.just("restart"), st.sampled_from(["killed", "clean"])),
         st.tuples(st.just("read"), st.tuples(st.integers(0, 40), st.integers(1, 400), st.integers(0, 40))),
@@ -61,6 +63,9 @@ def test_a_log_behaves_as_a_list_of_batches(
                 assert isinstance(argument, int)
                 assert log.truncate_fully_and_start_at(argument) == b"".join(batch for _, _, batch in model)
                 model, start, end = [], argument, argument
+            elif kind in ("delete_segments", "advance_start"):
+                assert isinstance(argument, int)
+                model, start = shorten_from_the_start(log, kind, argument, model, start)
             elif kind == "flush":
                 log.flush()
             elif kind == "restart":
@@ -68,7 +73,14 @@ def test_a_log_behaves_as_a_list_of_batches(
                     log.flush()
                 log.close()
                 known_epochs = [entry for entry in log.leader_epochs.entries if entry.start_offset < end]
-                log = open_log(folder, log_settings, clean=argument == "clean", recovery_point=log.recovery_point)
+                log = open_log(
+                    folder,
+                    log_settings,
+                    clean=argument == "clean",
+                    recovery_point=log.recovery_point,
+                    log_start_offset=log.log_start_offset,
+                )
+                assert not list(folder.glob("*.deleted"))
                 assert list(log.leader_epochs.entries) == known_epochs
                 assert log.cut_at_start == b""
             else:
@@ -78,6 +90,37 @@ def test_a_log_behaves_as_a_list_of_batches(
             assert (log.log_start_offset, log.log_end_offset) == (start, end)
             assert log.all_batches() == b"".join(batch for _, _, batch in model)
         log.close()
+
+
+Model = list[tuple[int, int, bytes]]
+
+
+def shorten_from_the_start(log: Log, kind: str, argument: int, model: Model, start: int) -> tuple[Model, int]:
+    if kind == "advance_start":
+        boundaries = [first for first, _, _ in model if first > start] or [log.log_end_offset]
+        start = boundaries[argument % len(boundaries)]
+        log.advance_log_start(start)
+        return model, start
+    segments = log.segments
+    count = min(argument, len(segments) - (segments[-1].size == 0))
+    if count:
+        gone_to = segments[count - 1].next_offset
+        log.delete_segments(count)
+        model, start = [entry for entry in model if entry[0] >= gone_to], max(start, gone_to)
+        assert {path.suffix for path in log.take_set_aside()} == {".deleted"}
+    check_segments(log, model)
+    return model, start
+
+
+def check_segments(log: Log, model: list[tuple[int, int, bytes]]) -> None:
+    """Each segment is its part of the list: where it begins and ends, its bytes, its youngest record."""
+    for segment in log.segments:
+        inside = [entry for entry in model if segment.base_offset <= entry[0] < segment.next_offset]
+        assert segment.size == sum(len(batch) for _, _, batch in inside)
+        if inside:
+            assert (segment.base_offset, segment.next_offset) == (inside[0][0], inside[-1][1])
+            assert segment.largest_timestamp_ms == 1000 + inside[-1][0]
+    assert log.segments[-1].next_offset == log.log_end_offset
 
 
 def check_read(log: Log, model: list[tuple[int, int, bytes]], offset: int, max_bytes: int, end_offset: int) -> None:

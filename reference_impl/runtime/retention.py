@@ -1,0 +1,53 @@
+"""The housekeeping of logs: expired segments leave them on every replica, and their files follow after a while.
+
+What expires is the partition's to decide (core.retention); here are the wall clock and the waiting. Files of segments
+that are out of the log keep lying beside it, renamed, for file.delete.delay.ms, so that nobody who still reads one is
+cut off; those that a stop overtakes go at the next start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from reference_impl.runtime.replica_manager import ReplicaManager
+from reference_impl.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+
+class Retention:
+    def __init__(self, replicas: ReplicaManager, log_directory: LogDirectory, wall_clock_ms: Callable[[], int]) -> None:
+        self._replicas = replicas
+        self._log_directory = log_directory
+        self._wall_clock_ms = wall_clock_ms
+        self._waiting: dict[int, asyncio.TimerHandle] = {}
+        self._next_wait = 0
+
+    def check(self) -> None:
+        """Every log.retention.check.interval.ms."""
+        for key, partition in list(self._replicas.partitions.items()):
+            log = self._log_directory.logs.get(key)
+            if log is None:
+                continue
+            count = partition.delete_expired(wall_clock_ms=self._wall_clock_ms())
+            paths = log.take_set_aside()
+            if count:
+                logger.info("%s: deleted %d segments, the log starts at %d", key, count, log.log_start_offset)
+            if paths:
+                self._remove_later(paths, log.file_delete_delay_ms)
+
+    def _remove_later(self, paths: list[Path], delay_ms: int) -> None:
+        number = self._next_wait
+        self._next_wait += 1
+
+        def remove() -> None:
+            del self._waiting[number]
+            self._log_directory.remove(paths)
+
+        self._waiting[number] = asyncio.get_running_loop().call_later(delay_ms / 1000, remove)
+
+    def stop(self) -> None:
+        for handle in self._waiting.values():
+            handle.cancel()
+        self._waiting.clear()

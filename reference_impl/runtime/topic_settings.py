@@ -1,0 +1,53 @@
+"""A topic's effective settings, from its overrides and the broker's own properties, as partitions and logs take them.
+
+Until the controller has told a topic's overrides, nothing is done that they might forbid: nothing acknowledged with
+acks=all, nothing deleted.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reference_impl.core.configuration import topic_value
+from reference_impl.core.partition_data import PartitionSettings
+from reference_impl.core.retention import RetentionSettings
+from reference_impl.core.timestamps import TimestampSettings
+from reference_impl.runtime.config import BrokerConfig
+from reference_impl.storage.log import LogSettings
+
+ALL_REPLICAS = 2**31 - 1  # as min.insync.replicas: the core bounds it by the number of replicas
+
+
+def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None) -> PartitionSettings:
+    """`overrides` None: not told yet."""
+
+    def value(name: str) -> Any:
+        return topic_value(overrides or {}, config.properties, name)
+
+    # The one limit of old days bounds both of its successors (KIP-937).
+    difference_ms = value("message.timestamp.difference.max.ms")
+    return PartitionSettings(
+        min_insync_replicas=ALL_REPLICAS if overrides is None else value("min.insync.replicas"),
+        replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+        unclean_leader_election_enable=value("unclean.leader.election.enable"),
+        max_message_bytes=value("max.message.bytes"),
+        retention=RetentionSettings()
+        if overrides is None
+        else RetentionSettings(retention_ms=value("retention.ms"), retention_bytes=value("retention.bytes")),
+        timestamps=TimestampSettings(
+            is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
+            before_max_ms=min(difference_ms, value("message.timestamp.before.max.ms")),
+            after_max_ms=min(difference_ms, value("message.timestamp.after.max.ms")),
+        ),
+    )
+
+
+def log_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> LogSettings:
+    def value(name: str) -> Any:
+        return topic_value(overrides, config.properties, name)
+
+    return LogSettings(
+        segment_bytes=value("segment.bytes"),
+        index_interval_bytes=value("index.interval.bytes"),
+        segment_ms=value("segment.ms"),
+        file_delete_delay_ms=value("file.delete.delay.ms"),
+    )
