@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
+from harness.client_use import ClientUse
 from harness.scenario import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
@@ -295,9 +296,6 @@ class LeakCheck(Protocol):
         ...
 
 
-# ---- faults ---------------------------------------------------------------------------------------------------------
-
-
 class Fault(Protocol):
     """One kind of harm. begin and end return what was seen on the victims; end is called whatever happens."""
 
@@ -309,14 +307,12 @@ class Fault(Protocol):
     async def end(self, cluster: Cluster, victims: Sequence[NodeId]) -> Evidence: ...
 
 
-# ---- clients and workloads ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class Send:
     topic: str
     partition: int
     value: bytes
+    key: bytes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +325,7 @@ class SendOutcome:
     t1_ns: int
     code: int | None = None  # Kafka's error code; None when no broker answered with one
     t0_ns: int | None = None  # when this record was handed to the library; None: when the operation was invoked
+    timestamp_ms: int | None = None  # the broker's answer, else what the client set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,6 +335,9 @@ class ReadRecord:
     offset: int
     epoch: int | None
     value: bytes
+    key: bytes | None = None
+    timestamp_ms: int | None = None
+    log_append: bool | None = None  # stamped by the broker (LogAppendTime); None: the library does not tell
 
 
 class Client(Protocol):
@@ -388,10 +388,10 @@ class Event(Protocol):
 class ClientFactory(Protocol):
     """Makes a fresh client on the same link; each one is a new process number in the history."""
 
-    def __call__(self) -> Client: ...
+    def __call__(self, use: ClientUse | None = None) -> Client: ...
 
 
 class ClientMaker(Protocol):
     """One client library: makes a client that bootstraps from `bootstrap`, set up as `settings` says."""
 
-    def __call__(self, *, bootstrap: str, settings: WorkloadSpec) -> Client: ...
+    def __call__(self, *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client: ...

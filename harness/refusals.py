@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import faults.catalogue
 import faults.cut
+from harness.clients import catalogue as clients
 from harness.errors import UsageError
 from harness.harms import CanDamageDisks, CanFillDisks, CanImpairPackets
 from harness.interfaces import (
@@ -52,6 +53,7 @@ _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that cou
 
 def check_means(scenario: Scenario) -> None:
     """Raises UsageError that names what cannot be done, and what would have to be given."""
+    check_workload(scenario)
     kind = cluster_kind(scenario.cluster)
     for what, need in needs(scenario):
         if not issubclass(kind, need):
@@ -67,6 +69,29 @@ def check_means(scenario: Scenario) -> None:
     if is_foreign(scenario.cluster):
         for what, refused in _on_somebody_elses(scenario):
             raise UsageError(f"{what}: {refused}")
+
+
+def check_workload(scenario: Scenario) -> None:
+    """Raises UsageError where a workload of groups or transactions lacks what it works with."""
+    workload = scenario.workload
+    name = workload.name
+    if name not in ("consumer_groups", "transactions"):
+        if workload.processors or workload.group or workload.output:
+            raise UsageError(f"workload {name!r} has no group, no processors and no output: use another name")
+        return
+    if scenario.cluster.system == "reference":
+        raise UsageError(f"workload {name!r}: the reference has no groups and no transactions yet; use --system kafka")
+    clients.check_groups(workload.client)
+    if not workload.group:
+        raise UsageError(f'workload {name!r} needs a group, for example group = "readers"')
+    if name == "consumer_groups":
+        return
+    topics = set(workload.topics or (topic.name for topic in scenario.topics))
+    if workload.output not in topics or len(topics) < 2 or workload.processors < 1:
+        raise UsageError(
+            "workload 'transactions' needs processors, an output among its topics, and another topic as input: "
+            f"processors = {workload.processors}, output = {workload.output!r}, topics = {sorted(topics)}"
+        )
 
 
 def ignored(scenario: Scenario) -> list[str]:

@@ -91,6 +91,26 @@ class WorkloadSpec:
     client: str = "kafka-python"
     replace_client: bool = True  # after an unknown outcome
     stuck_after_s: float = 10.0  # without an acknowledgement on a healthy cluster
+    keys: int = 0  # each record has one of so many keys; 0: none
+    group: str = ""  # consumers, or processors, are members of this group
+    session_timeout_ms: int = 6000  # of a group's member
+    stay_s: float | None = None  # how long a member stays in its group, on average; None: to the end
+    crash_share: float = 0.5  # of the members that go: without leaving
+    seek_share: float = 0.0  # of the polls: the member goes back to their first records instead of committing
+    processors: int = 0  # transactional clients that read, process and write
+    output: str = ""  # the topic that processors write to
+    abort_share: float = 0.1  # of the transactions: aborted on purpose
+    transaction_timeout_ms: int = 10_000
+
+    @property
+    def workers(self) -> int:
+        """How many clients there are, each on a link of its own."""
+        return 0 if self.name == "none" else self.producers + self.consumers + self.processors
+
+    @property
+    def idempotent(self) -> bool:
+        """Every library refuses idempotence without acks=all, or without retries."""
+        return self.idempotence and self.acks == "all" and self.retries != 0
 
 
 @dataclass(frozen=True, kw_only=True)

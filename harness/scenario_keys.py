@@ -33,6 +33,12 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _share(value: Any) -> float:
+    if not 0 <= _number(value) <= 1:
+        raise ValueError(f"a share between 0 and 1 is needed, not {value!r}")
+    return _number(value)
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"true or false is needed, not {value!r}")
@@ -150,6 +156,16 @@ WORKLOAD: dict[str, tuple[str, Reader]] = {
     "client": ("client", _text),
     "replace_client": ("replace_client", _flag),
     "stuck_after": ("stuck_after_s", seconds),
+    "keys": ("keys", _whole),
+    "group": ("group", _text),
+    "session_timeout_ms": ("session_timeout_ms", _whole),
+    "stay": ("stay_s", seconds),
+    "crash_share": ("crash_share", _share),
+    "seek_share": ("seek_share", _share),
+    "processors": ("processors", _whole),
+    "output": ("output", _text),
+    "abort_share": ("abort_share", _share),
+    "transaction_timeout_ms": ("transaction_timeout_ms", _whole),
 }
 FAULT: dict[str, tuple[str, Reader]] = {
     "kind": ("kind", _text),

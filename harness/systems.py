@@ -105,8 +105,7 @@ def check_cluster(scenario: Scenario) -> None:
 
 def cluster_of(scenario: Scenario, folder: RunFolder) -> "LocalCluster | DockerCluster | ForeignCluster":
     workload = scenario.workload
-    links = 0 if workload.name == "none" else workload.producers + workload.consumers
-    return made(scenario.cluster, folder.path, client_links=max(links, 1))
+    return made(scenario.cluster, folder.path, client_links=max(workload.workers, 1))
 
 
 def made(spec: ClusterSpec, folder: Path, *, client_links: int) -> "LocalCluster | DockerCluster | ForeignCluster":

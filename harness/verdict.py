@@ -66,6 +66,14 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "lost": "acknowledged records that are not in the final log",
     "lost_permitted": "lost records whose loss the contract permits",
     "unreadable": "acknowledged records that replicas hold and no reader may see",
+    "log_starts_advanced": "partitions whose log no longer began at offset 0 at the final read",
+    "commits": "offsets that a consumer group committed for certain, outside transactions and in them",
+    "rebalances": "generations of a consumer group after its first one",
+    "redelivered": "records that more than one member of a group read",
+    "transactions_committed": "transactions that committed",
+    "transactions_aborted": "transactions that were aborted for certain",
+    "transactions_unknown": "transactions whose outcome nobody knows",
+    "removed": "acknowledged records that retention or compaction removed",
     "gaps": "times a partition took no write for longer than a second under load",
 }
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from harness.interfaces import Workload
-from workloads import produce_and_poll
+from workloads import consumer_groups, produce_and_poll, transactions
 
 WORKLOADS: Mapping[str, Callable[..., Workload]] = {
     produce_and_poll.ProduceAndPoll.name: produce_and_poll.make_workload,
+    consumer_groups.ConsumerGroups.name: consumer_groups.make_workload,
+    transactions.Processor.name: transactions.make_workload,
 }
 NAMES = (*WORKLOADS, "none")

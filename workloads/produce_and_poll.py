@@ -3,7 +3,8 @@
 A producer is an open loop: the rate is kept by the loop's time, whatever the cluster does, with a bounded catch-up
 after a stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's
 idempotent producer never recovers from an expired batch (real_kafka.md 5.2), and a fenced or out-of-order one neither.
-With `replace_client = false` a producer is kept, so that the history shows whether it recovers by itself.
+With `replace_client = false` a producer is kept, so that the history shows whether it recovers by itself. With `keys`
+each record has one of so many keys, drawn by the seed; partitions are taken in turn all the same.
 Consumers need no group; a poll that fails ends the client, and the next one starts from the beginning again.
 """
 
@@ -12,6 +13,7 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+from harness.client_use import ClientUse
 from harness.history.values import encode
 from harness.interfaces import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
 from harness.scenario import WorkloadSpec
@@ -30,7 +32,14 @@ class ProduceAndPoll:
     name: ClassVar[str] = "produce_and_poll"
 
     def __init__(
-        self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
+        self,
+        *,
+        role: str,
+        place: int,
+        places: int,
+        partitions: Sequence[TopicPartition],
+        settings: WorkloadSpec,
+        use: ClientUse | None = None,
     ) -> None:
         assert role in ("producer", "consumer"), role
         self._role = role
@@ -38,6 +47,7 @@ class ProduceAndPoll:
         self._places = places
         self._partitions = tuple(partitions)
         self._settings = settings
+        self._use = use
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
         if self._role == "producer":
@@ -50,11 +60,11 @@ class ProduceAndPoll:
         interval_s = self._settings.batch * self._places / self._settings.rate_per_second
         due = loop.time() + chance.random() * interval_s
         while not until.is_set():
-            client, sequence, alive = make(), 0, True
+            client, sequence, alive = make(self._use), 0, True
             try:
                 while alive and not await _is_set_by(until, due, loop):
                     due = max(due + interval_s, loop.time() - CATCH_UP_S)
-                    records = self._batch(journal.process, sequence)
+                    records = self._batch(journal.process, sequence, chance)
                     sequence += len(records)
                     operation = journal.invoke("send", records)
                     outcomes = await client.send(records)
@@ -65,13 +75,14 @@ class ProduceAndPoll:
             if not until.is_set():
                 await asyncio.sleep(RENEW_S)
 
-    def _batch(self, process: int, sequence: int) -> list[Send]:
+    def _batch(self, process: int, sequence: int, chance: random.Random) -> list[Send]:
         """Round robin over the partitions, each producer from a place of its own, so that all are written to."""
         records = []
         for number in range(sequence, sequence + self._settings.batch):
             partition = self._partitions[(number + self._place) % len(self._partitions)]
             value = encode(process, number, self._settings.value_bytes)
-            records.append(Send(topic=partition.topic, partition=partition.partition, value=value))
+            key = b"k%d" % chance.randrange(self._settings.keys) if self._settings.keys else None
+            records.append(Send(topic=partition.topic, partition=partition.partition, value=value, key=key))
         return records
 
     def _ends_client(self, outcome: SendOutcome) -> bool:
@@ -85,7 +96,7 @@ class ProduceAndPoll:
 
     async def _consume(self, make: ClientFactory, journal: Journal, until: Event) -> None:
         while not until.is_set():
-            client = make()
+            client = make(self._use)
             try:
                 await self._poll_until_error(client, journal, until)
             finally:

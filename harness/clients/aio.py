@@ -20,6 +20,7 @@ from harness.interfaces import Client, ReadRecord, Send, SendOutcome, TopicParti
 from harness.scenario import WorkloadSpec
 
 # aiokafka raises these itself too, for a leader that it does not know and an answer that did not come in time.
+LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
@@ -67,8 +68,11 @@ class AioClient:
                 if self._producer is None:
                     self._producer = await self._open_producer()
                 # One that hangs is unknown, like every TimeoutError: the record may just have been taken.
+                key = {} if record.key is None else {"key": record.key}
                 async with asyncio.timeout(hand_over_s):
-                    future = await self._producer.send(record.topic, value=record.value, partition=record.partition)
+                    future = await self._producer.send(
+                        record.topic, value=record.value, partition=record.partition, **key
+                    )
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
@@ -127,6 +131,9 @@ class AioClient:
                 offset=record.offset,
                 epoch=None,
                 value=record.value or b"",
+                key=record.key,
+                timestamp_ms=record.timestamp,
+                log_append=record.timestamp_type == LOG_APPEND_TIME,
             )
             for records in answer.values()
             for record in records
@@ -159,7 +166,10 @@ def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> No
     elif error is not None:
         answers.failed(place, error, _told(error))
     else:
-        answers.delivered(place, _offset(future.result()))
+        metadata = future.result()
+        # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
+        known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME
+        answers.delivered(place, _offset(metadata), timestamp_ms=metadata.timestamp if known else None)
 
 
 def _offset(metadata: Any) -> int | None:

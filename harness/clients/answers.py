@@ -23,8 +23,7 @@ GRACE_S = 2.0  # beyond the library's own time-outs, before it is taken to hang
 
 
 def may_be_idempotent(settings: WorkloadSpec) -> bool:
-    """Every library refuses idempotence without acks=all, or without retries."""
-    return settings.idempotence and settings.acks == "all" and settings.retries != 0
+    return settings.idempotent
 
 
 class Answers:
@@ -43,7 +42,7 @@ class Answers:
         """The record is about to be handed to the library."""
         self._begun_ns[place] = time.monotonic_ns()
 
-    def delivered(self, place: int, offset: int | None) -> None:
+    def delivered(self, place: int, offset: int | None, *, timestamp_ms: int | None = None) -> None:
         """Counted as delivered by the library. Without an offset it cannot be accounted for."""
         if self._acks == "0":
             self._put(place, "info", error=None)
@@ -51,7 +50,7 @@ class Answers:
             # A batch that the broker had already (DUPLICATE_SEQUENCE_NUMBER) counts as delivered, and has no offset.
             self._put(place, "info", error="acknowledged without offset")
         else:
-            self._put(place, "ok", offset=offset, error=None, code=0)
+            self._put(place, "ok", offset=offset, error=None, code=0, timestamp_ms=timestamp_ms)
 
     def failed(self, place: int, error: object, told: Told | None = None) -> None:
         """Came back with an error. `told`: how the adapter words it, where it knows more than the error says."""
@@ -67,7 +66,14 @@ class Answers:
             self._put(later, "fail", error=str(told), code=told.code)
 
     def _put(
-        self, place: int, status: str, *, error: str | None, offset: int | None = None, code: int | None = None
+        self,
+        place: int,
+        status: str,
+        *,
+        error: str | None,
+        offset: int | None = None,
+        code: int | None = None,
+        timestamp_ms: int | None = None,
     ) -> None:
         t1_ns = time.monotonic_ns()
         outcome = SendOutcome(
@@ -77,6 +83,7 @@ class Answers:
             code=code,
             t0_ns=self._begun_ns[place],
             t1_ns=t1_ns,
+            timestamp_ms=timestamp_ms,
         )
         with self._lock:
             if self._outcomes[place] is None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from harness.client_use import ClientUse
 from harness.errors import UsageError
 from harness.interfaces import Client, ClientMaker
 from harness.scenario import WorkloadSpec
@@ -14,6 +15,7 @@ _MODULES = {
     "confluent-kafka": "harness.clients.confluent",
     "aiokafka": "harness.clients.aio",
 }
+_MEMBERS = {"kafka-python": "harness.clients.kafka_python_member"}  # of groups, with transactions
 OWN = "kafka-python"  # what the harness itself asks and reads with, whatever client is judged
 
 
@@ -27,12 +29,20 @@ def _module(name: str) -> Any:
 class _Lazily:
     """A ClientMaker whose library is imported at the first client."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, **more: Any) -> None:
         self._name = name
+        self._more = more
 
-    def __call__(self, *, bootstrap: str, settings: WorkloadSpec) -> Client:
-        client: Client = _module(self._name).make_client(bootstrap=bootstrap, settings=settings)
-        return client
+    def __call__(self, *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
+        if use is not None:
+            check_groups(self._name)
+        if use is not None and (use.group or use.transactional_id):
+            member = importlib.import_module(_MEMBERS[self._name]).KafkaPythonMember
+            client: Client = member(bootstrap=bootstrap, settings=settings, use=use, **self._more)
+            return client
+        made = {} if use is None else {"use": use}
+        client = _module(self._name).make_client(bootstrap=bootstrap, settings=settings, **made, **self._more)
+        return client  # noqa: RET504  # the annotation above is what is known of it
 
 
 CLIENTS: Mapping[str, ClientMaker] = {name: _Lazily(name) for name in _MODULES}
@@ -40,19 +50,18 @@ CLIENTS: Mapping[str, ClientMaker] = {name: _Lazily(name) for name in _MODULES}
 
 def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
     """The libraries for brokers that cannot be asked for their version: those that can be told it."""
-
-    def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
-        client: Client = _module(OWN).make_client(
-            bootstrap=bootstrap, settings=settings, brokers_version=tuple(version)
-        )
-        return client
-
-    return {OWN: make_client}
+    return {OWN: _Lazily(OWN, brokers_version=tuple(version))}
 
 
 def check_installed(name: str) -> None:
     """Raises UsageError with the remedy when the library is missing."""
     _module(name)
+
+
+def check_groups(name: str) -> None:
+    """Raises UsageError for a library that is not taught groups and transactions here."""
+    if name not in _MEMBERS:
+        raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
 
 
 def limits(settings: WorkloadSpec) -> str:

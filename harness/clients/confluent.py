@@ -75,8 +75,10 @@ class ConfluentClient(ThreadedClient):
             try:
                 if self._producer is None:
                     self._producer = self._open_producer()
+                key = {} if record.key is None else {"key": record.key}
+                report = partial(_report, answers, place)
                 self._producer.produce(
-                    record.topic, record.value, partition=record.partition, on_delivery=partial(_report, answers, place)
+                    record.topic, record.value, partition=record.partition, on_delivery=report, **key
                 )
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
@@ -108,6 +110,7 @@ class ConfluentClient(ThreadedClient):
                     # librdkafka wants a second more than it asks a broker to wait.
                     "socket.timeout.ms": max(self._read_timeout_ms, common.FETCH_WAIT_MS + 1000),
                     "allow.auto.create.topics": False,
+                    "isolation.level": "read_uncommitted",  # as the other libraries have it
                 }
             )
         return self._consumer
@@ -167,7 +170,10 @@ class ConfluentClient(ThreadedClient):
 def _report(answers: Answers, place: int, error: Any, message: Any) -> None:
     """The delivery report, served by poll()."""
     if error is None:
-        answers.delivered(place, message.offset())
+        kind, timestamp_ms = message.timestamp()
+        # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
+        known = kind == confluent_kafka.TIMESTAMP_CREATE_TIME
+        answers.delivered(place, message.offset(), timestamp_ms=timestamp_ms if known else None)
     else:
         answers.failed(place, error)
 
@@ -180,7 +186,15 @@ def _record(message: Any) -> ReadRecord:
         offset=message.offset(),
         epoch=epoch if epoch is not None and epoch >= 0 else None,
         value=message.value() or b"",
+        key=message.key(),
+        timestamp_ms=_time_of(message),
+        log_append=message.timestamp()[0] == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME,
     )
+
+
+def _time_of(message: Any) -> int | None:
+    kind, timestamp_ms = message.timestamp()
+    return None if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else int(timestamp_ms)
 
 
 def _ignore(_: Any) -> None:

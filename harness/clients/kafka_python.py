@@ -4,25 +4,38 @@ Known habits (real_kafka.md 5.2): an idempotent producer never recovers from an 
 client after an unknown outcome; with retries NOT_ENOUGH_REPLICAS turns into a time-out.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
+from harness.client_use import ClientUse
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.threaded import ThreadedClient
 from harness.interfaces import Client, ReadRecord, Send, TopicPartition
 from harness.scenario import WorkloadSpec
 
+LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
+PLAIN = ClientUse(role="both")
+
 
 class KafkaPythonClient(ThreadedClient):
     """Its sender thread answers by callbacks."""
 
-    def __init__(self, *, bootstrap: str, settings: WorkloadSpec, brokers_version: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        settings: WorkloadSpec,
+        brokers_version: tuple[int, ...] = (),
+        use: ClientUse | None = None,
+    ) -> None:
         super().__init__(library="kafka-python", bootstrap=bootstrap, settings=settings)
+        self._use = use or PLAIN
         self._servers: dict[str, Any] = {
             "bootstrap_servers": [server.strip() for server in bootstrap.split(",")],
             "bootstrap_timeout_ms": common.MAX_BLOCK_MS,
@@ -38,6 +51,10 @@ class KafkaPythonClient(ThreadedClient):
         self._consumer: Any = None
 
     # -- producing ----------------------------------------
+
+    def _producer_settings(self) -> dict[str, Any]:
+        """What a subclass asks for beyond this."""
+        return {}
 
     def _open_producer(self) -> Any:
         settings = self._settings
@@ -55,35 +72,48 @@ class KafkaPythonClient(ThreadedClient):
             max_block_ms=common.MAX_BLOCK_MS,
             **self._servers,
             **more,
+            **self._producer_settings(),
         )
 
     def _send(self, records: Sequence[Send], answers: Answers) -> None:
+        created_ms: list[int] = []
         for place, record in enumerate(records):
             answers.begin(place)
+            created_ms.append(time.time_ns() // 1_000_000)
             try:
                 if self._producer is None:
                     self._producer = self._open_producer()
-                future = self._producer.send(record.topic, value=record.value, partition=record.partition)
+                future = self._producer.send(
+                    record.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    timestamp_ms=created_ms[place],
+                )
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
-            future.add_callback(partial(_delivered, answers, place))
+            future.add_callback(partial(_delivered, answers, place, created_ms))
             future.add_errback(partial(answers.failed, place))
         answers.wait(self._send_s)
 
     # -- consuming ----------------------------------------
 
+    def _consumer_settings(self) -> dict[str, Any]:
+        return {"group_id": None}
+
     def _open_consumer(self) -> Any:
         if self._consumer is None:
             self._consumer = KafkaConsumer(
-                group_id=None,
                 enable_auto_commit=False,
-                # A position that is gone (truncation) is told, not silently replaced: the owner starts a new client.
-                auto_offset_reset="none",
+                # "none": a position that is gone (truncation) is told, not silently replaced; the owner starts anew.
+                auto_offset_reset=self._use.offset_reset,
+                isolation_level=self._use.isolation,
                 fetch_max_wait_ms=common.FETCH_WAIT_MS,
                 max_partition_fetch_bytes=common.FETCH_BYTES,
                 request_timeout_ms=self._read_timeout_ms,
                 **self._servers,
+                **self._consumer_settings(),
             )
         return self._consumer
 
@@ -105,15 +135,38 @@ class KafkaPythonClient(ThreadedClient):
                 offset=record.offset,
                 epoch=record.leader_epoch if record.leader_epoch is not None and record.leader_epoch >= 0 else None,
                 value=record.value if record.value is not None else b"",
+                key=record.key,
+                timestamp_ms=record.timestamp,
+                log_append=None if record.timestamp_type is None else record.timestamp_type == LOG_APPEND_TIME,
             )
             for records in answer.values()
             for record in records
         ]
 
     def _end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        wanted = {KafkaTopicPartition(partition.topic, partition.partition): partition for partition in partitions}
+        """With read_committed these are the last stable offsets."""
+        wanted = theirs(partitions)
         answer = self._open_consumer().end_offsets(list(wanted), timeout_ms=self._read_timeout_ms)
         return {wanted[partition]: offset for partition, offset in answer.items()}
+
+    async def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return await self._thread.call(partial(self._first_offsets, partitions), timeout_s=self._read_s(0))
+
+    def _first_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = theirs(partitions)
+        answer = self._open_consumer().beginning_offsets(list(wanted), timeout_ms=self._read_timeout_ms)
+        return {wanted[partition]: offset for partition, offset in answer.items()}
+
+    async def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return await self._thread.call(partial(self._positions, partitions), timeout_s=self._read_s(0))
+
+    def _positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        consumer = self._open_consumer()
+        found = {
+            ours: consumer.position(partition, timeout_ms=self._read_timeout_ms)
+            for partition, ours in theirs(partitions).items()
+        }
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     # -- the end ------------------------------------------
 
@@ -132,10 +185,22 @@ class KafkaPythonClient(ThreadedClient):
             self._producer._sender.force_close()
 
 
-def _delivered(answers: Answers, place: int, metadata: Any) -> None:
-    answers.delivered(place, metadata.offset)
+def theirs(partitions: Iterable[TopicPartition]) -> dict[Any, TopicPartition]:
+    return {KafkaTopicPartition(partition.topic, partition.partition): partition for partition in partitions}
 
 
-def make_client(*, bootstrap: str, settings: WorkloadSpec, brokers_version: tuple[int, ...] = ()) -> Client:
+def _delivered(answers: Answers, place: int, created_ms: Sequence[int], metadata: Any) -> None:
+    """A broker that had the batch already answers the time of its last record for all of them, as if it had stamped
+
+    them: then nobody knows what this record's is.
+    """
+    told_ms = metadata.timestamp
+    known = told_ms == created_ms[place] or told_ms not in created_ms
+    answers.delivered(place, metadata.offset, timestamp_ms=told_ms if known else None)
+
+
+def make_client(
+    *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None, brokers_version: tuple[int, ...] = ()
+) -> Client:
     """The ClientMaker of the catalogue. `brokers_version`: where brokers cannot be asked for it."""
-    return KafkaPythonClient(bootstrap=bootstrap, settings=settings, brokers_version=brokers_version)
+    return KafkaPythonClient(bootstrap=bootstrap, settings=settings, use=use, brokers_version=brokers_version)

@@ -2,18 +2,28 @@
 
 A client that fails or stalls is replaced until time is up. A partition that was not read to its end is said to be so,
 never taken as read. Optionally every replica is read too, each made leader by stopping the others.
+
+Where the load has transactions the final log is what read_committed reads, to the end that read_uncommitted was told;
+what that reads is journalled as the polls of a reader of its own. A group's committed offsets are fetched as well.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.client_use import ClientUse
 from harness.controller.context import RunContext
 from harness.controller.reading import Reading, read_to_end
 from harness.errors import HarnessError
 from harness.history.journal import JournalFile, ProcessNumbers
 from harness.interfaces import CanStop, ClientMaker, NodeId, ShowsLogs, TopicPartition
+from harness.membership import GroupClient
 
 LEADER_S = 20.0
+ASK_AGAIN_S = 0.5
+PLAIN = ClientUse(role="consumer")
+COMMITTED = ClientUse(role="consumer", isolation="read_committed")
 
 
 class FinalRead:
@@ -35,15 +45,21 @@ class FinalRead:
         self._folder = folder
         self._layout = dict(layout)
         self._timeout_ns = int(timeout_s * 1e9)
+        self._use = COMMITTED if context.scenario.workload.output else PLAIN
+        self._starts: dict[TopicPartition, int] = {}
+        self._stable: dict[TopicPartition, int] = {}
 
     async def read_all(self) -> list[str]:
         """Reads every partition; returns one sentence for each that was not read to its end."""
-        journal = JournalFile(self._folder / "final-read.jsonl", worker="final-read", clock=self._context.clock)
-        try:
-            ends, notes = await self._read(journal, list(self._layout), replica=None)
-        finally:
-            journal.close()
+        workload, partitions = self._context.scenario.workload, list(self._layout)
+        watermarks: dict[TopicPartition, int] = {}
+        if workload.output:
+            with self._journal("final-read-uncommitted") as journal:
+                watermarks, _ = await self._read(journal, partitions, replica=None, f="poll", use=PLAIN)
+        with self._journal("final-read") as journal:
+            ends, notes = await self._read(journal, partitions, replica=None, use=self._use, at_least=watermarks)
         unread = []
+        policies = {topic.name: topic.settings.get("cleanup.policy") for topic in self._context.scenario.topics}
         for partition, replicas in self._layout.items():
             done = partition in ends
             note = "" if done else notes.get(partition, "no leader answered")
@@ -52,19 +68,64 @@ class FinalRead:
                 partition=partition.partition,
                 replicas=replicas,
                 read_to_end=done,
-                end_offset=ends.get(partition),
+                end_offset=watermarks.get(partition, ends.get(partition)),
                 note=note,
+                log_start=self._starts.get(partition),
+                last_stable_offset=self._stable.get(partition),
+                cleanup_policy=policies.get(partition.topic),
             )
             if not done:
                 unread.append(f"{partition.topic}/{partition.partition} could not be read to its end: {note}")
+        if workload.group:
+            unread.extend(
+                await self._fetch_offsets(workload.group, [each for each in partitions if self._is_input(each)])
+            )
         return unread
 
+    def _is_input(self, partition: TopicPartition) -> bool:
+        workload = self._context.scenario.workload
+        return partition.topic != workload.output and partition.topic in (workload.topics or (partition.topic,))
+
+    def _journal(self, name: str) -> "contextlib.closing[JournalFile]":
+        return contextlib.closing(JournalFile(self._folder / f"{name}.jsonl", worker=name, clock=self._context.clock))
+
+    async def _fetch_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[str]:
+        """The offsets that the group's coordinator has, asked until it answers; a sentence if it never does."""
+        context = self._context
+        use = ClientUse(role="consumer", group=group, isolation="read_committed")
+        deadline_ns = context.clock.monotonic_ns() + self._timeout_ns
+        with self._journal("final-offsets") as journal:
+            journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", use=use)
+            client = self._make_client(
+                bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload, use=use
+            )
+            try:
+                assert isinstance(client, GroupClient), client
+                while True:
+                    event = await client.committed(partitions)
+                    journal.group_event(event)
+                    if event.status == "ok":
+                        return []
+                    if context.clock.monotonic_ns() > deadline_ns:
+                        return [f"the offsets of group {group} could not be fetched: {event.error}"]
+                    await asyncio.sleep(ASK_AGAIN_S)
+            finally:
+                await client.close()
+
     async def _read(
-        self, journal: JournalFile, partitions: Sequence[TopicPartition], *, replica: int | None
+        self,
+        journal: JournalFile,
+        partitions: Sequence[TopicPartition],
+        *,
+        replica: int | None,
+        f: str = "final_poll",
+        use: ClientUse,
+        at_least: Mapping[TopicPartition, int] | None = None,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """End offsets of what was read to its end, and why the others were not. First all at once, then singly:
 
-        one partition without a leader must not keep the others from being read. Progress extends the time.
+        one partition without a leader must not keep the others from being read. Progress extends the time. `at_least`:
+        an end before this is none yet (a transaction that is still open holds readers back).
         """
         clock = self._context.clock
         ends: dict[TopicPartition, int] = {}
@@ -74,9 +135,12 @@ class FinalRead:
         groups = [list(partitions)]
         while groups and clock.monotonic_ns() < deadline_ns:
             for group in groups:
-                reading, problem = await self._once(journal, group, replica=replica, deadline_ns=deadline_ns)
+                reading, problem = await self._once(
+                    journal, group, replica=replica, deadline_ns=deadline_ns, f=f, use=use
+                )
                 for partition in group:
-                    if reading is not None and reading.done(partition):
+                    least = (at_least or {}).get(partition, 0)
+                    if reading is not None and reading.done(partition) and reading.ends[partition] >= least:
                         ends[partition] = reading.ends[partition]
                         continue
                     notes[partition] = problem or _stopped(reading, partition)
@@ -85,18 +149,34 @@ class FinalRead:
                         best[partition] = reached
                         deadline_ns = clock.monotonic_ns() + self._timeout_ns
             groups = [[partition] for partition in partitions if partition not in ends]
+            if groups and at_least:
+                await asyncio.sleep(ASK_AGAIN_S)
         return ends, notes
 
     async def _once(
-        self, journal: JournalFile, partitions: Sequence[TopicPartition], *, replica: int | None, deadline_ns: int
+        self,
+        journal: JournalFile,
+        partitions: Sequence[TopicPartition],
+        *,
+        replica: int | None,
+        deadline_ns: int,
+        f: str,
+        use: ClientUse,
     ) -> tuple[Reading | None, str | None]:
         context = self._context
-        journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", replica=replica)
-        client = self._make_client(bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload)
+        journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", replica=replica, use=use)
+        client = self._make_client(
+            bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload, use=use
+        )
         try:
             reading = await read_to_end(
-                client, journal, partitions, f="final_poll", deadline_ns=deadline_ns, clock=context.clock
-            )
+                client, journal, partitions, f=f, deadline_ns=deadline_ns, clock=context.clock,
+                with_starts=f == "final_poll" and replica is None,
+            )  # fmt: skip
+            for partition, start in reading.starts.items():
+                self._starts[partition] = max(start, self._starts.get(partition, start))
+            if use.isolation == "read_committed":
+                self._stable |= reading.ends
         except Exception as error:  # noqa: BLE001  # whatever a client library raises: the next client tries again
             return None, f"{type(error).__name__}: {error}".rstrip(": ")
         finally:
@@ -151,7 +231,7 @@ class FinalRead:
         notes = [f"replica {broker} of {_name(each)} was not read: not leader" for each in own if each not in led]
         if not led:
             return notes
-        ends, problems = await self._read(journal, led, replica=int(broker))
+        ends, problems = await self._read(journal, led, replica=int(broker), use=self._use)
         for partition in led:
             if partition not in ends:
                 notes.append(f"replica {broker} of {_name(partition)} was not read to its end: {problems[partition]}")

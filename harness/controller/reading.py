@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from harness.clock import Clock
 from harness.interfaces import Client, Journal, ReadRecord, TopicPartition
+from harness.membership import KnowsPositions
 
 POLL_S = 0.5
 RECORDS_MAX = 5000
@@ -17,13 +18,16 @@ RECORDS_MAX = 5000
 
 @dataclass(kw_only=True)
 class Reading:
-    """How far a reading got. A partition is done when its records reach the end offset, or when that offset is 0.
+    """How far a reading got. A partition is done when the reader is at the end offset, or when that offset is 0.
 
-    `ends_error` says why there are no end offsets; then nothing is ever done.
+    What no reader is handed lies at an end too (a transaction's marker, an aborted record): a client that knows its
+    position is believed. `ends_error` says why there are no end offsets; then nothing is ever done. `starts`: the
+    earliest offsets when it began, where they were asked for and told.
     """
 
     ends: Mapping[TopicPartition, int]
     ends_error: str | None = None
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     records: list[ReadRecord] = field(default_factory=list)
 
@@ -45,6 +49,7 @@ async def read_to_end(
     keep: bool = False,
     stall_s: float = 3.0,
     quiet_s: float | None = None,
+    with_starts: bool = False,
 ) -> Reading:
     """Reads until every partition is done, time is up, or nothing came for `stall_s`.
 
@@ -54,6 +59,8 @@ async def read_to_end(
     left_s = max(0.1, (deadline_ns - clock.monotonic_ns()) / 1e9)
     async with asyncio.timeout(left_s):
         reading = await _begun(client, partitions, left_s=left_s, settles=quiet_s is not None)
+        if with_starts and isinstance(client, KnowsPositions):
+            reading.starts = await client.first_offsets(partitions)
         await client.assign(partitions, from_beginning=True)
     journal.assigned(partitions)
     moved_ns = clock.monotonic_ns()
@@ -71,8 +78,13 @@ async def read_to_end(
                 stall_s = quiet_s
         for record in records:
             reading.next_offsets[TopicPartition(topic=record.topic, partition=record.partition)] = record.offset + 1
+        if not records and isinstance(client, KnowsPositions):
+            for partition, position in (await client.positions(partitions)).items():
+                reading.next_offsets[partition] = max(position, reading.next_offsets.get(partition, 0))
         if keep:
             reading.records.extend(records)
+    if with_starts and isinstance(client, KnowsPositions):
+        reading.starts = await client.first_offsets(partitions)  # again: retention goes on while it is read
     return reading
 
 

@@ -247,6 +247,9 @@ class Recorder:
         read_to_end: bool,
         end_offset: int | None,
         note: str,
+        log_start: int | None = None,
+        last_stable_offset: int | None = None,
+        cleanup_policy: str | None = None,
     ) -> None:
         """How a partition is laid out and how its final read went; written when known, the last counts."""
         self.write(
@@ -258,6 +261,9 @@ class Recorder:
                 "read_to_end": read_to_end,
                 "end_offset": end_offset,
                 "note": note,
+                "log_start": log_start,
+                "last_stable_offset": last_stable_offset,
+                "cleanup_policy": cleanup_policy,
             },
             ["partition", topic, partition],
         )

@@ -12,13 +12,15 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from harness.client_use import ClientUse
 from harness.clock import Clock, SystemClock
 from harness.history.journal import JournalFile, ProcessNumbers
 from harness.interfaces import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition, Workload
+from harness.membership import GroupEvent, TransactionEnd
 from harness.randomness import stream
 from harness.scenario import WorkloadSpec
 
@@ -30,7 +32,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a worker is told; written to a JSON file by the harness."""
 
     name: str  # e.g. producer-1; also the journal's name
-    role: str  # producer | consumer
+    role: str  # producer | consumer | processor
     place: int  # of this worker among those of its role, from 0
     places: int
     process_first: int  # process numbers are process_first + k * process_step
@@ -68,8 +70,8 @@ class CountingJournal:
     def process(self) -> int:
         return self._journal.process
 
-    def invoke(self, f: str, records: Sequence[Send] = ()) -> int:
-        return self._journal.invoke(f, records)
+    def invoke(self, f: str, records: Sequence[Send] = (), *, transaction: int | None = None) -> int:
+        return self._journal.invoke(f, records, transaction=transaction)
 
     def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
         self._journal.complete_send(operation, outcomes)
@@ -86,6 +88,18 @@ class CountingJournal:
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._journal.assigned(partitions)
 
+    def group_event(self, event: GroupEvent, *, transaction: int | None = None) -> None:
+        self._journal.group_event(event, transaction=transaction)
+
+    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+        self._journal.done(f, t0_ns=t0_ns, count=count, error=error)
+
+    def begin_transaction(self) -> int:
+        return self._journal.begin_transaction()
+
+    def end_transaction(self, transaction: int, end: TransactionEnd) -> None:
+        self._journal.end_transaction(transaction, end)
+
 
 class FreshClients:
     """The worker's ClientFactory: each client is a new process number, said in the journal before it acts."""
@@ -99,6 +113,7 @@ class FreshClients:
         journal: JournalFile,
         numbers: ProcessNumbers,
         name: str,
+        role: Literal["producer", "consumer", "both"],
     ) -> None:
         self._make_client = make_client
         self._bootstrap = bootstrap
@@ -106,10 +121,19 @@ class FreshClients:
         self._journal = journal
         self._numbers = numbers
         self._name = name
+        self._plain = ClientUse(role=role)
 
-    def __call__(self) -> Client:
-        self._journal.begin_process(self._numbers.next(), client=self._name, acks=self._settings.acks)
-        return self._make_client(bootstrap=self._bootstrap, settings=self._settings)
+    def __call__(self, use: ClientUse | None = None) -> Client:
+        settings = self._settings
+        self._journal.begin_process(
+            self._numbers.next(),
+            client=self._name,
+            acks=settings.acks,
+            library=settings.client,
+            idempotent=settings.idempotent or bool(use and use.transactional_id),
+            use=use or self._plain,
+        )
+        return self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
 
 
 async def act(
@@ -131,6 +155,7 @@ async def act(
         journal=journal,
         numbers=ProcessNumbers(first=spec.process_first, step=spec.process_step),
         name=spec.name,
+        role="producer" if spec.role == "producer" else "consumer" if spec.role == "consumer" else "both",
     )
     workload = make_workload(
         role=spec.role,

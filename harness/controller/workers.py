@@ -180,18 +180,20 @@ def worker_specs(
     folder: Path,
     names: Callable[[int], Mapping[str, str]] = lambda number: {},
     brokers_version: Sequence[int] = (),
+    processors: int = 0,
 ) -> list[WorkerSpec]:
     """One spec per client, each on a client link of its own (numbered from 1). The last process series is left free:
 
     it is the controller's, for probes and final reads (`controller_numbers`).
     """
-    roles = [("producer", place) for place in range(producers)] + [("consumer", place) for place in range(consumers)]
+    counts = {"producer": producers, "consumer": consumers, "processor": processors}
+    roles = [(role, place) for role, count in counts.items() for place in range(count)]
     return [
         WorkerSpec(
             name=f"{role}-{place + 1}",
             role=role,
             place=place,
-            places=producers if role == "producer" else consumers,
+            places=counts[role],
             process_first=index,
             process_step=len(roles) + 1,
             bootstrap=bootstrap(index + 1),
@@ -207,7 +209,7 @@ def worker_specs(
     ]
 
 
-def controller_numbers(*, producers: int, consumers: int) -> ProcessNumbers:
+def controller_numbers(*, producers: int, consumers: int, processors: int = 0) -> ProcessNumbers:
     """The series of process numbers that `worker_specs` leaves free."""
-    workers = producers + consumers
+    workers = producers + consumers + processors
     return ProcessNumbers(first=workers, step=workers + 1)

@@ -3,28 +3,39 @@
 The invocation of an operation is on disk before its first record leaves; one line brings all its answers. So a record
 without an answer line is `info`, whoever was killed. Lines are appended by one writer; only the last can be torn.
 
-    ["P", process, client, acks, t, replica]   a fresh client begins; operations that follow are its own
+    ["P", process, client, acks, t, replica, library, role, idempotent, isolation, group, transactional_id,
+     offset_reset]                             a fresh client begins; operations that follow are its own
     ["D", number, topic, partition]            a short number for a topic-partition, in this file
-    ["I", operation, f, t, tps, values, texts] invocation; for sends tps and values in sending order
-    ["S", operation, t, statuses, offsets, errors, t0s, t1s]
-    ["R", operation, t, parts, error]          answer of a poll; a part is [tp, offsets, epochs, values, texts]
+    ["I", operation, f, t, tps, values, texts, txn, keys]  invocation; for sends tps and values in sending order
+    ["S", operation, t, statuses, offsets, errors, t0s, t1s, timestamps]
+    ["R", operation, t, parts, error]          answer of a poll; a part is
+                                               [tp, offsets, epochs, values, texts, keys, timestamps, log_append]
     ["A", t, tps]                              partitions were assigned anew
+    ["G", event, t0, t1, tps, offsets, status, generation, member, error, txn]  between the client and its group
+    ["O", f, t0, t1, count, error]             an operation without records (subscribe, crash)
+    ["B", txn, t]                              a transaction is about to begin; txn is its number in this file
+    ["E", txn, t, outcome, error]              it was committed (0), aborted (1), or nobody knows (2)
 
-A value that is no number of the workload's own (values.py) is written as -1-k, where k is its place in `texts`.
+A value that is no number of the workload's own (values.py) is written as -1-k, where k is its place in `texts`. What
+stands at the end of a line may be missing: older journals have fewer columns. A transaction without its end line is
+one of which nobody knows.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
 
 import msgspec
 
 from harness.clock import Clock
 from harness.history import values
+from harness.history.journal_sources import AnEnd, AnEvent, AnOutcome, APlace, ARecord, ASend, AUse
 
 STATUS = {"ok": 0, "fail": 1, "info": 2}
 ACKS = {"0": 0, "1": 1, "all": -1}
+OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2}
+_KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
 
 
 class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
@@ -33,6 +44,13 @@ class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
     acks: int
     t: int
     replica: int | None
+    library: str | None = None
+    role: str | None = None
+    idempotent: bool | None = None
+    isolation: str | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    offset_reset: str | None = None
 
 
 class Declare(msgspec.Struct, array_like=True, tag="D", frozen=True):
@@ -48,6 +66,8 @@ class Invoke(msgspec.Struct, array_like=True, tag="I", frozen=True):
     tps: list[int]
     values: list[int]
     texts: list[str]
+    txn: int | None = None
+    keys: list[int | None] = []  # none at all, or one for each record
 
 
 class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
@@ -58,6 +78,7 @@ class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
     errors: list[str | None]
     t0s: list[int | None]
     t1s: list[int]
+    timestamps: list[int | None] = []  # none, one for all records, or one for each
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -66,6 +87,9 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
     epochs: list[int | None]
     values: list[int]
     texts: list[str]
+    keys: list[int | None] = []  # as in Invoke
+    timestamps: list[int | None] = []  # as in Sent
+    log_append: bool | None = None
 
 
 class Read(msgspec.Struct, array_like=True, tag="R", frozen=True):
@@ -80,53 +104,43 @@ class Assigned(msgspec.Struct, array_like=True, tag="A", frozen=True):
     tps: list[int]
 
 
-Line = Process | Declare | Invoke | Sent | Read | Assigned
+class Group(msgspec.Struct, array_like=True, tag="G", frozen=True):
+    event: str
+    t0: int
+    t1: int
+    tps: list[int]
+    offsets: list[int | None]
+    status: int
+    generation: int | None = None
+    member: str | None = None
+    error: str | None = None
+    txn: int | None = None
+
+
+class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
+    f: str
+    t0: int
+    t1: int
+    count: int
+    error: str | None
+
+
+class Begin(msgspec.Struct, array_like=True, tag="B", frozen=True):
+    txn: int
+    t: int
+
+
+class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
+    txn: int
+    t: int
+    outcome: int
+    error: str | None
+
+
+Line = Process | Declare | Invoke | Sent | Read | Assigned | Group | Done | Begin | End
+_PIECE = 4_000_000
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
-
-
-class _Send(Protocol):
-    """harness.interfaces.Send, seen from the storey below."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def value(self) -> bytes: ...
-
-
-class _Outcome(Protocol):
-    @property
-    def status(self) -> Literal["ok", "fail", "info"]: ...
-    @property
-    def offset(self) -> int | None: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def t1_ns(self) -> int: ...
-    @property
-    def t0_ns(self) -> int | None: ...
-
-
-class _Record(Protocol):
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def epoch(self) -> int | None: ...
-    @property
-    def value(self) -> bytes: ...
-
-
-class _TopicPartition(Protocol):
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
 
 
 class ProcessNumbers:
@@ -152,6 +166,7 @@ class JournalFile:
         self._clock = clock
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._operations = 0
+        self._transactions = 0
         self._numbers: dict[tuple[str, int], int] = {}
         self._process = -1
 
@@ -160,20 +175,40 @@ class JournalFile:
         assert self._process >= 0, "no client has begun"
         return self._process
 
-    def begin_process(self, process: int, *, client: str, acks: str, replica: int | None = None) -> None:
+    def begin_process(
+        self,
+        process: int,
+        *,
+        client: str,
+        acks: str,
+        replica: int | None = None,
+        library: str | None = None,
+        idempotent: bool | None = None,
+        use: AUse | None = None,
+    ) -> None:
         """A fresh client; `replica`: it reads with that broker as the only possible leader."""
         self._process = process
-        self._write(Process(process, client, ACKS[acks], self._clock.monotonic_ns(), replica))
+        line = Process(process, client, ACKS[acks], self._clock.monotonic_ns(), replica, library)
+        if use is not None:
+            line = msgspec.structs.replace(
+                line, role=use.role, group=use.group, transactional_id=use.transactional_id,
+                idempotent=None if use.role == "consumer" else idempotent,
+                isolation=None if use.role == "producer" else use.isolation,
+                offset_reset=None if use.role == "producer" else use.offset_reset,
+            )  # fmt: skip
+        self._write(line)
 
-    def invoke(self, f: str, records: Sequence[_Send] = ()) -> int:
+    def invoke(self, f: str, records: Sequence[ASend] = (), *, transaction: int | None = None) -> int:
         assert self._process >= 0, "no client has begun"
         self._operations += 1
         tps = [self._number(record.topic, record.partition) for record in records]
         numbers, texts = _numbers(record.value for record in records)
-        self._write(Invoke(self._operations, f, self._clock.monotonic_ns(), tps, numbers, texts))
+        keys = _keys([record.key for record in records])
+        now = self._clock.monotonic_ns()
+        self._write(Invoke(self._operations, f, now, tps, numbers, texts, transaction, keys))
         return self._operations
 
-    def complete_send(self, operation: int, outcomes: Sequence[_Outcome]) -> None:
+    def complete_send(self, operation: int, outcomes: Sequence[AnOutcome]) -> None:
         self._write(
             Sent(
                 operation,
@@ -183,10 +218,11 @@ class JournalFile:
                 [outcome.error for outcome in outcomes],
                 [outcome.t0_ns for outcome in outcomes],
                 [outcome.t1_ns for outcome in outcomes],
+                _compact([outcome.timestamp_ms for outcome in outcomes]),
             )
         )
 
-    def complete_poll(self, operation: int, records: Sequence[_Record], *, error: str | None = None) -> None:
+    def complete_poll(self, operation: int, records: Sequence[ARecord], *, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()
         parts: list[Part] = []
         start = 0
@@ -194,19 +230,52 @@ class JournalFile:
             first = records[start]
             end = start + 1
             while (
-                end < len(records) and records[end].partition == first.partition and records[end].topic == first.topic
+                end < len(records)
+                and records[end].partition == first.partition
+                and records[end].topic == first.topic
+                and records[end].log_append == first.log_append
             ):
                 end += 1
             block = records[start:end]
             numbers, texts = _numbers(record.value for record in block)
             tp = self._number(first.topic, first.partition)
-            parts.append(Part(tp, [r.offset for r in block], _compact([r.epoch for r in block]), numbers, texts))
+            parts.append(
+                Part(
+                    tp,
+                    [r.offset for r in block],
+                    _compact([r.epoch for r in block]),
+                    numbers,
+                    texts,
+                    _keys([r.key for r in block]),
+                    _compact([r.timestamp_ms for r in block]),
+                    first.log_append,
+                )
+            )
             start = end
         self._write(Read(operation, now, parts, error))
 
-    def assigned(self, partitions: Sequence[_TopicPartition]) -> None:
+    def assigned(self, partitions: Sequence[APlace]) -> None:
         tps = [self._number(partition.topic, partition.partition) for partition in partitions]
         self._write(Assigned(self._clock.monotonic_ns(), tps))
+
+    def group_event(self, event: AnEvent, *, transaction: int | None = None) -> None:
+        tps = [self._number(place.topic, place.partition) for place in event.offsets]
+        offsets = list(event.offsets.values())
+        status = STATUS[event.status]
+        told = (event.generation, event.member, event.error)
+        self._write(Group(event.event, event.t0_ns, event.t1_ns, tps, offsets, status, *told, transaction))
+
+    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+        now = self._clock.monotonic_ns()
+        self._write(Done(f, now if t0_ns is None else t0_ns, now, count, error))
+
+    def begin_transaction(self) -> int:
+        self._transactions += 1
+        self._write(Begin(self._transactions, self._clock.monotonic_ns()))
+        return self._transactions
+
+    def end_transaction(self, transaction: int, end: AnEnd) -> None:
+        self._write(End(transaction, self._clock.monotonic_ns(), OUTCOME[end.outcome], end.error))
 
     def close(self) -> None:
         if self._file >= 0:
@@ -236,18 +305,39 @@ def _numbers(encoded: Iterable[bytes]) -> tuple[list[int], list[str]]:
     return numbers, texts
 
 
-def _compact(epochs: list[int | None]) -> list[int | None]:
-    """One epoch where all are the same, which is nearly always."""
-    return epochs[:1] if len(set(epochs)) == 1 else epochs
+def _compact(column: list[int | None]) -> list[int | None]:
+    """One epoch where all are the same, which is nearly always; likewise the time of a batch."""
+    return column[:1] if len(set(column)) == 1 else column
+
+
+def _keys(keys: list[bytes | None]) -> list[int | None]:
+    """The numbers of the workload's own keys, k0, k1, ...; nothing where there are none."""
+    matches = [None if key is None else _KEY.fullmatch(key) for key in keys]
+    return [None if match is None else int(match[1]) for match in matches] if any(matches) else []
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The lines of a journal. A last line that was torn by a kill is dropped."""
-    lines: list[Line] = []
-    for text in path.read_bytes().split(b"\n"):
-        if text:
-            try:
-                lines.append(_DECODER.decode(text))
-            except msgspec.DecodeError:
-                break  # only the last line can be torn
-    return lines
+    return list(lines_of(path))
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """The lines of a journal, read a piece at a time. A last line that was torn by a kill is dropped."""
+    with path.open("rb") as file:
+        rest = b""
+        while piece := file.read(_PIECE):
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            if newline:
+                yield from _lines(whole)
+        yield from _lines(rest)
+
+
+def _lines(text: bytes) -> Iterator[Line]:
+    try:
+        yield from _DECODER.decode_lines(text)
+    except msgspec.DecodeError:
+        for line in text.split(b"\n"):
+            if line:
+                try:
+                    yield _DECODER.decode(line)
+                except msgspec.DecodeError:
+                    return  # only the last line can be torn

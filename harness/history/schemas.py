@@ -10,6 +10,7 @@ text that was sent, and foreign texts into integers).
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
+ROW_GROUP = 262_144  # rows; measured in spark.md 2
 
 # records.kind
 KIND_SEND, KIND_POLL, KIND_FINAL_POLL = 0, 1, 2
@@ -29,7 +30,9 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 TABLES: dict[str, pa.Schema] = {
     # One row per client operation. `op` is the index of the completion (by t1) over the whole run and is what
-    # records.op refers to. f: send | poll | final_poll | assign | probe_send | probe_poll.
+    # records.op refers to. f: send | poll | final_poll | assign | subscribe | seek | commit | crash | probe_send |
+    # probe_poll, and txn in imported histories. An empty poll has a row too (count 0).
+    # txn: the transaction it was done in. i0, i1: event index of invocation and completion, in imported histories.
     "ops": _schema(
         run=pa.int32(),
         op=pa.int64(),
@@ -41,6 +44,9 @@ TABLES: dict[str, pa.Schema] = {
         t1=_NS,
         count=pa.int32(),
         error=_STRING,
+        txn=pa.int64(),
+        i0=pa.int64(),
+        i1=pa.int64(),
     ),
     # One row per record of a send or a poll, in recorded order. For sends, t0/t1 are per record (call, answer).
     # off: null unless acknowledged with an offset. acks (sends): 0, 1, -1. epoch (polls): leader epoch of the batch.
@@ -48,6 +54,12 @@ TABLES: dict[str, pa.Schema] = {
     # assignment: counts how often this process gained this partition anew (assign or seek starts a new one).
     # replica (final polls only): broker id when the read was made with that replica as the only leader, else null.
     # error (sends): the error name of a fail or info outcome.
+    # txn: the number within the run of the transaction it was sent or polled in. A transactional send's status: ok =
+    # committed, fail = aborted for certain, info = nobody knows.
+    # mop: place of the micro-op in its operation (imported histories; null: the operation is one micro-op).
+    # key: dense id of the record's key where the workload is keyed.
+    # timestamp_ms: polls: the record's, as the broker gave it; sends: the broker's answer, else what the client set.
+    # log_append: the topic's records are stamped by the broker (LogAppendTime).
     "records": _schema(
         run=pa.int32(),
         kind=pa.int8(),
@@ -69,6 +81,58 @@ TABLES: dict[str, pa.Schema] = {
         t1=_NS,
         txn=pa.int64(),
         replica=pa.int32(),
+        error=_STRING,
+        mop=pa.int32(),
+        key=pa.int64(),
+        timestamp_ms=pa.int64(),
+        log_append=pa.bool_(),
+    ),
+    # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
+    # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
+    "processes": _schema(
+        run=pa.int32(),
+        process=pa.int32(),
+        client=_STRING,
+        library=_STRING,
+        role=_STRING,
+        acks=pa.int8(),
+        idempotent=pa.bool_(),
+        isolation=_STRING,
+        group=_STRING,
+        transactional_id=_STRING,
+        offset_reset=_STRING,
+    ),
+    # One row per transaction. t0: begin was called; t1: commit or abort was answered, or the last moment of the run.
+    # outcome: 0 committed, 1 aborted, 2 nobody knows. group: whose offsets were sent to it.
+    "transactions": _schema(
+        run=pa.int32(),
+        txn=pa.int64(),
+        process=pa.int32(),
+        transactional_id=_STRING,
+        t0=_NS,
+        t1=_NS,
+        outcome=pa.int8(),
+        error=_STRING,
+        group=_STRING,
+    ),
+    # One row per event and partition, in the order told. event: assigned | revoked | lost | committed | fetched | seek.
+    # off: committed: the offset stored; fetched: the committed offset as answered; seek: the target; assigned: the
+    # position started from, if known. status: 0 ok, 1 fail, 2 info. txn: the offsets were sent to that transaction;
+    # status is then the transaction's outcome.
+    "group_events": _schema(
+        run=pa.int32(),
+        process=pa.int32(),
+        group=_STRING,
+        event=_STRING,
+        generation=pa.int32(),
+        member=_STRING,
+        topic=_STRING,
+        part=pa.int32(),
+        off=pa.int64(),
+        status=pa.int8(),
+        t0=_NS,
+        t1=_NS,
+        txn=pa.int64(),
         error=_STRING,
     ),
     # One row per fault. t_begin/t_end: null when the effect was never seen. nodes: the victims. links: "1>2 2>1".
@@ -182,6 +246,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # Partitions of the run: the dense id, the assignment (AR), and how the final read of it went.
     # read_to_end: the final read reached the end offset that the leader answered; end_offset: that offset.
+    # log_start: the earliest offset when the final read began. last_stable_offset: at the end of the run.
     "partitions": _schema(
         run=pa.int32(),
         tp=pa.int32(),
@@ -191,6 +256,9 @@ TABLES: dict[str, pa.Schema] = {
         read_to_end=pa.bool_(),
         end_offset=pa.int64(),
         note=_STRING,
+        log_start=pa.int64(),
+        cleanup_policy=_STRING,
+        last_stable_offset=pa.int64(),
     ),
     # Names for values that were not made by a producer of the workload (probes, imported histories).
     "value_names": _schema(run=pa.int32(), value=pa.int64(), text=_STRING),

@@ -3,13 +3,13 @@
 Needs nothing but the folder, so that a run whose harness was killed can be sealed by any later command.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from harness.history.bins import bins_of
+from harness.history.bins import Bins
 from harness.history.controller_rows import BOOKS, ROWS, read_rows, read_snapshots
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
@@ -33,8 +33,12 @@ def seal(folder: RunFolder) -> None:
             conversion.add(path)
     converted = conversion.finish(_mentioned(rows))
     folder.write_table("ops", converted.ops)
-    folder.write_table("records", converted.records)
-    folder.write_table("bins", bins_of(converted.records))
+    bins = Bins()
+    folder.write_tables("records", _told(converted.record_tables(), bins.add))
+    folder.write_table("processes", converted.processes)
+    folder.write_table("transactions", converted.transactions)
+    folder.write_table("group_events", converted.group_events)
+    folder.write_table("bins", bins.table())
     folder.write_table("value_names", _table("value_names", _named(names)))
     folder.write_table("partitions", _table("partitions", _partitions(rows, converted.tps)))
     folder.write_table("controllers", _table("controllers", _controllers(rows)))
@@ -42,6 +46,12 @@ def seal(folder: RunFolder) -> None:
     folder.write_table("replica_log", _with_tp(pa.concat_tables(snapshots), converted.tps))
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.get(table, [])))
+
+
+def _told(pieces: Iterable[pa.Table], tell: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
+    for piece in pieces:
+        tell(piece)
+        yield piece
 
 
 def _table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:

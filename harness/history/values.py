@@ -3,6 +3,9 @@
 The workload's values are `p3-000123`, padded with dots to the wished length: producer 3, sequence 123, and as an
 integer `3 << 40 | 123`. Any other text (a probe's `r0`, a foreign history's value) has no number of its own and is
 allotted one from 2**62 upward, in order of first sight; the table `value_names` keeps which.
+
+What a processor writes is named after what it read: `orders-0-17/12.3` is the output for offset 17 of orders/0, the
+third record of process 12. A record processed once more, after an abort, is another value for the same input.
 """
 
 import re
@@ -13,6 +16,7 @@ NAMED_FROM = 1 << 62
 PRODUCER_MAX = (NAMED_FROM >> SEQUENCE_BITS) - 1
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 # Six digits or more: a shorter or differently padded number would be a second text for the same integer.
+_OUTPUT = re.compile(r"(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+\.[0-9]+")
 _OWN = re.compile(rb"p(0|[1-9][0-9]{0,6})-([0-9]{6}|[1-9][0-9]{6,12})\.*")
 
 
@@ -36,6 +40,17 @@ def decode(value: bytes) -> int | None:
     if producer > PRODUCER_MAX or sequence > _SEQUENCE_MASK:
         return None
     return producer << SEQUENCE_BITS | sequence
+
+
+def encode_output(topic: str, partition: int, offset: int, *, process: int, count: int) -> bytes:
+    """What a processor writes for the input record at an offset: its `count`-th record."""
+    return f"{topic}-{partition}-{offset}/{process}.{count}".encode()
+
+
+def decode_output(name: str) -> tuple[str, int, int] | None:
+    """(topic, partition, offset) of the input that a named value was made of; None for any other name."""
+    match = _OUTPUT.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]), int(match[3]))
 
 
 def text_of_bytes(value: bytes) -> str:

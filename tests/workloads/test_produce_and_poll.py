@@ -7,36 +7,14 @@ from typing import Any
 
 import pytest
 
+from harness.client_use import ClientUse
 from harness.history import values
 from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario import WorkloadSpec
+from tests.workloads.notes import Notes
 from workloads.produce_and_poll import make_workload
 
 PARTITIONS = [TopicPartition(topic="t", partition=number) for number in range(3)]
-
-
-class Notes:
-    """A journal that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.process = -1
-        self.sent: list[tuple[int, Send]] = []
-        self.outcomes: list[SendOutcome] = []
-        self.polls: list[tuple[int, str | None]] = []
-        self.assignments = 0
-
-    def invoke(self, f: str, records: Sequence[Send] = ()) -> int:
-        self.sent.extend((self.process, record) for record in records)
-        return 0
-
-    def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
-        self.outcomes.extend(outcomes)
-
-    def complete_poll(self, operation: int, records: Sequence[ReadRecord], *, error: str | None = None) -> None:
-        self.polls.append((self.process, error))
-
-    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self.assignments += 1
 
 
 class Scripted:
@@ -86,7 +64,7 @@ class Stage:
         if self.operations >= self._most:
             self.until.set()
 
-    def make(self) -> Scripted:
+    def make(self, use: ClientUse | None = None) -> Scripted:
         self.notes.process += 1
         self.clients.append(Scripted(self))
         return self.clients[-1]
@@ -163,6 +141,26 @@ async def test_unanswered_records_of_acks_0_do_not_end_the_client() -> None:
     await stage.act("producer", acks="0", idempotence=False)
 
     assert len(stage.clients) == 1
+
+
+async def test_keys_are_drawn_by_the_seed_from_as_many_as_asked_for() -> None:
+    stage = Stage(ok, operations=40)
+
+    await stage.act("producer", keys=3)
+
+    keys = [record.key for _, record in stage.notes.sent]
+    assert set(keys) == {b"k0", b"k1", b"k2"}
+    again = Stage(ok, operations=40)
+    await again.act("producer", keys=3)
+    assert [record.key for _, record in again.notes.sent] == keys
+
+
+async def test_without_keys_records_have_none() -> None:
+    stage = Stage(ok, operations=3)
+
+    await stage.act("producer")
+
+    assert {record.key for _, record in stage.notes.sent} == {None}
 
 
 async def test_the_rate_is_kept_by_the_loops_time() -> None:

@@ -17,7 +17,7 @@ from harness.scenario import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]
-Metadata = namedtuple("Metadata", "offset log_start_offset")
+Metadata = namedtuple("Metadata", "offset log_start_offset timestamp timestamp_type", defaults=[1700, 0])
 Make = Callable[..., AioClient]
 
 

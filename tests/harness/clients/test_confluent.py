@@ -43,6 +43,12 @@ class Message:
     def value(self) -> bytes:
         return b"v%d" % self._offset
 
+    def key(self) -> bytes | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 1000 + self._offset  # by the broker
+
 
 class Library:
     """Stands for Producer and Consumer both. `report(number)` is the answer to a record; None: there is none."""

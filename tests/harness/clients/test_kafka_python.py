@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import namedtuple
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from harness.clients.kafka_python import KafkaPythonClient
 from harness.interfaces import Send
 from harness.scenario import WorkloadSpec
 
-Metadata = namedtuple("Metadata", "offset")
+Metadata = namedtuple("Metadata", "offset timestamp", defaults=[1700])
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]
 
@@ -29,7 +30,7 @@ class Producer:
         self._sent = 0
         self.hang = threading.Event()
 
-    def send(self, topic: str, *, value: bytes, partition: int) -> Future:
+    def send(self, topic: str, *, value: bytes, key: bytes | None, partition: int, timestamp_ms: int) -> Future:
         if self._refuse is not None:
             raise self._refuse
         future = Future()
@@ -68,6 +69,23 @@ async def test_each_record_is_acknowledged_with_its_offset_and_its_own_time(clie
     assert [(outcome.status, outcome.offset) for outcome in outcomes] == [("ok", 40), ("ok", 41), ("ok", 42)]
     assert outcomes[0].t1_ns < outcomes[1].t1_ns < outcomes[2].t1_ns
     assert all(outcome.t0_ns < outcome.t1_ns for outcome in outcomes)
+
+
+async def test_a_records_time_is_what_the_broker_answered_unless_it_had_the_batch_already(
+    client_with: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10))
+    monkeypatch.setattr(kafka_python, "time", SimpleNamespace(time_ns=lambda: next(clock) * 1_000_000))
+    # Created at 0, 1 and 2 ms. The broker's own time; the client's, left as it was; that of the batch's last record.
+    answered = [1700, 1, 2]
+    client = client_with(Producer(lambda future, number: future.success(Metadata(number, answered[number]))))
+    outcomes = [*await client.send(RECORDS)]
+    await client.close()
+    again = client_with(Producer(lambda future, number: future.success(Metadata(number, 5))))
+    outcomes += await again.send(RECORDS)
+    await again.close()
+
+    assert [outcome.timestamp_ms for outcome in outcomes] == [1700, 1, 2, None, None, 5]
 
 
 async def test_acks_0_is_never_counted_as_acknowledged(client_with: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.client_use import ClientUse
 from harness.clock import SystemClock
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run, partitions_of
@@ -290,7 +291,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
         folder.write_scenario(written_out(wanted))
         workload = wanted.workload
 
-        def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+        def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
             return MemoryClient(memory)
 
         def workers(acks: Acknowledgements) -> TaskWorkers:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from faults import links, targets
+from harness.client_use import ClientUse
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
@@ -267,7 +268,7 @@ async def fault_world(folder: Path, scenario: Scenario) -> AsyncIterator[FaultWo
     recorder = Recorder(folder=folder, clock=CLOCK)
     observer = Observer(cluster=cluster, topics=["orders"], clock=CLOCK, recorder=recorder, interval_s=0.005)
 
-    def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:
+    def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Client:
         return FaultyClient(cluster)
 
     context = RunContext(

@@ -1,0 +1,261 @@
+"""kafka-python as a member of a group, and as a transactional producer beside it.
+
+Rebalances happen inside poll(), on the library's own thread; what its listener hears is kept until it is asked for.
+An answer with committed offsets that comes too late for one poll is kept by the library (3.0) for the next one that
+asks for the same partitions, be that generations later: a member would begin behind what others have committed since.
+So what it keeps is thrown away whenever partitions are assigned.
+kafka-python 3.0 ends transactions with EndTxn up to version 3: the epoch stays the same from one transaction to the
+next (the protocol from before KIP-890), and its begin is the client's alone.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata
+from kafka import TopicPartition as KafkaTopicPartition
+
+from harness.clients import answers as common
+from harness.clients.kafka_python import KafkaPythonClient, theirs
+from harness.clients.outcomes import told_by
+from harness.interfaces import TopicPartition
+from harness.membership import GroupEvent, TransactionEnd
+
+RETRY_BACKOFF_MS = 100
+MAX_POLL_INTERVAL_MS = 15_000  # for so long a rebalance waits for a member that hangs
+# The coordinator refused the commit, or the member knew by itself that it is none any more.
+_REFUSED = frozenset(
+    {
+        "CommitFailedError",
+        "FencedInstanceIdError",
+        "GroupAuthorizationFailedError",
+        "IllegalGenerationError",
+        "IllegalStateError",
+        "InvalidCommitOffsetSizeError",
+        "OffsetMetadataTooLargeError",
+        "RebalanceInProgressError",
+        "UnknownMemberIdError",
+    }
+)
+
+
+class Listener:
+    """Hears of rebalances; `group_metadata` tells the generation while the library is at it.
+
+    `forget`: drops the committed offsets that the library keeps from earlier generations.
+    """
+
+    def __init__(self, group_metadata: Callable[[], Any], forget: Callable[[], None]) -> None:
+        self._group_metadata = group_metadata
+        self._forget = forget
+        self._heard: deque[GroupEvent] = deque()
+        self._held: set[tuple[str, int]] = set()
+        self.generation: int | None = None
+        self.member: str | None = None
+
+    def on_partitions_assigned(self, partitions: Any) -> None:
+        self._forget()
+        membership = self._group_metadata()
+        self.generation, self.member = membership.generation_id, membership.member_id
+        self._hear("assigned", partitions)
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        self._hear("revoked", partitions)
+
+    def on_partitions_lost(self, partitions: Any) -> None:
+        self._hear("lost", partitions)
+
+    def _hear(self, event: Literal["assigned", "revoked", "lost"], partitions: Any) -> None:
+        now = time.monotonic_ns()
+        places = sorted((each.topic, each.partition) for each in partitions)
+        if event == "assigned":
+            self._held |= set(places)
+        else:
+            # The library tells once more of what it gave up when it must join again, and of nothing at a first join.
+            places = [place for place in places if place in self._held]
+            self._held -= set(places)
+            if not places:
+                return
+        offsets: dict[TopicPartition, int | None] = {
+            TopicPartition(topic=topic, partition=part): None for topic, part in places
+        }
+        self._heard.append(
+            GroupEvent(
+                event=event, offsets=offsets, t0_ns=now, t1_ns=now, generation=self.generation, member=self.member
+            )
+        )
+
+    def take(self) -> list[GroupEvent]:
+        taken = []
+        while self._heard:
+            taken.append(self._heard.popleft())
+        return taken
+
+
+ConsumerRebalanceListener.register(Listener)
+
+
+class KafkaPythonMember(KafkaPythonClient):
+    """Implements GroupClient and, with a transactional id, TransactionalClient."""
+
+    _listener: Listener | None = None
+    _commit_tried = False
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        session_ms = self._settings.session_timeout_ms
+        return {
+            "group_id": self._use.group,
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": max(100, session_ms // 6),
+            "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
+            "retry_backoff_ms": RETRY_BACKOFF_MS,
+        }
+
+    def _producer_settings(self) -> dict[str, Any]:
+        if self._use.transactional_id is None:
+            return {}
+        return {
+            "transactional_id": self._use.transactional_id,
+            "transaction_timeout_ms": self._settings.transaction_timeout_ms,
+        }
+
+    # -- the group ----------------------------------------
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        await self._thread.call(partial(self._subscribe, topics), timeout_s=self._read_s(0))
+
+    def _subscribe(self, topics: Sequence[str]) -> None:
+        consumer = self._open_consumer()
+        self._listener = Listener(consumer.group_metadata, consumer._coordinator._offset_fetch_futures.clear)
+        consumer.subscribe(topics=list(topics), listener=self._listener)
+
+    def rebalances(self) -> Sequence[GroupEvent]:
+        return [] if self._listener is None else self._listener.take()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        return await self._asked("committed", offsets, partial(self._commit, offsets))
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._open_consumer().commit(_with_metadata(offsets), timeout_ms=self._read_timeout_ms)
+
+    async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
+        return await self._asked("fetched", dict.fromkeys(partitions), partial(self._committed, partitions))
+
+    def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        consumer = self._open_consumer()
+        return {
+            ours: consumer.committed(partition, timeout_ms=self._read_timeout_ms)
+            for partition, ours in theirs(partitions).items()
+        }
+
+    async def seek(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        return await self._asked("seek", offsets, partial(self._seek, offsets))
+
+    def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            self._open_consumer().seek(KafkaTopicPartition(partition.topic, partition.partition), offset)
+
+    async def _asked(
+        self,
+        event: Literal["committed", "fetched", "seek"],
+        offsets: Mapping[TopicPartition, int | None],
+        call: Callable[[], Mapping[TopicPartition, int | None] | None],
+    ) -> GroupEvent:
+        t0_ns = time.monotonic_ns()
+        status: Literal["ok", "fail", "info"] = "ok"
+        told: str | None = None
+        try:
+            answered = await self._thread.call(call, timeout_s=self._read_s(0))
+            offsets = offsets if answered is None else answered
+        except Exception as error:  # noqa: BLE001  # whatever a library raises is the event's outcome
+            told = str(told_by(error))
+            status = "fail" if event != "committed" or _refused_at_once(error, t0_ns) else "info"
+        listener = self._listener
+        return GroupEvent(
+            event=event,
+            offsets=offsets,
+            t0_ns=t0_ns,
+            t1_ns=time.monotonic_ns(),
+            status=status,
+            error=told,
+            generation=None if listener is None else listener.generation,
+            member=None if listener is None else listener.member,
+        )
+
+    # -- transactions -------------------------------------
+
+    async def begin_transaction(self) -> None:
+        timeout_s = 2 * common.MAX_BLOCK_MS / 1000 + common.GRACE_S
+        await self._thread.call(self._begin_transaction, timeout_s=timeout_s)
+
+    def _begin_transaction(self) -> None:
+        self._commit_tried = False
+        if self._producer is None:
+            producer = self._open_producer()
+            self._producer = producer
+            producer.init_transactions()  # raises after max_block_ms; the owner makes a new client then
+        self._producer.begin_transaction()
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
+        return await self._asked("committed", offsets, partial(self._send_offsets, offsets))
+
+    def _send_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        membership = self._open_consumer().group_metadata()
+        self._producer.send_offsets_to_transaction(_with_metadata(offsets), membership)
+
+    async def end_transaction(self, *, commit: bool) -> TransactionEnd:
+        """By the table of jepsen.md 2.4: what was never asked to commit has not; an abort that succeeds settles it."""
+        refused: str | None = None
+        if commit:
+            self._commit_tried = True
+            try:
+                await self._thread.call(self._producer.commit_transaction, timeout_s=self._send_s)
+            except TimeoutError:
+                return TransactionEnd(outcome="unknown", error="the commit was not answered in time")
+            except Exception as error:  # noqa: BLE001  # whatever it is: an abort that succeeds settles it
+                refused = str(told_by(error))
+            else:
+                return TransactionEnd(outcome="committed")
+        try:
+            await self._thread.call(self._producer.abort_transaction, timeout_s=self._send_s)
+        except Exception as error:  # noqa: BLE001  # without a commit there is nothing that could have committed it
+            told = refused or str(told_by(error))
+            return TransactionEnd(outcome="unknown" if self._commit_tried else "aborted", error=told)
+        return TransactionEnd(outcome="aborted", error=refused)
+
+    # -- the end ------------------------------------------
+
+    async def crash(self) -> None:
+        """Ends without a commit, an abort or a word to the group: it waits for the session to expire."""
+        if self._consumer is not None:
+            self._consumer._coordinator.maybe_leave_group = _say_nothing
+        if self._producer is not None:
+            self._producer._sender.force_close()
+        await self.close()
+
+    def _abandon(self) -> None:
+        """A hanging call keeps the consumer from being closed: without heartbeats the group goes on without it."""
+        if self._consumer is not None:
+            self._consumer._coordinator._heartbeat_closed = True
+        super()._abandon()
+
+
+def _with_metadata(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
+    return {
+        KafkaTopicPartition(partition.topic, partition.partition): OffsetAndMetadata(offset, "", -1)
+        for partition, offset in offsets.items()
+    }
+
+
+def _refused_at_once(error: Exception, t0_ns: int) -> bool:
+    """Only a refusal of the first attempt is certain: an earlier one may have been stored before its answer was lost.
+
+    The library waits for its back-off before each further attempt.
+    """
+    return type(error).__name__ in _REFUSED and time.monotonic_ns() - t0_ns < RETRY_BACKOFF_MS * 1_000_000
+
+
+def _say_nothing(*_: Any, **__: Any) -> None:
+    return None

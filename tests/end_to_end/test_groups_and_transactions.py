@@ -1,0 +1,90 @@
+"""Groups and transactions on real Kafka: what members, processors and their coordinators did stands in the tables."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.history.values import decode_output
+from tests.end_to_end.shell import Shell
+from tests.end_to_end.test_real_kafka import needs
+
+ROOT = Path(__file__).resolve().parents[2]
+Rows = Sequence[Mapping[str, Any]]
+
+
+def rows_of(folder: Path, table: str) -> Rows:
+    rows: Rows = pq.read_table(folder / "tables" / f"{table}.parquet").to_pylist()
+    return rows
+
+
+# A run and its tables, without the verdict: that is what `scenarios --verify` is for.
+RUN = """
+import sys
+from pathlib import Path
+from harness.compose import run_scenario
+folder, outcome = run_scenario(
+    sys.argv[1], runs=Path("runs"), seed=1, command=["a test"], progress=lambda _: None,
+    overrides=["cluster.system=kafka:4.3.1", "workload.duration=8"],
+)
+print(outcome)
+sys.exit(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
+"""
+
+
+def run(shell: Shell, scenario: str) -> Path:
+    needs("4.3.1")
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN, scenario], cwd=shell.directory, env=shell.environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert shell.processes() == []
+    return shell.folder
+
+
+def test_a_groups_rebalances_commits_and_last_offsets_are_told(fresh_shell: Shell) -> None:
+    folder = run(fresh_shell, "consumer-groups")
+
+    events = rows_of(folder, "group_events")
+    stored = [row for row in events if row["event"] == "committed" and row["status"] == 0]
+    assert {"assigned", "revoked", "committed", "fetched"} <= {row["event"] for row in events}
+    assert all(row["generation"] >= 0 and row["member"] for row in stored)
+    last = {row["part"]: row["off"] for row in events if row["event"] == "fetched" and row["generation"] is None}
+    assert last == {part: max((r["off"] for r in stored if r["part"] == part), default=None) for part in range(4)}
+    members = {row["process"] for row in rows_of(folder, "processes") if row["group"] == "readers"}
+    assert {row["process"] for row in stored} <= members
+    assert all(row["timestamp_ms"] for row in rows_of(folder, "records") if row["status"] == 0)
+
+
+def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(fresh_shell: Shell) -> None:
+    folder = run(fresh_shell, "transactions")
+
+    outcomes = {row["txn"]: row["outcome"] for row in rows_of(folder, "transactions")}
+    assert 0 in outcomes.values()
+    records = rows_of(folder, "records")
+    sent = [row for row in records if row["kind"] == 0 and row["txn"] is not None]
+    assert {row["status"] for row in sent if outcomes[row["txn"]] == 0} == {0}
+    assert 0 not in {row["status"] for row in sent if outcomes[row["txn"]] != 0}
+    final = {row["value"] for row in records if row["kind"] == 2 and row["topic"] == "results"}
+    assert {row["value"] for row in sent if row["status"] == 0} <= final
+    assert not final & {row["value"] for row in sent if row["status"] == 1}
+    names = {row["value"]: decode_output(row["text"]) for row in rows_of(folder, "value_names")}
+    made_of = [names[value] for value in final]
+    assert None not in made_of
+    assert len(made_of) == len(set(made_of))
+
+
+@pytest.mark.parametrize("scenario", ["consumer-groups", "transactions"])
+def test_the_reference_is_not_asked_for_what_it_has_not(fresh_shell: Shell, scenario: str) -> None:
+    ended = fresh_shell.run("run", scenario, timeout_s=60)
+
+    assert ended.returncode != 0
+    assert [line for line in ended.stderr.splitlines() if line] == [
+        f"kafka-chaos: scenario {scenario} is not for reference: the reference has no groups"
+        + (" yet" if scenario == "consumer-groups" else " and no transactions yet")
+    ]

@@ -1,0 +1,156 @@
+"""Read, process, write: what is read, what is written for it and how far was read become one transaction.
+
+Plain producers write the input topics. Processors are members of a group that read them with read_committed; for each
+input record one goes to the output topic, named after the input's topic, partition and offset (values.py), and the
+offsets are sent to the transaction. A share of the transactions, drawn by the seed, is aborted on purpose, and the
+processor goes back to where it began. A processor keeps its transactional id over all its clients, so that a fresh one
+ends what its predecessor left open; one whose transaction ended in the unknown is replaced. Consumers read the output
+topic from the beginning with read_committed, the last of several with read_uncommitted.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from harness.client_use import ClientUse
+from harness.history.values import encode_output
+from harness.interfaces import ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
+from harness.membership import GroupJournal, TransactionalClient, TransactionEnd
+from harness.scenario import WorkloadSpec
+from workloads.consumer_groups import Membership, positions_after, positions_before
+from workloads.produce_and_poll import RENEW_S, ProduceAndPoll
+
+RECORDS = 50  # of one transaction at most
+ON_PURPOSE = "aborted on purpose"
+
+
+class Processor:
+    """Implements harness.interfaces.Workload for one processor."""
+
+    name: ClassVar[str] = "transactions"
+
+    def __init__(
+        self, *, place: int, inputs: Sequence[str], outputs: Sequence[TopicPartition], settings: WorkloadSpec
+    ) -> None:
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._settings = settings
+        self._use = ClientUse(
+            role="both",
+            group=settings.group,
+            transactional_id=f"{settings.group}-{place + 1}",
+            isolation="read_committed",
+            offset_reset="earliest",
+        )
+
+    async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
+        loop = asyncio.get_running_loop()
+        stay_s = self._settings.stay_s
+        while not until.is_set():
+            leaves = loop.time() + chance.expovariate(1 / stay_s) if stay_s else float("inf")
+            crashes = chance.random() < self._settings.crash_share
+            processor = client(self._use)
+            assert isinstance(processor, TransactionalClient), processor
+            assert isinstance(journal, GroupJournal), journal
+            life = _Life(processor, journal, self._outputs)
+            alive = True
+            try:
+                alive = await life.membership.join(self._inputs)
+                while alive and not until.is_set() and loop.time() < leaves:
+                    alive = await life.transact(aborts=chance.random() < self._settings.abort_share, until=until)
+            finally:
+                if alive and crashes and not until.is_set():
+                    # In the middle of a transaction: the coordinator, or the next client, must end it.
+                    await life.open_and_write()
+                    await processor.crash()
+                    journal.done("crash")
+                else:
+                    await processor.close()
+                    life.membership.hear()
+            if not until.is_set():
+                await asyncio.sleep(RENEW_S)
+
+
+class _Life:
+    """One client of a processor: its transactions, one after the other."""
+
+    def __init__(self, client: TransactionalClient, journal: GroupJournal, outputs: Sequence[TopicPartition]) -> None:
+        self._client = client
+        self._journal = journal
+        self._outputs = outputs
+        self._written = 0
+        self.membership = Membership(client, journal)
+
+    async def _begin(self) -> int | None:
+        """None when the library cannot begin: then there is no transaction."""
+        transaction = self._journal.begin_transaction()
+        try:
+            await self._client.begin_transaction()
+        except Exception as error:  # noqa: BLE001  # whatever the library raises: the next client tries again
+            self._journal.end_transaction(transaction, TransactionEnd(outcome="aborted", error=type(error).__name__))
+            return None
+        return transaction
+
+    async def transact(self, *, aborts: bool, until: Event) -> bool:
+        """One transaction, begun before its first poll. False when the client must be replaced."""
+        transaction = await self._begin()
+        if transaction is None:
+            return False
+        records: Sequence[ReadRecord] | None = ()
+        while records is not None and not records and not until.is_set():
+            records = await self.membership.poll(limit=RECORDS, transaction=transaction)
+        if not records:
+            self._journal.end_transaction(transaction, await self._client.end_transaction(commit=False))
+            return False
+        done = await self._write(transaction, records) and await self._send_offsets(transaction, records)
+        end = await self._client.end_transaction(commit=done and not aborts)
+        if done and aborts and end.error is None:
+            end = TransactionEnd(outcome=end.outcome, error=ON_PURPOSE)
+        self._journal.end_transaction(transaction, end)
+        if end.outcome == "committed":
+            return True
+        if end.outcome == "unknown" or not done:
+            return False
+        back = {each: at for each, at in positions_before(records).items() if each in self.membership.owned}
+        return await self.membership.seek(back)
+
+    async def _write(self, transaction: int, records: Sequence[ReadRecord]) -> bool:
+        sends = []
+        for record in records:
+            self._written += 1
+            value = encode_output(
+                record.topic, record.partition, record.offset, process=self._journal.process, count=self._written
+            )
+            output = self._outputs[record.partition % len(self._outputs)]
+            sends.append(Send(topic=output.topic, partition=output.partition, value=value))
+        operation = self._journal.invoke("send", sends, transaction=transaction)
+        outcomes = await self._client.send(sends)
+        self._journal.complete_send(operation, outcomes)
+        return all(outcome.status == "ok" for outcome in outcomes)
+
+    async def _send_offsets(self, transaction: int, records: Sequence[ReadRecord]) -> bool:
+        event = await self._client.send_offsets(positions_after(records))
+        self._journal.group_event(event, transaction=transaction)
+        return event.status == "ok"
+
+    async def open_and_write(self) -> None:
+        """A transaction that is left open, with records in it where there were any to read."""
+        transaction = await self._begin()
+        if transaction is not None and (records := await self.membership.poll(limit=RECORDS, transaction=transaction)):
+            await self._write(transaction, records)
+
+
+def make_workload(
+    *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
+) -> Workload:
+    outputs = [each for each in partitions if each.topic == settings.output]
+    inputs = [each for each in partitions if each.topic != settings.output]
+    if role == "processor":
+        topics = sorted({each.topic for each in inputs})
+        return Processor(place=place, inputs=topics, outputs=outputs, settings=settings)
+    if role == "producer":
+        return ProduceAndPoll(role=role, place=place, places=places, partitions=inputs, settings=settings)
+    last = place > 0 and place == places - 1
+    use = ClientUse(role="consumer", isolation="read_uncommitted" if last else "read_committed")
+    return ProduceAndPoll(role=role, place=place, places=places, partitions=outputs, settings=settings, use=use)
