@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,10 +12,10 @@ from rich.table import Table
 
 from harness import compose
 from harness.controller.run import Progress
-from harness.errors import HarnessError, UsageError
-from harness.history import values
+from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from reports.comparison import Comparison
+from reports.proof import listing_of, proof_of
 
 _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
 
@@ -99,52 +98,13 @@ def print_comparison(console: Console, page: Path, comparison: Comparison) -> in
     return 0 if all(column.counted for column in comparison.columns) else 3
 
 
-def print_findings(console: Console, folder: Path, wanted: str | None) -> None:
-    run = RunFolder(folder)
-    if not run.has_table("findings"):
-        raise UsageError(f"{folder}: not judged yet; run `kafka-chaos check {folder}` first")
-    findings = run.table("findings").to_pylist()
+def print_findings(console: Console, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
     if wanted is None:
-        table = Table("finding", "check", "class", "partition", "offsets", "count", "sentence")
-        for row in findings:
-            partition = f"{row['topic']}-{row['part']}" if row["topic"] is not None else ""
-            offsets = "" if row["offset_first"] is None else f"{row['offset_first']}-{row['offset_last']}"
-            cells = (row["finding"], row["check"], row["classification"], partition, offsets, str(row["count"]))
-            table.add_row(*cells, row["sentence"])
-        console.print(table)
-        return
-    found = next((row for row in findings if row["finding"].lower() == wanted.lower()), None)
-    if found is None:
-        names = ", ".join(row["finding"] for row in findings) or "none"
-        raise UsageError(f"{folder}: no finding {wanted!r}; there are: {names}")
-    for key in ("finding", "check", "classification", "sentence", "fingerprint"):
-        console.print(f"{key:<16}{found[key]}", markup=False)
-    for rule in json.loads(found["evidence"] or "{}").get("rules", ()):
-        console.print(f"{'holds' if rule['holds'] else 'fails':<16}{rule['rule']} {rule['evidence']}", markup=False)
-    for line in _records(run, found):
+        lines = listing_of(folder, everything=everything)
+    else:
+        lines = proof_of(folder, wanted, everything=everything)
+    for line in lines:
         console.print(line, markup=False)
-
-
-def _records(run: RunFolder, finding: dict[str, Any]) -> Iterator[str]:
-    """Every record of the finding: all lost ones, or the examples it carries."""
-    names = {row["value"]: row["text"] for row in run.table("value_names").to_pylist()}
-    lost = [row for row in _evidence(run, "lost_records") if row["finding"] == finding["finding"]]
-    if lost:
-        origin = run.run.get("load_began_ns") or 0
-        for row in lost:
-            acknowledged = f"{(row['t1'] - origin) / 1e9:.3f} s"
-            yield f"  offset {row['off']}  {values.text(row['value'], names)}  acknowledged at {acknowledged}"
-        return
-    for value in finding["values"] or ():
-        yield f"  {values.text(value, names)}"
-
-
-def _evidence(run: RunFolder, name: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    path = run.path / "tables" / f"evidence_{name}.parquet"
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
-    return rows
 
 
 def print_runs(console: Console, runs: Path, *, as_json: bool) -> None:

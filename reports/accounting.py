@@ -7,6 +7,7 @@ from typing import Any
 from reports.model import Accounting, OutcomeRow, PartitionRow
 from reports.run_data import RunData
 
+PARTITIONS_MAX = 40
 _NAMES = {"acknowledged": "Acknowledged", "unknown": "Indeterminate", "refused": "Refused", "not sent": "Never sent"}
 
 
@@ -63,22 +64,38 @@ def _problem(sums: dict[str, Any]) -> str:
 
 
 def _partitions(data: RunData, rows: Sequence[dict[str, Any]], lost: Sequence[dict[str, Any]]) -> list[PartitionRow]:
+    told: dict[tuple[str, int], Counter[str]] = {}
+    for row in rows:
+        told.setdefault((row["topic"], row["part"]), Counter())[_told(row)] += row["count"]
+    losses: Counter[tuple[str, int]] = Counter()
+    for row in lost:
+        losses[row["topic"], row["part"]] += row["count"]
     made = []
     for partition in sorted(data.rows("partitions"), key=lambda row: (row["topic"], row["part"])):
         name = (partition["topic"], partition["part"])
-        told: Counter[str] = Counter()
-        for row in rows:
-            if (row["topic"], row["part"]) == name:
-                told[_told(row)] += row["count"]
+        counts = told.get(name, Counter())
         made.append(
             PartitionRow(
                 name=f"{name[0]}-{name[1]}",
-                sent=sum(count for outcome, count in told.items() if outcome != "not sent"),
-                acknowledged=told["acknowledged"],
-                indeterminate=told["unknown"],
-                refused=told["refused"],
-                lost=sum(row["count"] for row in lost if (row["topic"], row["part"]) == name),
+                sent=sum(count for outcome, count in counts.items() if outcome != "not sent"),
+                acknowledged=counts["acknowledged"],
+                indeterminate=counts["unknown"],
+                refused=counts["refused"],
+                lost=losses[name],
                 log_end=partition["end_offset"],
             )
         )
-    return made
+    return _folded(made)
+
+
+def _folded(rows: list[PartitionRow]) -> list[PartitionRow]:
+    """Beyond a screenful those that lost something come first, and the rest is one row of sums."""
+    if len(rows) <= PARTITIONS_MAX:
+        return rows
+    rows = sorted(rows, key=lambda row: row.lost == 0)  # stable: in order of their names otherwise
+    kept, rest = rows[:PARTITIONS_MAX], rows[PARTITIONS_MAX:]
+    sums = {
+        name: sum(getattr(row, name) for row in rest)
+        for name in ("sent", "acknowledged", "indeterminate", "refused", "lost")
+    }
+    return [*kept, PartitionRow(name=f"{len(rest)} more partitions", log_end=None, **sums)]

@@ -4,7 +4,9 @@ Each is there only when the run shows what it speaks of.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+
+import numpy as np
+import pyarrow.compute as pc
 
 from reports.model import Lane
 from reports.run_data import RunData
@@ -61,12 +63,15 @@ def _held_note(data: RunData) -> str:
 
 def _longest_pause_in_a_gap(data: RunData) -> tuple[int, int] | None:
     """The longest time within a partition's gap in which no client began a send."""
-    ops = data.folder.table("ops")
-    starts = sorted(row["t0"] for row in ops.select(["f", "t0"]).to_pylist() if row["f"] == "send")
     gaps = [(row["begin_t"], row["end_t"]) for row in data.evidence("gaps") if row["end_t"] is not None]
+    if not gaps:
+        return None
+    ops = data.folder.table("ops")
+    starts = np.sort(ops.filter(pc.equal(ops.column("f"), "send")).column("t0").drop_null().to_numpy())
+    long = np.flatnonzero(np.diff(starts) > _PAUSE_MIN_NS)
     pauses = [
         (before, after)
-        for before, after in pairwise(starts)
-        if after - before > _PAUSE_MIN_NS and any(begin < after and before < end for begin, end in gaps)
+        for before, after in ((int(starts[place]), int(starts[place + 1])) for place in long)
+        if any(begin < after and before < end for begin, end in gaps)
     ]
     return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)

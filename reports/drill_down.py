@@ -10,20 +10,23 @@ from itertools import groupby
 from typing import Any, Literal
 
 from reports.model import LogCell, LogRow, LogTable, OperationRow
+from reports.nearby import client_events, cluster_events, event, nearest
 from reports.run_data import RunData, span_of
-from reports.story import evidence_of, fault_title
+from reports.story import evidence_of
 
 ROWS_OPEN = 14
 ROWS_TAIL = 6
 OPERATIONS_HEAD = 8
 OPERATIONS_TAIL = 4
+LOST_CHECKS = ("lost-write", "dirty-read", "compacted-away")  # whose values are gone from the final log
+_BEFORE_NS = 5_000_000_000
 _NIL = LogCell(text="–", epoch="", colour=4, cut="")
 Tone = Literal["yes", "no", "na", "event", "key"]
 
 
-def log_table(data: RunData, finding: Mapping[str, Any]) -> LogTable | None:
-    """None when the checks wrote no log rows for the finding."""
-    rows = [row for row in data.evidence("log_rows") if row["finding"] == finding["finding"]]
+def log_table(data: RunData, finding: Mapping[str, Any], *, whole: bool = False) -> LogTable | None:
+    """None when the checks wrote no log rows for the finding. whole: nothing folded."""
+    rows = data.evidence_of_finding("log_rows", finding["finding"])
     if not rows:
         return None
     lost = set(finding["offsets"] or ())
@@ -34,9 +37,9 @@ def log_table(data: RunData, finding: Mapping[str, Any]) -> LogTable | None:
     rows.sort(key=lambda row: (row["off"], row["replica"]))
     for offset, group in groupby(rows, key=lambda row: row["off"]):
         cells = {row["replica"]: row for row in group}
-        boundary = _boundary(evidence, lost, offset)
+        boundary = _boundary(evidence, lost, offset, gone=finding["check"] in LOST_CHECKS)
         made.append(_log_row(data, offset, cells, nodes, colours, lost, boundary))
-    return LogTable(heads=[f"Broker {node}" for node in nodes], rows=_folded(made))
+    return LogTable(heads=[f"Broker {node}" for node in nodes], rows=made if whole else _folded(made))
 
 
 def _log_row(
@@ -72,8 +75,9 @@ def _log_row(
     )
 
 
-def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int) -> str:
+def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int, *, gone: bool) -> str:
     """The line drawn above an offset: where the elected leader's log ended, and where the loss begins and ends."""
+    verb = "were lost" if gone else "are what this is about"
     words = []
     if offset == evidence.get("elected_log_end"):
         words.append(
@@ -81,9 +85,9 @@ def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int) -> str:
             f"begins at {offset}"
         )
     if lost and offset == min(lost):
-        words.append(f"offsets {span_of(min(lost), max(lost))} were lost")
+        words.append(f"offsets {span_of(min(lost), max(lost))} {verb}")
     elif lost and offset == max(lost) + 1:
-        words.append("after the last lost record")
+        words.append("after the last lost record" if gone else "after the last of them")
     told = "; ".join(words)
     return told[:1].upper() + told[1:]
 
@@ -116,23 +120,26 @@ def _epoch_colours(data: RunData, finding: Mapping[str, Any]) -> dict[int, int]:
     }
 
 
-def operations(data: RunData, finding: Mapping[str, Any]) -> list[OperationRow]:
+def operations(data: RunData, finding: Mapping[str, Any], *, whole: bool = False) -> list[OperationRow]:
     """Sends and reads of the lost records with the cluster's events between them, ordered by their begin."""
-    rows = [row for row in data.evidence("operations") if row["finding"] == finding["finding"]]
-    if not rows:
+    rows = data.evidence_of_finding("operations", finding["finding"])
+    of_clients = client_events(data, finding)
+    if not rows and not of_clients:
         return []
-    lost = set(finding["values"] or ())
-    shown, hidden = rows, rows[OPERATIONS_HEAD:-OPERATIONS_TAIL]
+    lost = set(finding["values"] or ()) if finding["check"] in LOST_CHECKS else set()
+    shown, hidden = rows, [] if whole else rows[OPERATIONS_HEAD:-OPERATIONS_TAIL]
     if len(hidden) > 2:
         shown = [*rows[:OPERATIONS_HEAD], *rows[-OPERATIONS_TAIL:]]
     timed = [(row["t0"] or row["t1"] or 0, _operation(data, row, lost)) for row in shown]
     if len(hidden) > 2:
-        where = f"kafka-chaos show {data.run['id']} {finding['finding']}"
+        where = f"kafka-chaos show {data.run['id']} {finding['finding']} --all"
         told = f"{len(hidden)} more operations on these records; all: {where}"
         at = hidden[0]["t0"] or hidden[0]["t1"] or 0
-        timed.append((at, _event(data, at, told, key=False)))
-    begin = min(at for at, _ in timed) - 5_000_000_000
-    timed += [(at, row) for at, row in _events(data, finding) if at >= begin]
+        timed.append((at, event(data, at, told, key=False)))
+    about = [at for at, _ in timed] or [finding[name] for name in ("t_first", "t_last") if finding[name] is not None]
+    begin, end = (min(about), max(about)) if about else (of_clients[0][0], of_clients[-1][0])
+    others = [*of_clients, *(one for one in cluster_events(data, finding) if one[0] >= begin - _BEFORE_NS)]
+    timed += others if whole else nearest(data, others, begin, end)
     return [row for _, row in sorted(timed, key=lambda pair: pair[0])]
 
 
@@ -154,37 +161,6 @@ def _operation(data: RunData, row: Mapping[str, Any], lost: set[int]) -> Operati
         offset="" if row["off"] is None else str(row["off"]),
         outcome=outcome,
         tone=tone,
-    )
-
-
-def _events(data: RunData, finding: Mapping[str, Any]) -> list[tuple[int, OperationRow]]:
-    where = (finding["topic"], finding["part"])
-    events: list[tuple[int, str, bool]] = []
-    for row in data.rows("partition_states"):
-        if not row["exact"] or (row["topic"], row["part"]) != where or row["leader_before"] is None:
-            continue
-        if row["leader"] != row["leader_before"]:
-            who = f"broker {row['leader']} leads" if row["leader"] >= 0 else "no leader"
-            how = ", elected uncleanly" if row["unclean"] else ""
-            elr = f", eligible leader replicas {list(row['elr'])}" if row.get("elr") else ""
-            text = f"Epoch {row['leader_epoch']}: {who}{how}; ISR {list(row['isr'])}{elr}"
-            events.append((row["t"], text, bool(row["unclean"])))
-        elif row["isr_before"] is not None and list(row["isr"]) != list(row["isr_before"]):
-            events.append((row["t"], f"ISR {list(row['isr_before'])} becomes {list(row['isr'])}", False))
-    for row in data.rows("faults"):
-        events += [(row["t_begin"], fault_title(data, row), False)] if row["t_begin"] is not None else []
-        events += [(row["t_end"], f"Over: {data.readable(row['label'])}", False)] if row["t_end"] is not None else []
-    for row in data.rows("broker_events"):
-        if row["event"] == "truncation" and (row["topic"], row["part"]) == where:
-            text = f"Broker {row['node']} truncates its log from {row['from_offset']} to {row['to_offset']}"
-            events.append((row["t"], text, True))
-    return [(at, _event(data, at, text, key=key)) for at, text, key in events]
-
-
-def _event(data: RunData, at: int, text: str, *, key: bool) -> OperationRow:
-    tone: Tone = "key" if key else "event"
-    return OperationRow(
-        begin=data.moment(at), end="", client="", operation=text, value="", offset="", outcome="", tone=tone
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from markupsafe import Markup
+
 Tone = Literal["pass", "perm", "viol", "neutral"]
 
 
@@ -254,6 +256,16 @@ class OperationRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FactTable:
+    """A part of a finding's evidence as a small table; no heads: pairs of a name and what is known of it."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    hidden: int = 0  # so many rows more
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     id: str
     check: str
@@ -273,6 +285,41 @@ class Finding:
     operations: Sequence[OperationRow]
     lost_values: Sequence[str]
     hidden: str  # what was left out, and where it is
+    explained: str = ""  # the anchor of what this anomaly is
+    facts: Sequence[FactTable] = ()  # the rest of its evidence
+    drilled: bool = True  # False: its row has no evidence below it on this page
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingGroup:
+    """Findings of one kind, by fingerprint. All are counted; `findings`: those that have a row on the page.
+
+    A group of one is its finding's row and nothing more.
+    """
+
+    anchor: str
+    title: str
+    tone: Tone
+    classification: str
+    partitions: str
+    total: int  # findings
+    records: int  # what they count together
+    first: str
+    last: str
+    cause: str
+    findings: Sequence[Finding]
+    hidden: str  # how many have no row here, and where they are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What an anomaly is, from its page in docs/anomalies; `parts`: (heading, text as markup of our own)."""
+
+    anchor: str
+    title: str
+    sentence: str
+    source: str
+    parts: Sequence[tuple[str, Markup]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +339,17 @@ class ProofRow:
     end: str
     healed: str
     seen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRow:
+    """What a fault did to availability, each from the moment its effect was seen; "" where there was no such thing."""
+
+    label: str
+    begin: str
+    leader: str
+    in_sync: str
+    gap: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,9 +380,13 @@ class Page:
     done: Sequence[DoneRow]
     accounting: Accounting | None
     overview: Overview | None
-    findings: Sequence[Finding]
+    findings: Sequence[Finding]  # those with a row of their own, in the order of the groups
+    groups: Sequence[FindingGroup]
+    findings_total: int
+    explanations: Sequence[Explanation]
     coverage: Sequence[CoverageRow]
     proofs: Sequence[ProofRow]
+    measures: Sequence[MeasureRow]
     steps: Sequence[StepRow]
     commands: Sequence[tuple[str, str]]
     environment: Sequence[tuple[str, str]]

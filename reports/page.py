@@ -6,38 +6,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reports import accounting as accounts
-from reports import drill_down, timeline
+from reports import findings, timeline
 from reports.done import done
+from reports.explanations import explanations
 from reports.headline import answers, badges, headline, lead, settings
-from reports.model import CoverageRow, Finding, Page, ProofRow, StepRow
-from reports.run_data import RunData, partition_name, span_of
+from reports.model import CoverageRow, FindingGroup, MeasureRow, Page, ProofRow, StepRow
+from reports.run_data import RunData
 from reports.settings import MIN_INSYNC, known_settings, preventing
-from reports.story import TONES, evidence_of, rule_lines, story, worst
+from reports.story import evidence_of, story, worst
 from reports.terms import TERMS
 
 T = TypeVar("T")
-
-_CAUSE_LENGTH_MAX = 60
-_TITLES = {
-    "lost-write": "Lost write",
-    "unseen-tail": "Acknowledged, not read at the end",
-    "unreadable": "Acknowledged, unreadable",
-    "availability": "No write accepted",
-    "expectation": "A stated expectation failed",
-}
-
-
-_FIRST_OF_RECORDS = "first acknowledged"
-_FIRST = {
-    "unclean-election": "elected",
-    "availability": "last write before",
-    "recovery": "fault began",
-    "expectation": "step began",
-    "phantom": "first read",
-    "corrupt-record": "first read",
-    "aborted-read": "first read",
-    "client-stuck": "began",
-}
 
 
 class Problems:
@@ -59,6 +38,9 @@ def build(path: Path) -> Page:
     data = RunData(path)
     problems = Problems()
     told = problems.safely("What happened", lambda: story(data), None)
+    empty: Sequence[FindingGroup] = ()
+    groups = problems.safely("Findings", lambda: findings.groups(data), empty)
+    kinds = [(row["check"], row["kind"]) for row in data.findings]
     return Page(
         title=f"{data.verdict['verdict']}: {data.scenario.name}, seed {data.run['seed']} (kafka-chaos loss report)",
         scenario=data.scenario.name,
@@ -74,10 +56,14 @@ def build(path: Path) -> Page:
         story=told,
         done=problems.safely("What was done", lambda: done(data), []),
         accounting=problems.safely("Where every record went", lambda: accounts.accounting(data), None),
-        overview=problems.safely("The run over time", lambda: timeline.overview(data, told), None),
-        findings=problems.safely("Findings", lambda: [_finding(data, row) for row in data.findings], []),
+        overview=problems.safely("The run over time", lambda: timeline.overview(data, told, places_of(groups)), None),
+        findings=[row for group in groups for row in group.findings],
+        groups=groups,
+        findings_total=len(data.findings),
+        explanations=problems.safely("What these are", lambda: explanations(kinds), []),
         coverage=[_coverage(row) for row in data.verdict.get("coverage", ())],
         proofs=problems.safely("Faults", lambda: _proofs(data), []),
+        measures=problems.safely("What the faults did", lambda: _measures(data), []),
         steps=problems.safely("Steps", lambda: _steps(data), []),
         commands=_commands(data),
         environment=problems.safely("Environment", lambda: _environment(data), []),
@@ -87,6 +73,13 @@ def build(path: Path) -> Page:
         footer=f"kafka-chaos {data.run.get('versions', {}).get('kafka-chaos', '')}, loss report of {data.run['id']}, "
         f"history schema {data.run.get('schema_version')}",
     )
+
+
+def places_of(groups: Sequence[FindingGroup]) -> Callable[[Mapping[str, Any]], str]:
+    """Where the mark of a finding leads: to its row, or to its group's where it has none."""
+    listed = {row.id for group in groups for row in group.findings}
+    anchors = {group.findings[0].fingerprint: group.anchor for group in groups}
+    return lambda row: f"#{row['finding'] if row['finding'] in listed else anchors.get(row['fingerprint'], 'find')}"
 
 
 def _aside(data: RunData) -> str:
@@ -118,48 +111,6 @@ def utc(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _finding(data: RunData, row: Mapping[str, Any]) -> Finding:
-    log = drill_down.log_table(data, row)
-    values = drill_down.lost_values(data, row) if row["check"] == "lost-write" else ()
-    shown = len(row["values"] or ())
-    hidden = ""
-    if row["count"] > shown > 0:
-        hidden = (
-            f"{row['count'] - shown} of {row['count']} are not listed here; all of them: "
-            f"kafka-chaos show {data.run['id']} {row['finding']}"
-        )
-    return Finding(
-        id=row["finding"],
-        check=row["check"],
-        title=_TITLES.get(row["check"], row["check"].replace("-", " ").capitalize()),
-        tone=TONES.get(row["classification"], "neutral"),
-        classification=row["classification"],
-        partition=partition_name(row),
-        offsets=span_of(row["offset_first"], row["offset_last"]),
-        count=row["count"],
-        first=data.moment(row["t_first"]) if row["t_first"] is not None else "",
-        first_is=_FIRST.get(row["check"], _FIRST_OF_RECORDS if row["offset_first"] is not None else ""),
-        cause=_cause(data, row),
-        sentence=data.readable(row["sentence"]),
-        fingerprint=row["fingerprint"],
-        rules=rule_lines(data, evidence_of(row)),
-        log=log,
-        operations=drill_down.operations(data, row),
-        lost_values=values,
-        hidden=hidden,
-    )
-
-
-def _cause(data: RunData, row: Mapping[str, Any]) -> str:
-    """A few words for the table; the sentence below says the rest."""
-    evidence = evidence_of(row)
-    if evidence.get("cause") and row["epoch"] is not None:
-        return f"{str(evidence['cause']).replace('-', ' ').capitalize()}, epoch {row['epoch']}"
-    cause = data.readable(row["cause"] or "")
-    head = cause[:_CAUSE_LENGTH_MAX]
-    return cause if head == cause else (head.rpartition(" ")[0] or head) + " …"
-
-
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:
     name = f"{row['condition'].replace('_', ' ')}: {row.get('meaning', '')}".rstrip(": ")
     return CoverageRow(condition=name, required=str(row["required"]), seen=str(row["seen"]), met=bool(row["met"]))
@@ -183,6 +134,25 @@ def _proofs(data: RunData) -> list[ProofRow]:
             )
         )
     return rows
+
+
+def _measures(data: RunData) -> list[MeasureRow]:
+    def told(row: Mapping[str, Any], name: str) -> str:
+        seconds, never = row[f"{name}_s"], row[f"{name}_never"]
+        if seconds is None:
+            return ""
+        return f"not within {seconds:.3f} s" if never else f"{seconds:.3f} s"
+
+    return [
+        MeasureRow(
+            label=data.readable(row["label"] or row["kind"]),
+            begin=data.moment(row["begin_t"]),
+            leader=told(row, "leader"),
+            in_sync=told(row, "in_sync"),
+            gap=told(row, "gap"),
+        )
+        for row in sorted(data.evidence("fault_measures"), key=lambda row: row["begin_t"])
+    ]
 
 
 def _steps(data: RunData) -> list[StepRow]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import UsageError
@@ -37,6 +38,8 @@ class RunData:
             raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
         self.verdict: Mapping[str, Any] = json.loads(verdict.read_text(encoding="utf-8"))
         self.run: Mapping[str, Any] = self.folder.run
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -61,13 +64,25 @@ class RunData:
         return "not seen" if seconds is None else f"{seconds:.3f} s"
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.folder.table(name).to_pylist()
-        return rows
+        """Read once, and never changed by whoever asks."""
+        if name not in self._rows:
+            self._rows[name] = self.folder.table(name).to_pylist()
+        return self._rows[name]
 
     def evidence(self, name: str) -> list[dict[str, Any]]:
-        path = self.path / "tables" / f"evidence_{name}.parquet"
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if path.is_file() else []
-        return rows
+        key = f"evidence_{name}"
+        if key not in self._rows:
+            path = self.path / "tables" / f"{key}.parquet"
+            self._rows[key] = pq.read_table(path).to_pylist() if path.is_file() else []
+        return self._rows[key]
+
+    def evidence_of_finding(self, name: str, finding: str) -> list[dict[str, Any]]:
+        if name not in self._of_findings:
+            grouped: dict[str, list[dict[str, Any]]] = {}
+            for row in self.evidence(name):
+                grouped.setdefault(row["finding"], []).append(row)
+            self._of_findings[name] = grouped
+        return list(self._of_findings[name].get(finding, ()))
 
     @cached_property
     def findings(self) -> list[dict[str, Any]]:
@@ -141,9 +156,7 @@ class RunData:
         """When the last thing worth drawing happened."""
         times = [self.run.get(name) for name in ("load_ended_ns", "ended_ns")]
         times += [anchor["monotonic_ns"] for anchor in self.run.get("anchors", [])[1:]]
-        ops = self.folder.table("ops")
-        if len(ops):
-            times.append(max(ops.column("t1").drop_null().to_pylist() or [self.origin_ns]))
+        times.append(pc.max(self.folder.table("ops").column("t1")).as_py())
         seconds = [self.seconds(time) for time in times if time is not None]
         return max([second for second in seconds if second is not None] or [1.0])
 

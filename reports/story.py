@@ -53,7 +53,7 @@ def story(data: RunData) -> Story | None:
     permitted = finding["classification"] == "permitted"
     return Story(
         finding=finding["finding"],
-        steps=[_step(data, finding, number, link, evidence) for number, link in enumerate(chain, 1)],
+        steps=cause_steps(data, finding),
         picture=picture(data, finding, evidence),
         judgement="permitted" if permitted else "a violation",
         tone=TONES.get(finding["classification"], "neutral"),
@@ -61,6 +61,12 @@ def story(data: RunData) -> Story | None:
         also=_also(data, finding, evidence),
         prevention=list(evidence.get("prevention") or ()),
     )
+
+
+def cause_steps(data: RunData, finding: Mapping[str, Any]) -> list[CauseStep]:
+    evidence = evidence_of(finding)
+    chain = evidence.get("cause_chain") or []
+    return [_step(data, finding, number, link, evidence) for number, link in enumerate(chain, 1)]
 
 
 def rule_lines(data: RunData, evidence: Mapping[str, Any]) -> list[RuleLine]:

@@ -9,12 +9,14 @@ from typing import Any
 
 from reports.axis_notes import axis_notes
 from reports.chart import chart_of, ticks
+from reports.crowds import fewer, many_partitions
 from reports.legend import legend
-from reports.marks import finding_marks, story_marks
+from reports.marks import Place, finding_marks, story_marks
 from reports.model import Lane, Mark, Overview, Span, Story
 from reports.run_data import RunData
 
 SHOWN_PARTITIONS = 12
+FOLDED_PARTITIONS = 120
 _SHORT_MAX = 5
 _STYLES = {
     "kill": "kill",
@@ -42,14 +44,17 @@ _WORDS = {
 }
 
 
-def overview(data: RunData, story: Story | None) -> Overview:
+def overview(data: RunData, story: Story | None, place: Place) -> Overview:
+    """`place`: where the mark of a finding leads."""
     duration = max(data.end_s, 0.1)
     names = _partitions_in_order(data)
     lanes = [*_step_lanes(data, duration), *fault_lanes(data, duration), _controller_lane(data, duration)]
     shown = [lane for name in names[:SHOWN_PARTITIONS] for lane in partition_lanes(data, name, duration)]
-    folded = [lane for name in names[SHOWN_PARTITIONS:] for lane in partition_lanes(data, name, duration)]
+    last = SHOWN_PARTITIONS + FOLDED_PARTITIONS
+    folded = [lane for name in names[SHOWN_PARTITIONS:last] for lane in partition_lanes(data, name, duration)]
+    folded += many_partitions(data, names[last:], duration)
     marks = story_marks(story, duration)
-    found = [finding_marks(data, duration, observations=minor) for minor in (False, True)]
+    found = [finding_marks(data, duration, place, observations=minor) for minor in (False, True)]
     chart = chart_of(data)
     return Overview(
         duration=round(duration, 3),
@@ -106,7 +111,7 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
                 title=data.readable("; ".join(told)),
             )
         )
-    return [Lane(label="Plan", kind="step", spans=spans, first=True)] if spans else []
+    return [Lane(label="Plan", kind="step", spans=fewer(spans, duration), first=True)] if spans else []
 
 
 def _short(text: str) -> str:
@@ -127,7 +132,7 @@ def fault_lanes(data: RunData, duration: float) -> list[Lane]:
                 Lane(
                     label=label if number == 0 else "",
                     kind="fault",
-                    spans=spans,
+                    spans=fewer(spans, duration),
                     first=not lanes,
                     note="Faults" if not lanes else "",
                 )
@@ -185,7 +190,7 @@ def _controller_lane(data: RunData, duration: float) -> Lane:
         text = "none" if node < 0 else data.node_name(node)
         title = f"controller {text}{epoch} from {data.moment(row['t'])}"
         spans.append(Span(at=place[0], length=place[1], style=style, text=text, short=str(node), title=title))
-    return Lane(label="Controller", kind="role", spans=spans, first=True)
+    return Lane(label="Controller", kind="role", spans=fewer(spans, duration), first=True)
 
 
 def _with_ends(rows: Sequence[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], int | None]]:
@@ -216,10 +221,10 @@ def partition_lanes(data: RunData, name: tuple[str, int], duration: float) -> li
     label = f"{name[0]}-{name[1]}"
     elr = any(row.get("elr") for row in states)
     lanes = [
-        Lane(label=label, kind="role", spans=leaders, first=True),
-        Lane(label="ISR, ELR" if elr else "ISR", kind="isr", spans=isrs),
+        Lane(label=label, kind="role", spans=fewer(leaders, duration), first=True),
+        Lane(label="ISR, ELR" if elr else "ISR", kind="isr", spans=fewer(isrs, duration)),
     ]
-    return [*lanes, Lane(label="no writes", kind="gap", spans=gaps)] if gaps else lanes
+    return [*lanes, Lane(label="no writes", kind="gap", spans=fewer(gaps, duration))] if gaps else lanes
 
 
 def _alive_or_not(data: RunData, leader: int, begin: int, end: int | None) -> list[tuple[int, int | None, str]]:

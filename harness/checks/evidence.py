@@ -4,6 +4,7 @@ Reports read these with any Parquet reader; nothing in them needs Spark. Counts 
 cut here; `lost_records` alone is complete.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +21,13 @@ AROUND = 5
 OFFSETS_MAX = 220
 _OPERATIONS_PER_FINDING = 1_000
 _ROWS_MAX = 50_000
-_EXPLAINED = ("lost-write", "dirty-read", "unreadable", "inconsistent-offsets", "replica-divergence", "duplicate")
+PER_KIND = 40  # findings of one fingerprint and run whose operations and logs are kept
+_EXPLAINED = ("lost-write", "dirty-read", "unreadable", "inconsistent-offsets", "replica-divergence", "duplicate",
+              "compacted-away", "acknowledged-regression")  # fmt: skip
+# The checks whose findings account for acknowledged records that are not in the final log.
+MISSING_CHECKS = ("lost-write", "unreadable", "unseen-tail", "removed-by-configuration", "compacted-away")
 _OUTCOMES = {0: "acknowledged", 1: "refused", 2: "unknown", None: "not sent"}
-_i32, _i64, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.bool_()
+_i32, _i64, _f64, _s, _b = pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     name: pa.schema([pa.field(column, kind) for column, kind in columns.items()])
@@ -51,10 +56,24 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             "replica": _i32, "error": _s,
         },
         "gaps": {"run": _i32, "topic": _s, "part": _i32, "begin_t": _i64, "end_t": _i64, "open": _b},
+        # What each fault whose effect was seen did (history/fault_measures.py): seconds from its effect until the last
+        # partition it took the leader from had one, until the last ISR it took a victim from was whole, and the longest
+        # time within it and after it that a partition took no write; null: no leader, no ISR, no such time. never: it
+        # did not end, and the seconds are a lower bound.
+        "fault_measures": {
+            "run": _i32, "fault": _i32, "kind": _s, "label": _s, "begin_t": _i64, "end_t": _i64, "leader_s": _f64,
+            "leader_never": _b, "in_sync_s": _f64, "in_sync_never": _b, "gap_s": _f64, "gap_never": _b,
+        },
     }.items()
 }  # fmt: skip
 
 Named = Sequence[tuple[str, Finding]]
+_VALUE = {"run": _i32, "tp": _i32, "value": _i64}
+_OPERATION = {"run": _i32, "op": _i64}
+_SHOWN = (
+    "run", "tp", "kind", "status", "i", "op", "process", "acks", "off", "value", "epoch", "t0", "t1", "replica",
+    "error",
+)  # fmt: skip
 
 
 def accounting_rows(context: RunContext, accounting: Sequence[Row]) -> list[dict[str, Any]]:
@@ -74,7 +93,7 @@ def accounting_summary(context: RunContext, accounting: Sequence[Row], facts: Fa
     sent = sum(row["count"] for row in accounting if row["status"] is not None)
     acknowledged = [row for row in accounting if row["status"] == 0 and row["acks"] != 0]
     missing = sum(row["count"] for row in acknowledged if not row["in_final"])
-    named = sum(f.count for f in facts.findings if f.check in ("lost-write", "unreadable", "unseen-tail"))
+    named = sum(f.count for f in facts.findings if f.check in MISSING_CHECKS)
     return {
         "sent": sent, "send_records": facts.activity["sends"], "acknowledged": sum(r["count"] for r in acknowledged),
         "acknowledged_missing": missing, "missing_in_findings": named,
@@ -108,28 +127,81 @@ def gap_rows(context: RunContext) -> list[dict[str, Any]]:
     return rows
 
 
-def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list[dict[str, Any]]:
-    """One job for all findings of all runs: the client operations on their example values."""
-    tps = {(f.run, row.tp, row.value) for _, f in findings for row in f.rows[:EXAMPLES_MAX]}
-    if not tps:
-        return []
-    columns = {"run": pa.int32(), "tp": pa.int32(), "value": pa.int64()}
-    wanted = small_frame(spark, columns, [{"run": r, "tp": t, "value": v} for r, t, v in sorted(tps)])
-    found = tables.records.join(sf.broadcast(wanted), ["run", "tp", "value"], "left_semi").limit(_ROWS_MAX)
-    by_value: dict[tuple[int, int, int], list[Row]] = {}
-    for row in found.drop("topic", "txn").toArrow().to_pylist():
-        by_value.setdefault((row["run"], row["tp"], row["value"]), []).append(row)
-    rows = []
+def chosen(findings: Named) -> list[tuple[str, Finding]]:
+    """Those whose evidence is kept: the first of each kind in each run. The others are told by their own row alone."""
+    seen: Counter[tuple[int, str]] = Counter()
+    kept = []
     for name, finding in findings:
-        own = [
-            {"run": finding.run, "finding": name, "kind": ("send", "poll", "final_poll")[row["kind"]],
-             "status": ("ok", "fail", "info")[row["status"]], "topic": finding.topic, "part": finding.part,
-             **{c: row[c] for c in ("op", "process", "acks", "off", "value", "epoch", "t0", "t1", "replica", "error")}}
-            for key in dict.fromkeys((finding.run, row.tp, row.value) for row in finding.rows[:EXAMPLES_MAX])
-            for row in by_value.get(key, ())
-        ]  # fmt: skip
-        rows += sorted(own, key=lambda row: (row["t0"] or 0, row["op"] or 0, row["value"]))[:_OPERATIONS_PER_FINDING]
+        seen[finding.run, finding.fingerprint] += 1
+        if seen[finding.run, finding.fingerprint] <= PER_KIND:
+            kept.append((name, finding))
+    return kept
+
+
+def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list[dict[str, Any]]:
+    """One job for all findings of all runs: the client operations on their example values.
+
+    A finding that is not made of flagged rows names its values and operations itself.
+    """
+    findings = chosen(findings)
+    places = {
+        (run, row["topic"], row["part"]): row["tp"]
+        for run in range(tables.runs)
+        for row in tables.rows("partitions", run)
+    }
+    values = {key: _values_of(finding, places) for key, finding in _keyed(findings)}
+    operations = {
+        key: [(finding.run, op) for op in finding.operations[:EXAMPLES_MAX]]
+        for key, finding in _keyed(findings)
+        if not finding.rows
+    }
+    by_value = _records_of(spark, tables, {each for wanted in values.values() for each in wanted}, _VALUE)
+    by_operation = _records_of(spark, tables, {each for wanted in operations.values() for each in wanted}, _OPERATION)
+    names = {(run, tp): (topic, part) for (run, topic, part), tp in places.items()}
+    rows = []
+    for key, finding in _keyed(findings):
+        found = [row for each in values[key] for row in by_value.get(each, ())]
+        found += [row for each in operations.get(key, ()) for row in by_operation.get(each, ())]
+        own = {(row["op"], row["kind"], row["i"], row["tp"]): row for row in found}
+        made = [_operation_row(key[1], finding, row, names) for row in own.values()]
+        rows += sorted(made, key=lambda row: (row["t0"] or 0, row["op"] or 0, row["value"]))[:_OPERATIONS_PER_FINDING]
     return rows
+
+
+def _keyed(findings: Named) -> list[tuple[tuple[int, str], Finding]]:
+    return [((finding.run, name), finding) for name, finding in findings]
+
+
+def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> list[tuple[int, ...]]:
+    if finding.rows:
+        return list(dict.fromkeys((finding.run, row.tp, row.value) for row in finding.rows[:EXAMPLES_MAX]))
+    tp = places.get((finding.run, finding.topic or "", -1 if finding.part is None else finding.part))
+    return [] if tp is None else [(finding.run, tp, value) for value in finding.values[:EXAMPLES_MAX]]
+
+
+def _records_of(
+    spark: SparkSession, tables: Tables, wanted: set[tuple[int, ...]], columns: Mapping[str, pa.DataType]
+) -> dict[tuple[int, ...], list[Row]]:
+    if not wanted:
+        return {}
+    keys = [dict(zip(columns, each, strict=True)) for each in sorted(wanted)]
+    frame = sf.broadcast(small_frame(spark, columns, keys))
+    found = tables.records.join(frame, list(columns), "left_semi").limit(_ROWS_MAX).select(*_SHOWN)
+    grouped: dict[tuple[int, ...], list[Row]] = {}
+    for row in found.toArrow().to_pylist():
+        grouped.setdefault(tuple(row[name] for name in columns), []).append(row)
+    return grouped
+
+
+def _operation_row(
+    name: str, finding: Finding, row: Row, names: Mapping[tuple[int, int], tuple[str, int]]
+) -> dict[str, Any]:
+    topic, part = names.get((row["run"], row["tp"]), (finding.topic, finding.part))
+    return {
+        "run": finding.run, "finding": name, "kind": ("send", "poll", "final_poll")[row["kind"]],
+        "status": ("ok", "fail", "info")[row["status"]], "topic": topic, "part": part,
+        **{c: row[c] for c in ("op", "process", "acks", "off", "value", "epoch", "t0", "t1", "replica", "error")},
+    }  # fmt: skip
 
 
 # ---- the replicas' logs side by side --------------------------------------------------------------------------------
@@ -149,7 +221,7 @@ def shown_offsets(finding: Finding) -> list[tuple[int, int]]:
 def log_rows(
     spark: SparkSession, tables: Tables, contexts: Mapping[int, RunContext], findings: Named
 ) -> list[dict[str, Any]]:
-    explained = [(name, finding) for name, finding in findings if finding.check in _EXPLAINED and finding.offsets]
+    explained = [(name, each) for name, each in chosen(findings) if each.check in _EXPLAINED and each.offsets]
     explained = explained[:100]
     numbers = {
         (run, story.topic, story.part): tp for run, c in contexts.items() for tp, story in c.story.partitions.items()

@@ -1,42 +1,70 @@
 // Folds, filters, zooms and walks. Without it every text, table and drill-down of the page is there and open.
-(function () {
+// It stands in the head, so that what is folded is never laid out first.
+document.documentElement.classList.add("js");
+addEventListener("DOMContentLoaded", () => {
   "use strict";
-  document.documentElement.classList.add("js");
-  const bodies = [...document.querySelectorAll(".find tbody[id]")];
+  const bodies = [...document.querySelectorAll(".find tbody.one")];
+  const groups = [...document.querySelectorAll(".find tbody.group")];
+  const rest = [...document.querySelectorAll(".find tbody.more")];
   const setOpen = (body, open) => {
     body.querySelector(".open").setAttribute("aria-expanded", String(open));
-    body.querySelector(".drill").hidden = !open;
-    body.querySelector(".row").classList.toggle("isopen", open);
+    body.classList.toggle("isopen", open);
   };
-  bodies.forEach((body, number) => {
-    setOpen(body, number === 0);
+  bodies.forEach((body) => {
     body.querySelector(".row").addEventListener("click", (event) => {
-      if (!event.target.closest("a")) setOpen(body, body.querySelector(".drill").hidden);
+      if (!event.target.closest("a")) setOpen(body, !body.classList.contains("isopen"));
     });
   });
+  const closed = new Set(groups.filter((group) => group.classList.contains("folded")).map((group) => group.id));
+  const showGroup = (group, open) => {
+    closed[open ? "delete" : "add"](group.id);
+    group.querySelector(".open").setAttribute("aria-expanded", String(open));
+    apply();
+  };
   const openTarget = () => {
-    const body = location.hash && document.getElementById(location.hash.slice(1));
-    if (body && bodies.includes(body)) setOpen(body, true);
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    if (target.tagName === "DETAILS") target.open = true;
+    const group = groups.find((one) => one === target || one.id === target.dataset.group);
+    if (group && closed.has(group.id)) {
+      showGroup(group, true);
+      target.scrollIntoView();
+    }
+    if (bodies.includes(target)) setOpen(target, true);
   };
   addEventListener("hashchange", openTarget);
-  openTarget();
   addEventListener("beforeprint", () => bodies.forEach((body) => setOpen(body, true)));
 
   const filters = [...document.querySelectorAll("[data-filter]")];
   const apply = () => {
     const wanted = Object.fromEntries(filters.map((field) => [field.dataset.filter, field.value.toLowerCase()]));
+    const kindFits = (body) => (!wanted.class || body.dataset.class === wanted.class) &&
+      (!wanted.check || body.dataset.check === wanted.check);
+    const full = new Set();
     let shown = 0;
     bodies.forEach((body) => {
-      const fits = (!wanted.class || body.dataset.class === wanted.class) &&
-        (!wanted.check || body.dataset.check === wanted.check) &&
-        (!wanted.text || body.textContent.toLowerCase().includes(wanted.text));
+      const fits = kindFits(body) && (!wanted.text || body.textContent.toLowerCase().includes(wanted.text));
       body.hidden = !fits;
+      body.classList.toggle("shut", !wanted.text && closed.has(body.dataset.group));
       shown += fits ? 1 : 0;
+      if (fits) full.add(body.dataset.group);
+    });
+    groups.forEach((group) => { group.hidden = !full.has(group.id); });
+    rest.forEach((body) => {
+      body.hidden = !full.has(body.dataset.group);
+      body.classList.toggle("shut", closed.has(body.dataset.group));
     });
     const output = document.querySelector(".filt output");
-    if (output) output.textContent = shown + " of " + bodies.length + " findings";
+    if (output) output.textContent = shown + " of " + output.dataset.total + " findings";
   };
   filters.forEach((field) => field.addEventListener("input", apply));
+  groups.forEach((group) => {
+    group.querySelector(".open").setAttribute("aria-expanded", String(!closed.has(group.id)));
+    group.querySelector(".row").addEventListener("click", (event) => {
+      if (!event.target.closest("a")) showGroup(group, closed.has(group.id));
+    });
+  });
+  openTarget();
 
   const overview = document.querySelector(".ov");
   if (overview) {
@@ -68,9 +96,9 @@
   let current = -1;
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input,select") || (event.key !== "j" && event.key !== "k")) return;
-    const shown = bodies.filter((body) => !body.hidden);
+    const shown = bodies.filter((body) => !body.hidden && !body.classList.contains("shut"));
     if (!shown.length) return;
     current = Math.min(Math.max(current + (event.key === "j" ? 1 : -1), 0), shown.length - 1);
     shown[current].querySelector(".open").focus();
   });
-})();
+});

@@ -1,0 +1,98 @@
+"""Opens a file in headless Chromium and reads its own timings, over the DevTools pipe: no server, no driver."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+_TIMINGS = """(async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const drawn = performance.now(), entry = performance.getEntriesByType("navigation")[0];
+  const paint = performance.getEntriesByName("first-contentful-paint")[0];
+  return JSON.stringify({ready_s: entry.domContentLoadedEventEnd / 1e3, load_s: entry.loadEventEnd / 1e3,
+    painted_s: paint ? paint.startTime / 1e3 : drawn / 1e3, drawn_s: drawn / 1e3,
+    elements: document.getElementsByTagName("*").length});
+})()"""
+
+
+def chromium() -> str | None:
+    return next((found for found in map(shutil.which, NAMES) if found), None)
+
+
+class Pipe:
+    """Requests and events of the DevTools protocol, each a JSON text that ends in a NUL."""
+
+    def __init__(self, to: IO[bytes], back: IO[bytes]) -> None:
+        self._to, self._back, self._number, self._rest = to, back, 0, b""
+        self._events: list[dict[str, Any]] = []
+
+    def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        request = {"id": self._number, "method": method, "params": params}
+        request |= {"sessionId": session} if session else {}
+        self._to.write(json.dumps(request).encode() + b"\0")
+        self._to.flush()
+        while True:
+            told = self._next()
+            if told.get("id") == self._number:
+                if "error" in told:
+                    raise RuntimeError(f"{method}: {told['error']}")
+                return dict(told["result"])
+            self._events.append(told)
+
+    def wait(self, event: str) -> None:
+        while not any(told.get("method") == event for told in self._events):
+            self._events.append(self._next())
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            got = os.read(self._back.fileno(), 1 << 16)
+            if not got:
+                raise RuntimeError("the browser ended")
+            self._rest += got
+        text, _, self._rest = self._rest.partition(b"\0")
+        told: dict[str, Any] = json.loads(text)
+        return told
+
+
+@contextmanager
+def browser(program: str) -> Iterator[Pipe]:
+    down, up = os.pipe(), os.pipe()
+    # The browser reads requests from its descriptor 3 and answers on 4: the shell puts the two pipes there.
+    command = f'exec "$0" "$@" 3<&{down[0]} 4>&{up[1]}'
+    with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
+                   f"--user-data-dir={profile}", "--window-size=1280,2000"]  # fmt: skip
+        process = subprocess.Popen(
+            ["sh", "-c", command, program, *options], pass_fds=(down[0], up[1]), stderr=subprocess.DEVNULL
+        )
+        os.close(down[0])
+        os.close(up[1])
+        try:
+            with os.fdopen(down[1], "wb") as to, os.fdopen(up[0], "rb") as back:
+                yield Pipe(to, back)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def timings(program: str, page: Path) -> dict[str, float]:
+    """Seconds from the navigation on: DOM ready, load event, first paint, two frames drawn after load; and CPU."""
+    with browser(program) as pipe:
+        target = pipe.ask("Target.createTarget", url="about:blank")["targetId"]
+        session = pipe.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        pipe.ask("Page.enable", session)
+        pipe.ask("Performance.enable", session, timeDomain="threadTicks")
+        pipe.ask("Page.navigate", session, url=page.resolve().as_uri())
+        pipe.wait("Page.loadEventFired")
+        told = pipe.ask("Runtime.evaluate", session, expression=_TIMINGS, awaitPromise=True)
+        found: dict[str, float] = json.loads(told["result"]["value"])
+        metrics = {row["name"]: row["value"] for row in pipe.ask("Performance.getMetrics", session)["metrics"]}
+        # What the page's own thread computed: all of the time above on a machine that has nothing else to do.
+        return found | {"cpu_s": metrics["TaskDuration"], "layout_cpu_s": metrics["LayoutDuration"]}
