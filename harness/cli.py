@@ -10,12 +10,28 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from harness import comparison_runs, compose, presentation, verification
+from harness import checking, cli_checking, comparison_runs, compose, machine, presentation, verification
+from harness.cli_options import (
+    MASTER,
+    RUNS,
+    AttachedOption,
+    BootstrapOption,
+    ClientOption,
+    KafkaHomeOption,
+    MasterOption,
+    RunsOption,
+    SeedOption,
+    SetOption,
+    SystemOption,
+    WorldOption,
+    attachment,
+    console,
+    run_folder,
+    target,
+)  # fmt: skip
 from harness.errors import HarnessError, UsageError
 from harness.scenario import ClusterSpec
 from harness.scenario_file import load, seed_names, shipped_names
-from harness.scenario_overrides import attached_overrides
-from harness.systems import WORLDS
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2
@@ -26,58 +42,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Under crashes, partitions and disk loss, did this Kafka-like system keep its promises?",
 )
-console = Console(highlight=False, soft_wrap=True)
-
-RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
-SeedOption = Annotated[int | None, typer.Option(help="The seed of everything drawn by chance.")]
-MasterOption = Annotated[str, typer.Option(help="Where the checks run: local[N], or a Spark cluster's URL.")]
-SystemOption = Annotated[
-    str | None,
-    typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),
-]
-BootstrapOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT,...", help="A cluster that is there already (system attached).")
-]
-AttachedOption = Annotated[
-    Path | None,
-    typer.Option("--attached", metavar="FILE.toml", help="How that cluster is harmed and healed: an [attached] table."),
-]
-WorldOption = Annotated[str | None, typer.Option(help=f"Where it runs: {', '.join(WORLDS)}.")]
-KafkaHomeOption = Annotated[Path | None, typer.Option(help="An unpacked Kafka distribution, as the system under test.")]
-ClientOption = Annotated[
-    str | None, typer.Option(help=f"The client library of the load: {', '.join(compose.CLIENTS)}.")
-]
-RUNS = Path("runs")
-MASTER = "local[2]"
-
-
-def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[str]:
-    """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
-    if system is not None and kafka_home is not None:
-        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
-    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system
-    chosen = {"cluster.system": named, "cluster.world": world, "workload.client": client}
-    return [f"{key}={value}" for key, value in chosen.items() if value is not None]
-
-
-def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[str]:
-    """What --bootstrap and --attached say, as overrides of the scenario. Raises UsageError."""
-    overrides = attached_overrides(file) if file is not None else []
-    if bootstrap is not None:
-        overrides.append(f"cluster.bootstrap={bootstrap}")
-    if system is None and (bootstrap is not None or file is not None):
-        overrides.insert(0, "cluster.system=attached")
-    return overrides
-
-
-def run_folder(reference: str, runs: Path) -> Path:
-    """A path, or the name of a run below `runs`."""
-    for path in (Path(reference), runs / reference):
-        if (path / "run.json").is_file():
-            return path.resolve()
-    raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
 
 
 @app.command()
@@ -117,7 +81,8 @@ def run(
     ended = time.monotonic()
     bench = live.bench or compose.Bench(master=master)
     try:
-        judged = bench.judge(folder.path)
+        with checking.Stages(cli_checking.tell_aside) as stages:
+            judged = bench.judge(folder.path, progress=stages.begins)
     finally:
         bench.close()
     if outcome.error:
@@ -127,44 +92,7 @@ def run(
     raise typer.Exit(judged.judgement.exit_code)
 
 
-@app.command()
-def check(run: RunArgument, runs: RunsOption = RUNS, master: MasterOption = MASTER) -> None:
-    """Judges a stored run again, from its folder alone, and writes its page."""
-    folder = run_folder(run, runs)
-    bench = compose.Bench(master=master)
-    try:
-        judged = bench.judge(folder)
-    finally:
-        bench.close()
-    presentation.print_outcome(console, judged)
-    raise typer.Exit(judged.judgement.exit_code)
-
-
-@app.command()
-def report(run: RunArgument, runs: RunsOption = RUNS) -> None:
-    """Writes the page of a judged run again."""
-    page, error = compose.render(run_folder(run, runs))
-    if page is None:
-        raise HarnessError(error)
-    console.print(str(page))
-
-
-@app.command()
-def show(
-    run: RunArgument,
-    finding: Annotated[str | None, typer.Argument(metavar="FINDING", help="For example F1.")] = None,
-    runs: RunsOption = RUNS,
-) -> None:
-    """Prints a run's findings, or one of them with every record it is about."""
-    presentation.print_findings(console, run_folder(run, runs), finding)
-
-
-@app.command("list")
-def list_runs(
-    runs: RunsOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
-) -> None:
-    """Lists the runs, newest first."""
-    presentation.print_runs(console, runs, as_json=as_json)
+cli_checking.add_to(app)
 
 
 @app.command()
@@ -309,7 +237,7 @@ def fetch_kafka(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION...", help="4.3.1, or its beginning: 4.3 or 4.")],
 ) -> None:
     """Gets Kafka's own jars from Maven Central, once, into the user's cache."""
-    compose.fetch_kafka(versions, tell=lambda line: console.print(line, markup=False))
+    machine.fetch_kafka(versions, tell=lambda line: console.print(line, markup=False))
 
 
 @app.command()
@@ -322,7 +250,7 @@ def sweep() -> None:
 @app.command()
 def doctor() -> None:
     """Says what this machine has, what is missing, and what that means."""
-    raise typer.Exit(presentation.print_health(console, compose.health()))
+    raise typer.Exit(presentation.print_health(console, machine.health()))
 
 
 @app.command(hidden=True)

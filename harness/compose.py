@@ -26,10 +26,7 @@ from harness import refusals
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.clock import SystemClock
-from harness.cluster.brokers import kafka_jars
-from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.local import ownership
-from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.running import BrokerCluster
 from harness.controller.collection import seal_unfinished
@@ -41,8 +38,7 @@ from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import COORDINATION, ClientId, ClientMaker
-from harness.java import java_home, java_version
+from harness.interfaces import ClientId, ClientMaker
 from harness.old_brokers import check_age, silent_version
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
@@ -50,7 +46,6 @@ from harness.scenario_written import written_out
 from harness.systems import (
     check_cluster,
     cluster_of,
-    docker_health,
     made,
     owes,
     sweep_containers,
@@ -209,6 +204,7 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
             folder=folder.history,
             names=lambda number: names(ClientId(number)),
             brokers_version=brokers_version,
+            processors=workload.processors,
         )
         command = [sys.executable, "-m", "harness", "worker"]
         return WorkerProcesses(
@@ -224,7 +220,9 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
         make_client=make_client,
         workers=None if idle else workers,
         numbers=controller_numbers(
-            producers=0 if idle else workload.producers, consumers=0 if idle else workload.consumers
+            producers=0 if idle else workload.producers,
+            consumers=0 if idle else workload.consumers,
+            processors=0 if idle else workload.processors,
         ),
         clock=SystemClock(),
         seed=seed,
@@ -296,20 +294,36 @@ class Bench:
             self._session = self._open.__enter__()
         return self._session
 
-    def judge(self, path: Path) -> Judged:
-        """Judges and renders; a page that cannot be made never changes the verdict."""
-        from harness.checks.judge import judge
+    def judge(self, path: Path, *, progress: Callable[[str], None] = lambda _: None) -> Judged:
+        return self.judge_many([path], progress=progress)[0]
 
-        folder = sealed(path.resolve())  # the JVM works in a directory of its own
+    def judge_many(
+        self, paths: Sequence[Path], *, progress: Callable[[str], None] = lambda _: None, pages: bool = True
+    ) -> list[Judged]:
+        """Judges all as one job, then renders each; a page that cannot be made never changes the verdict."""
+        from harness.checks.judge import judge_many
+
+        folders = [sealed(path.resolve()).path for path in paths]  # the JVM works in a directory of its own
+        with self.spark() as spark:
+            judgements = judge_many(folders, spark, progress=progress)
+        judged = []
+        for number, (folder, judgement) in enumerate(zip(folders, judgements, strict=True), start=1):
+            if pages:
+                progress(f"page {number} of {len(folders)}")
+            page, page_error = render(folder) if pages else (None, "not asked for")
+            judged.append(Judged(folder=folder, judgement=judgement, page=page, page_error=page_error))
+        return judged
+
+    @contextlib.contextmanager
+    def spark(self) -> Iterator[Any]:
+        """The session for a question; what goes wrong inside keeps its words, which only the JVM knows."""
         try:
-            judgement = judge(folder.path, self._spark())
+            yield self._spark()
         except HarnessError:
             raise
         except Exception as error:
             error.add_note(str(error))  # Spark's errors ask the JVM for their text, and it ends before they are shown
             raise
-        page, page_error = render(folder.path)
-        return Judged(folder=folder.path, judgement=judgement, page=page, page_error=page_error)
 
     def close(self) -> None:
         if self._open is not None:
@@ -351,34 +365,6 @@ async def _serve(folder: Path, spec: ClusterSpec, ready: Callable[[dict[str, str
 def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
-
-
-def fetch_kafka(versions: Sequence[str], *, tell: Callable[[str], None]) -> None:
-    """Gets these versions' jars into the user's cache. Raises UsageError before anything is fetched."""
-    for wanted in [resolve_version(text) for text in versions]:
-        kafka_jars.fetch(wanted, progress=tell)
-
-
-def health() -> list[tuple[str, bool, str]]:
-    """(what, whether it is there, what was found or what to do)."""
-    linux = platform.system() == "Linux"
-    found = [
-        ("Python", sys.version_info >= (3, 11), platform.python_version()),
-        ("Linux", linux, "processes, links and faults of the local world" if linux else "the local world needs Linux"),
-    ]
-    try:
-        home = java_home()
-        found.append(("Java", True, f"{java_version(home)} at {home}, for the checks and for Kafka"))
-    except HarnessError as error:
-        found.append(("Java", False, str(error)))
-    found.extend(kafka_jars.kafka_health())
-    found.append(docker_health())
-    try:
-        with AddressBlock([COORDINATION], client_links=1) as block:
-            found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))
-    except (HarnessError, OSError) as error:
-        found.append(("addresses", False, str(error)))
-    return found
 
 
 def worker(spec: str) -> None:

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Where time is cheap: pytest --hypothesis-profile nightly
+settings.register_profile("nightly", max_examples=1_000, deadline=None)
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,47 @@
-"""Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be the truth."""
+"""Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be the truth.
 
+A record of an aborted transaction is appended, and marked afterwards: a read_uncommitted reader may return it, a
+read_committed one never (KIP-98). In the final log it counts by the isolation of who read that.
+"""
+
+from harness.checks.detection import Flagged
 from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.isolation import strict_readers
+from harness.checks.story import PartitionStory
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
+    strict = strict_readers(context)
     for story, rows in context.by_partition("aborted"):
-        count = len({row.value for row in rows})
-        sentence = (
-            f"{plural(count, 'record')} of {story.name} {plural(count, 'was')} refused as not appended, and then read "
-            f"{offsets_words(rows)}."
-        )
-        findings.append(
-            finding_of_rows(
-                context, story, rows, check="aborted-read", classification="violation", kind="failed-send",
-                sentence=sentence, count=count,
-            )
-        )  # fmt: skip
+        refused = [row for row in rows if (row.tp, row.value) not in strict]
+        if refused:
+            findings.append(_refused(context, story, refused))
+        in_transactions = [row for row in rows if strict.get((row.tp, row.value))]
+        if in_transactions:
+            findings.append(_in_transactions(context, story, in_transactions))
     return findings
+
+
+def _refused(context: RunContext, story: PartitionStory, rows: list[Flagged]) -> Finding:
+    count = len({row.value for row in rows})
+    sentence = (
+        f"{plural(count, 'record')} of {story.name} {plural(count, 'was')} refused as not appended, and then read "
+        f"{offsets_words(rows)}."
+    )
+    return finding_of_rows(
+        context, story, rows, check="aborted-read", classification="violation", kind="failed-send", sentence=sentence,
+        count=count,
+    )  # fmt: skip
+
+
+def _in_transactions(context: RunContext, story: PartitionStory, rows: list[Flagged]) -> Finding:
+    count = len({row.value for row in rows})
+    sentence = (
+        f"{plural(count, 'record')} of {story.name} {plural(count, 'was')} sent in transactions that were aborted, and "
+        f"then read {offsets_words(rows)} by read_committed readers."
+    )
+    return finding_of_rows(
+        context, story, rows, check="aborted-read", classification="violation", kind="aborted-transaction",
+        sentence=sentence, count=count,
+    )  # fmt: skip

@@ -4,6 +4,7 @@ Observations: judged only against a bound that the scenario states.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
@@ -11,9 +12,13 @@ from pyspark.sql import functions as sf
 from harness.checks.causes import fault_words
 from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext
+from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.history.fault_measures import in_sync_times, leader_times
 
 GAP_MIN_NS = 10**9
+# What its partition took: in a transaction that was aborted, or may have been, an answer with an offset says so.
+TOOK_IT = "status = 0 or (txn is not null and off is not null)"
 _SLOW_NS = GAP_MIN_NS // 2
 _GAPS_MAX = 10_000
 
@@ -27,16 +32,16 @@ def gaps(records: DataFrame) -> DataFrame:
     by_time = Window.partitionBy("run", "tp").orderBy("t1", "i")
     so_far = by_time.rowsBetween(Window.unboundedPreceding, -1)
     whole = Window.partitionBy("run", "tp")
-    ok = sf.col("status") == 0
+    ok = sf.expr(TOOK_IT)
     rows = sends.select(
-        "run", "tp", "t0", "t1", "status",
+        "run", "tp", "t0", "t1", ok.alias("ok"),
         sf.max(sf.when(ok, sf.col("t1"))).over(so_far).alias("begin_t"),
         sf.count_if(~ok).over(so_far).alias("refusals"),
         sf.max(sf.when(ok, sf.col("t1"))).over(whole).alias("last_ok"),
         sf.max("t1").over(whole).alias("last_any"),
     )  # fmt: skip
     closed = (
-        rows.where("status = 0")
+        rows.where("ok")
         .withColumn("refused", sf.col("refusals") - sf.lag("refusals", 1, 0).over(by_time.orderBy("t1")))
         .where((sf.col("t1") - sf.col("begin_t") > GAP_MIN_NS)
                & ((sf.col("refused") > 0) | (sf.col("t1") - sf.col("t0") > _SLOW_NS)))
@@ -49,6 +54,10 @@ def gaps(records: DataFrame) -> DataFrame:
         .withColumn("open", sf.lit(True))
     )
     return closed.unionByName(still_open).limit(_GAPS_MAX)
+
+
+def query(runs: Runs) -> list[Row]:
+    return list(gaps(runs.tables.records).toArrow().to_pylist())
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -122,4 +131,35 @@ def _recovery(context: RunContext, fault: Row, touched: Sequence[Row], bound_s: 
         run=context.run, check="recovery", classification=classification, kind=fault["kind"] or "fault", count=1,
         sentence=sentence, t_first=fault["t_begin"], t_last=worst["end_t"], faults=[fault["fault"]],
         evidence={"seconds": seconds, "open": worst["open"], "bound_s": bound_s},
+    )  # fmt: skip
+
+
+def fault_measures(context: RunContext, end_t: int | None) -> list[dict[str, Any]]:
+    """One row per fault whose effect was seen; `end_t`: when the run's last operation ended."""
+    faults = [row for row in context.story.faults if row["t_begin"] is not None]
+    ends = [end_t, *(row["t_end"] for row in faults), *(row["t_begin"] for row in faults)]
+    last = max((t for t in ends if t is not None), default=0)
+    states = [row for row in context.tables.get("partition_states", ()) if row["t"] <= last]
+    leaders, whole = leader_times(states, faults, last), in_sync_times(states, faults, last)
+    rows = []
+    for fault in faults:
+        led, in_sync = leaders.get(fault["fault"]), whole.get(fault["fault"])
+        gap = _longest_gap(context.gaps, fault)
+        rows.append(
+            {
+                "run": context.run, "fault": fault["fault"], "kind": fault["kind"], "label": fault["label"],
+                "begin_t": fault["t_begin"], "end_t": fault["t_end"],
+                "leader_s": led.seconds if led else None, "leader_never": led.never if led else None,
+                "in_sync_s": in_sync.seconds if in_sync else None, "in_sync_never": in_sync.never if in_sync else None,
+                "gap_s": gap[1] if gap else None, "gap_never": gap[0] if gap else None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _longest_gap(gaps: Sequence[Row], fault: Row) -> tuple[bool, float] | None:
+    """(never again, seconds) of the part after the fault began."""
+    return max(
+        ((row["open"], (row["end_t"] - max(row["begin_t"], fault["t_begin"])) / 1e9)
+         for row in gaps if _touched(row, fault)), default=None,
     )  # fmt: skip

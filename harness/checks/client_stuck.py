@@ -12,11 +12,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from harness.checks.availability import TOOK_IT
 from harness.checks.causes import fault_words
 from harness.checks.detection import small_frame
 from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
+from harness.history.schemas import STATUS_FAIL, STATUS_INFO
 from harness.history.tables import NO_ANSWER
 from harness.scenario import Scenario
 
@@ -76,6 +79,12 @@ def least_isr(scenario: Scenario | None, configuration: Sequence[Row], topic: st
     return 1
 
 
+def query(runs: Runs) -> list[Row]:
+    """A job of its own, where anything went unanswered at all."""
+    unanswered = any(row["status"] in (STATUS_FAIL, STATUS_INFO) for row in runs.detection.accounting)
+    return stretches(runs.spark, runs.tables, runs.stories) if unanswered else []
+
+
 def stretches(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> list[Row]:
     """run, process, begin_t, end_t, sends, unknown, others: stretches of at least `stuck_after` without an
     acknowledgement, in healthy times. others: what the other producers got acknowledged meanwhile.
@@ -94,7 +103,8 @@ def stretches(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) 
     limits = small_frame(spark, {"run": pa.int32(), "bound_ns": pa.int64()}, bounds)
     # What the run ended before its answer has no time of its own: it says nothing.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
-    sends = tables.records.where(answered).select("run", "process", "status", "t0", "t1")
+    took_it = f"if({TOOK_IT}, 0, status) as status"
+    sends = tables.records.where(answered).selectExpr("run", "process", took_it, "t0", "t1")
     before = Window.partitionBy("run", "process").orderBy("t1").rangeBetween(Window.unboundedPreceding, 0)
     unanswered = (
         sends.withColumn("last_ok", sf.max(sf.expr("if(status = 0, t1, null)")).over(before))
@@ -141,7 +151,8 @@ def find(context: RunContext) -> list[Finding]:
     scenario = context.story.scenario
     if scenario is not None and scenario.workload.name == "none":
         return []  # a probe asks once, and its time-out is the scenario's
-    return [_finding(context, row) for row in sorted(context.stuck, key=lambda row: (row["begin_t"], row["process"]))]
+    stuck = sorted(context.rows.get(CHECK, ()), key=lambda row: (row["begin_t"], row["process"]))
+    return [_finding(context, row) for row in stuck]
 
 
 def _finding(context: RunContext, row: Row) -> Finding:

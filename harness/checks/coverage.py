@@ -13,6 +13,7 @@ from harness.checks.detection import small_frame
 from harness.checks.findings import Finding, RunContext
 from harness.checks.story import Election
 from harness.checks.tables import Row, Tables
+from harness.history.schemas import STATUS_OK
 from harness.verdict import COVERAGE_CONDITIONS, is_met, unknown_coverage_name
 
 _FAR = 2**62
@@ -69,6 +70,16 @@ class Facts:
             for finding in self.findings
             if finding.check == "lost-write" and classification in (None, finding.classification)
         )
+
+    def found(self, check: str) -> int:
+        return sum(finding.count for finding in self.findings if finding.check == check)
+
+    def group_events(self, event: str) -> int:
+        rows = self.context.tables.get("group_events", ())
+        return sum(1 for row in rows if row["event"] == event and row["status"] == STATUS_OK)
+
+    def transactions(self, outcome: int) -> int:
+        return sum(1 for row in self.context.tables.get("transactions", ()) if row["outcome"] == outcome)
 
     def steps(self, kind: str | None = None) -> int:
         return sum(1 for s in self.context.story.steps if s["outcome"] == "ok" and kind in (None, s["kind"]))
@@ -134,6 +145,14 @@ def _truncated(facts: Facts) -> list[tuple[int, int]]:
     ]
 
 
+def _rebalances(facts: Facts) -> int:
+    generations: dict[str, set[int]] = {}
+    for row in facts.context.tables.get("group_events", ()):
+        if row["event"] == "assigned" and row["generation"] is not None:
+            generations.setdefault(row["group"], set()).add(row["generation"])
+    return sum(len(numbers) - 1 for numbers in generations.values())
+
+
 COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "acks": lambda f: f.told(0, (-1, 1)),
     "acks_during_fault": lambda f: int(f.activity["acks_during_fault"] or 0),
@@ -174,7 +193,15 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "configuration_changes": lambda f: len(f.configuration),
     "lost": lambda f: f.lost(),
     "lost_permitted": lambda f: f.lost("permitted"),
-    "unreadable": lambda f: sum(finding.count for finding in f.findings if finding.check == "unreadable"),
+    "unreadable": lambda f: f.found("unreadable"),
+    "log_starts_advanced": lambda f: sum((s.log_start or 0) > 0 for s in f.context.story.partitions.values()),
+    "commits": lambda f: f.group_events("committed"),
+    "rebalances": _rebalances,
+    "redelivered": lambda f: f.found("group-redelivery"),
+    "transactions_committed": lambda f: f.transactions(0),
+    "transactions_aborted": lambda f: f.transactions(1),
+    "transactions_unknown": lambda f: f.transactions(2),
+    "removed": lambda f: f.found("removed-by-configuration"),
     "gaps": lambda f: len(f.context.gaps),
 }
 

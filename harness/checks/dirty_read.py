@@ -1,16 +1,27 @@
 """Dirty reads: a consumer saw a record that is in no final log. What was read was committed, whatever its acks."""
 
+from collections.abc import Mapping
+
 from harness.checks.causes import faults_of, loss_evidence
 from harness.checks.contract import Ruling
 from harness.checks.detection import Flagged
 from harness.checks.findings import Finding, RunContext, epochs_words, finding_of_rows, offsets_words, plural
+from harness.checks.isolation import strict_readers
 from harness.checks.lost_write import cause_words
+from harness.checks.removal import Removal
+
+
+def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
+    """What only read_uncommitted readers saw of an open transaction was never promised to stay."""
+    return strict.get((row.tp, row.value), 1) > 0
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
+    removal, strict = Removal(context), strict_readers(context)
     for story, rows in context.by_partition("dirty"):
         in_sync = frozenset(story.final_isr)
+        rows = [row for row in rows if _promised(row, strict) and removal.of(row) is None]
         groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
         for row in rows:
             if in_sync and in_sync <= row.held_at_end and row.off is not None and row.off >= (story.end_offset or 0):

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.detection import small_frame
+from harness.checks.runs import Runs
 from harness.checks.story import RunStory
 from harness.checks.tables import Row, Tables
 
@@ -15,6 +16,10 @@ _NODE = {
     "run": pa.int32(), "tp": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "in_sync": pa.bool_(),
     "log_start": pa.int64(), "high_watermark": pa.int64(),
 }  # fmt: skip
+
+
+def query(runs: Runs) -> list[Row]:
+    return diverging(runs.spark, runs.tables, runs.stories)
 
 
 def diverging(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> list[Row]:

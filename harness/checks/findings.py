@@ -1,6 +1,5 @@
 """A finding, and what every family of checks needs to make one: the rows of a run, its story, rulings and wording."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +7,9 @@ from typing import Any
 
 from harness.checks.contract import Class, Fate, Judge, Ruling, lawful_rewind
 from harness.checks.detection import SEEN_POLL, Flagged
+from harness.checks.fingerprint import fingerprint_of
 from harness.checks.story import Election, PartitionStory, RunStory
-from harness.checks.tables import Row
+from harness.checks.tables import CORRUPT_READS, Row
 
 EXAMPLES_MAX = 200
 
@@ -41,9 +41,11 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same kind of thing in another run: no counts, offsets, epochs or times."""
-        parts = (self.check, self.classification, self.topic, self.part, self.kind, self.cause_kind, self.salt)
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        """The same for the same kind of thing in another run: no partition, counts, offsets, epochs or times."""
+        return fingerprint_of(
+            check=self.check, classification=self.classification, kind=self.kind, topic=self.topic,
+            cause=self.cause_kind or self.cause, salt=self.salt,
+        )  # fmt: skip
 
     @property
     def cause_kind(self) -> str:
@@ -69,15 +71,23 @@ class RunContext:
     story: RunStory
     flagged: Sequence[Flagged]
     counts: Mapping[tuple[int, str], int]  # (tp, flag) -> exact count of rows
-    gaps: Sequence[Row] = ()
-    divergences: Sequence[Row] = ()
-    stuck: Sequence[Row] = ()  # of client_stuck.py
-    corrupt_reads: Sequence[Row] = ()  # of ops: what clients refused because its checksum did not hold
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # family -> what its query answered
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # the small tables, this run's rows
+    found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
     judges: dict[int, Judge] = field(default_factory=dict)
 
     @property
     def run(self) -> int:
         return self.story.run
+
+    @property
+    def gaps(self) -> Sequence[Row]:
+        return self.rows.get("availability", ())
+
+    @property
+    def corrupt_reads(self) -> Sequence[Row]:
+        """Of ops: what clients refused because its checksum did not hold."""
+        return self.tables.get(CORRUPT_READS, ())
 
     def by_partition(self, *flags: str) -> list[tuple[PartitionStory, list[Flagged]]]:
         """Rows with any of the flags, partition by partition, in offset order."""
@@ -102,8 +112,11 @@ class RunContext:
         """The election that lawfully moved the log's end back, so that this later record could get a lower offset.
 
         Either one that may cost what stood above it (committed unless it was acknowledged with acks=1 only), or one
-        to which every acknowledged record above it was lost with the contract's leave.
+        to which every acknowledged record above it was lost with the contract's leave. None does when both are in the
+        final log: then nothing above was cut.
         """
+        if row.above_kept:
+            return None
         off = row.off if row.off is not None else 0
         lawful = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.below_acks_all)
         if lawful is not None:
@@ -166,7 +179,7 @@ def finding_of_rows(
 
 
 def plural(count: int, noun: str) -> str:
-    many = {"is": "are", "was": "were", "has": "have"}.get(noun)
+    many = {"is": "are", "was": "were", "has": "have", "lies": "lie"}.get(noun)
     if many is not None:
         return noun if count == 1 else many
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -185,6 +198,10 @@ def ranges(numbers: Iterable[int | None], *, most: int = 4) -> str:
     if len(spans) > most:
         return ", ".join(words) + f" and {len(spans) - most} more ranges up to {ordered[-1]}"
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else "unknown"
+
+
+def span_words(low: int, high: int) -> str:
+    return f"offset {low}" if low == high else f"offsets {low} to {high}"
 
 
 def offsets_words(rows: Sequence[Flagged]) -> str:

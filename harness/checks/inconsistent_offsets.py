@@ -36,7 +36,7 @@ def find(context: RunContext) -> list[Finding]:
                     kind="two-values", sentence=sentence, count=count, cause=cause,
                 )
             )  # fmt: skip
-    return findings + _divergence(context)
+    return findings
 
 
 def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]) -> tuple[Class, str]:
@@ -59,10 +59,10 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     return "violation", "no permitted loss lies between the two"
 
 
-def _divergence(context: RunContext) -> list[Finding]:
+def find_divergence(context: RunContext) -> list[Finding]:
     findings = []
     by_partition: dict[int, list[Row]] = {}
-    for row in context.divergences:
+    for row in context.rows.get("replica-divergence", ()):
         by_partition.setdefault(row["tp"], []).append(row)
     for tp, rows in by_partition.items():
         story = context.partition(tp)

@@ -5,7 +5,7 @@ later and elsewhere. Many folders are judged in one Spark job.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,36 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from harness.checks import (
-    aborted_read,
-    acknowledged_regression,
-    availability,
-    client_stuck,
-    corrupt_record,
-    dirty_read,
-    duplicate,
-    evidence,
-    expectation,
-    inconsistent_offsets,
-    lost_write,
-    phantom,
-    polls,
-    reordering,
-    unclean_election,
-)
+from harness.checks import availability, cycle, evidence, insufficient
+from harness.checks.catalogue import FAMILIES
 from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, activity, measure, zombies
 from harness.checks.detection import detect
-from harness.checks.divergence import diverging
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
+from harness.checks.runs import Runs, by_run
 from harness.checks.story import read_story
-from harness.checks.tables import CORRUPT_READS, Row, Tables, open_tables
+from harness.checks.tables import Row, Tables, open_tables
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import FINDINGS, STATUS_FAIL, STATUS_INFO
+from harness.history.schemas import FINDINGS
 from harness.scenario import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
+Progress = Callable[[str], None]  # told the name of what begins: a stage or a family of checks
 _NEED_ZOMBIES = ("zombie_acks", "acks_unclean_epoch")
 
 
@@ -83,16 +69,18 @@ class Judgement:
         }  # fmt: skip
 
 
-def judge(run_folder_path: str | Path, spark: SparkSession) -> Judgement:
-    return judge_many([run_folder_path], spark)[0]
+def judge(run_folder_path: str | Path, spark: SparkSession, *, progress: Progress | None = None) -> Judgement:
+    return judge_many([run_folder_path], spark, progress=progress)[0]
 
 
-def judge_many(run_folder_paths: Sequence[str | Path], spark: SparkSession) -> list[Judgement]:
+def judge_many(
+    run_folder_paths: Sequence[str | Path], spark: SparkSession, *, progress: Progress | None = None
+) -> list[Judgement]:
     """Judges sealed run folders in one job and writes findings.parquet, evidence_*.parquet and verdict.json in each."""
     folders = [RunFolder(path) for path in run_folder_paths]
     inputs = [RunInput(scenario=folder.scenario(), run=folder.run) for folder in folders]
     with open_tables(spark, [folder.path / "tables" for folder in folders]) as tables:
-        judged = judge_tables(spark, tables, inputs)
+        judged = judge_tables(spark, tables, inputs, progress=progress)
     for folder, (judgement, evidences) in zip(folders, judged, strict=True):
         write(folder, judgement, evidences)
     return [judgement for judgement, _ in judged]
@@ -102,36 +90,30 @@ Evidences = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def judge_tables(
-    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], *, with_evidence: bool = True
-) -> list[tuple[Judgement, Evidences]]:
+    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], *, with_evidence: bool = True,
+    progress: Progress | None = None,
+) -> list[tuple[Judgement, Evidences]]:  # fmt: skip
     """Judges runs 0..n-1 of `tables`; writes nothing."""
+    tell = progress or _nobody
     stories = [
-        read_story(tables, run, given.scenario, given.run.get("load_began_ns")) for run, given in enumerate(inputs)
+        read_story(tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ())
+        for run, given in enumerate(inputs)
     ]
+    tell("records")
     detection = detect(spark, tables)
-    gaps = _by_run(availability.gaps(tables.records).toArrow().to_pylist())
-    divergences = _by_run(diverging(spark, tables, stories))
-    # A job of its own, where anything went unanswered at all.
-    unanswered = any(row["status"] in (STATUS_FAIL, STATUS_INFO) for row in detection.accounting)
-    stuck = _by_run(client_stuck.stretches(spark, tables, stories) if unanswered else ())
+    contexts = _contexts(Runs(spark=spark, tables=tables, stories=stories, detection=detection), tell)
+    tell("activity")
     done = activity(spark, tables)
-    contexts = [
-        RunContext(
-            story=story, flagged=detection.flagged[story.run],
-            counts={(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == story.run},
-            gaps=gaps.get(story.run, ()), divergences=divergences.get(story.run, ()),
-            stuck=stuck.get(story.run, ()), corrupt_reads=tables.rows(CORRUPT_READS, story.run),
-        )
-        for story in stories
-    ]  # fmt: skip
     needed = any(name in _NEED_ZOMBIES for given in inputs if given.scenario for name in given.scenario.coverage)
     undead = zombies(spark, tables, contexts) if needed else {}
+    tell("findings")
     named = {context.run: name_findings(find_all(context)) for context in contexts}
     every = [pair for context in contexts for pair in named[context.run]]
-    by_run = {context.run: context for context in contexts}
-    log_rows = _by_run(evidence.log_rows(spark, tables, by_run, every)) if with_evidence else {}
-    operations = _by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
-    accounting = _by_run(detection.accounting)
+    of_run = {context.run: context for context in contexts}
+    tell("evidence")
+    log_rows = by_run(evidence.log_rows(spark, tables, of_run, every)) if with_evidence else {}
+    operations = by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
+    accounting = by_run(detection.accounting)
     judged: list[tuple[Judgement, Evidences]] = []
     for context, given in zip(contexts, inputs, strict=True):
         run = context.run
@@ -149,28 +131,40 @@ def judge_tables(
             "lost_records": evidence.lost_record_rows(named[run]),
             "log_rows": log_rows.get(run, ()), "operations": operations.get(run, ()),
             "gaps": evidence.gap_rows(context),
+            "fault_measures": availability.fault_measures(context, own_activity["t_last"]),
         }  # fmt: skip
         judged.append((_judgement(given, facts, named[run]), evidences))
     return judged
 
 
-def _by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    grouped: dict[int, list[Row]] = {}
-    for row in rows:
-        grouped.setdefault(row["run"], []).append(row)
-    return grouped
+def _nobody(stage: str) -> None:
+    """Nobody wants to know."""
+
+
+def _contexts(runs: Runs, tell: Progress) -> list[RunContext]:
+    """Asks every family's question, each as one job for all runs."""
+    answers: dict[str, dict[int, list[Row]]] = {}
+    for family in FAMILIES:
+        if family.query is not None:
+            tell(family.name)
+            answers[family.name] = by_run(family.query(runs))
+    counts: dict[int, dict[tuple[int, str], int]] = {}
+    for (run, tp, flag), number in runs.detection.counts.items():
+        counts.setdefault(run, {})[tp, flag] = number
+    return [
+        RunContext(
+            story=story, flagged=runs.detection.flagged[story.run], counts=counts.get(story.run, {}),
+            rows={name: answer.get(story.run, ()) for name, answer in answers.items()},
+            tables={name: rows.get(story.run, ()) for name, rows in runs.tables.small.items()},
+        )
+        for story in runs.stories
+    ]  # fmt: skip
 
 
 def find_all(context: RunContext) -> list[Finding]:
-    """Every family, in the order in which a reader wants causes before consequences."""
-    losses = lost_write.find(context)
-    return [
-        *losses, *unclean_election.find(context, losses), *dirty_read.find(context), *aborted_read.find(context),
-        *phantom.find(context), *corrupt_record.find(context), *duplicate.find(context),
-        *inconsistent_offsets.find(context),
-        *acknowledged_regression.find(context), *reordering.find(context), *polls.find(context),
-        *expectation.find(context), *availability.find(context), *client_stuck.find(context),
-    ]  # fmt: skip
+    for family in FAMILIES:
+        context.found[family.name] = family.find(context)
+    return [finding for family in FAMILIES for finding in context.found[family.name]]
 
 
 _ORDER = {"violation": 0, "permitted": 1, "observation": 2}
@@ -202,20 +196,24 @@ def _verdict(
     """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
     errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
-    open_ends = _inconclusive(given, facts) + [
-        f"{name}: {f.sentence}" for name, f in named if f.ruling is not None and f.ruling.undecided
-    ]
+    open_ends = (
+        _inconclusive(given, facts)
+        + cycle.not_searched(facts.context)
+        + [f"{name}: {f.sentence}" for name, f in named if f.ruling is not None and f.ruling.undecided]
+    )
     unmet = [
         f"Coverage: {row['condition']} ({row['meaning']}): required {row['required']}, seen {row['seen']}."
         for row in coverage
         if not row["met"]
     ]
+    # A scenario's own conditions say better what was not seen.
+    nothing = [] if unmet else insufficient.reasons(facts)
     for verdict, reasons in (
         (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
-        (Verdict.VACUOUS, unmet),
+        (Verdict.VACUOUS, unmet), (Verdict.INCONCLUSIVE, nothing),
     ):  # fmt: skip
         if reasons:
-            return verdict, [*errors, *violations[:20], *open_ends, *unmet]
+            return verdict, [*errors, *violations[:20], *open_ends, *unmet, *nothing]
     return Verdict.PASS, []
 
 

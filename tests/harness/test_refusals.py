@@ -88,3 +88,35 @@ def test_what_a_running_cluster_makes_meaningless_is_told() -> None:
 def test_the_means_of_somebodys_cluster_are_not_for_ours() -> None:
     with pytest.raises(UsageError, match="are for --system attached"):
         check_means(parse(KILLS, TOPIC))
+
+
+KAFKA = '[cluster]\nsystem = "kafka:4.3.1"\n'
+RESULTS = '[[topics]]\nname = "results"\n'
+GROUPS = '[workload]\nname = "consumer_groups"\n'
+TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (("", TOPIC, GROUPS, 'group = "g"\n'), "workload 'consumer_groups': the reference has no groups"),
+        ((KAFKA, TOPIC, GROUPS), "workload 'consumer_groups' needs a group, for example group = \"readers\""),
+        (
+            (KAFKA, TOPIC, GROUPS, 'group = "g"\nclient = "aiokafka"\n'),
+            "client 'aiokafka' knows no groups and transactions here; use --client kafka-python",
+        ),
+        ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\n'), "needs processors, an output among its topics"),
+        ((KAFKA, TOPIC, TRANSACTIONS, 'output = "t"\nprocessors = 1\n'), "and another topic as input"),
+        ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "r"\nprocessors = 1\n'), "output = 'r'"),
+        ((KAFKA, TOPIC, "[workload]\nprocessors = 1\n"), "workload 'produce_and_poll' has no group, no processors"),
+    ],
+)
+def test_a_workload_of_groups_or_transactions_that_cannot_work_is_refused(parts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_means(parse(*parts))
+    assert message in str(refused.value)
+
+
+def test_workloads_of_groups_and_transactions_have_what_they_need_on_real_kafka() -> None:
+    check_means(parse(KAFKA, TOPIC, GROUPS, 'group = "g"\n'))
+    check_means(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n'))

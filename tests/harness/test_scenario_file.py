@@ -33,6 +33,7 @@ def test_every_shipped_scenario_loads_and_its_written_out_form_is_the_same_scena
     def comparable(one: Scenario) -> dict[str, object]:
         fields = dataclasses.asdict(one)
         del fields["source"]
+        del fields["not_here"]  # written out it is of one system already
         for step in fields["steps"]:
             del step["line"]
         return fields

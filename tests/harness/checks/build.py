@@ -37,6 +37,7 @@ class History:
         self.run = run
         self.scenario = scenario_ or scenario()
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self.anchors: list[dict[str, int]] = []  # of run.json: the run's clock against wall time
         self._operation = 0
         self._snapshot = 0
         self._isr: tuple[int, ...] | None = None
@@ -55,38 +56,65 @@ class History:
 
     def send(
         self, value: int, off: int | None = None, *, at: float, took: float = 0.1, status: int = 0, acks: int = -1,
-        process: int = 1, tp: int = 0,
+        process: int = 1, tp: int = 0, **columns: Any,
     ) -> None:  # fmt: skip
-        self.sends([(value, off, status)], at=at, took=took, acks=acks, process=process, tp=tp)
+        self.sends([(value, off, status)], at=at, took=took, acks=acks, process=process, tp=tp, **columns)
 
     def sends(
         self, records: Sequence[tuple[int, int | None, int]], *, at: float, took: float = 0.1, acks: int = -1,
-        process: int = 1, tp: int = 0,
+        process: int = 1, tp: int = 0, **columns: Any,
     ) -> None:  # fmt: skip
+        """columns: further ones of all these records, such as txn, key, timestamp_ms."""
         t0, t1 = int(at * SECOND), int((at + took) * SECOND)
         for i, (value, off, status) in enumerate(records):
             self._add("records", kind=0, status=status, acks=acks, op=self._operation, process=process, assignment=0,
-                      topic="t", part=tp, tp=tp, i=i, off=off, value=value, t0=t0, t1=t1)  # fmt: skip
+                      topic="t", part=tp, tp=tp, i=i, off=off, value=value, t0=t0, t1=t1, **columns)  # fmt: skip
         self._operation += 1
 
     def poll(
         self, records: Sequence[tuple[int, int]], *, at: float, final: bool = False, process: int = 9,
         assignment: int = 0, status: int = 0, epoch: int | None = 0, replica: int | None = None, tp: int = 0,
+        **columns: Any,
     ) -> None:  # fmt: skip
-        """records: (offset, value) in the order they came."""
+        """records: (offset, value) in the order they came; columns as in `sends`."""
         for i, (off, value) in enumerate(records):
             step = off - records[i - 1][0] if i else None
             self._add(
                 "records", kind=2 if final else 1, status=status, op=self._operation, process=process,
                 assignment=assignment, topic="t", part=tp, tp=tp, i=i, off=off, step=step,
                 last=i == len(records) - 1, epoch=epoch, value=value, t0=int(at * SECOND), t1=int((at + 0.1) * SECOND),
-                replica=replica,
+                replica=replica, **columns,
             )  # fmt: skip
         self._operation += 1
 
-    def final(self, records: Sequence[tuple[int, int]], *, at: float = 100.0, tp: int = 0) -> None:
-        self.poll(records, at=at, final=True, process=99, tp=tp)
-        self.partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
+    def final(self, records: Sequence[tuple[int, int]], *, at: float = 100.0, tp: int = 0, **columns: Any) -> None:
+        self.poll(records, at=at, final=True, process=99, tp=tp, **columns)
+        partition = next((row for row in self.rows["partitions"] if row["tp"] == tp), self.partition)
+        partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
+
+    def second_partition(self, *, read_to_end: bool = True) -> None:
+        self._add("partitions", tp=1, topic="t", part=1, replicas=list(ISR), read_to_end=read_to_end)
+
+    def client(self, process: int, **columns: Any) -> None:
+        """A row of `processes`: isolation, group, transactional_id, offset_reset ..."""
+        self._add("processes", process=process, client=f"client-{process}", library="kafka-python", **columns)
+
+    def transaction(
+        self, txn: int, outcome: int, *, at: float, until: float, process: int = 1, transactional_id: str = "id",
+        group: str | None = None,
+    ) -> None:  # fmt: skip
+        self._add("transactions", txn=txn, process=process, transactional_id=transactional_id, t0=int(at * SECOND),
+                  t1=int(until * SECOND), outcome=outcome, group=group)  # fmt: skip
+
+    def group(
+        self, event: str, *, at: float, process: int, off: int | None = None, took: float = 0.01, status: int = 0,
+        generation: int | None = None, tp: int = 0, name: str | None = "g", **columns: Any,
+    ) -> None:  # fmt: skip
+        """A row of `group_events`; a member's id is its process."""
+        self._add(
+            "group_events", process=process, group=name, event=event, generation=generation, member=f"m{process}",
+            topic="t", part=tp, off=off, status=status, t0=int(at * SECOND), t1=int((at + took) * SECOND), **columns,
+        )  # fmt: skip
 
     def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> None:
         """A poll that the client library did not believe."""
@@ -176,6 +204,8 @@ def judge_all(
     spark: SparkSession, folder: Path, histories: Sequence[History], *, run: Mapping[str, Any] | None = None,
     with_evidence: bool = False,
 ) -> list[Judgement]:  # fmt: skip
-    inputs = [RunInput(scenario=history.scenario, run=run or {}) for history in histories]
+    inputs = [
+        RunInput(scenario=history.scenario, run={"anchors": history.anchors, **(run or {})}) for history in histories
+    ]
     judged = judge_tables(spark, tables(spark, folder, histories), inputs, with_evidence=with_evidence)
     return [judgement for judgement, _ in judged]

@@ -140,12 +140,13 @@ def gaps(records: Rows, *, least_ns: int, slow_ns: int) -> set[tuple[int, int, i
     """(partition, begin, end, open) of the stretches without an acknowledgement while something was asked."""
     found = set()
     for tp in {row["tp"] for row in records}:
-        sends = [r for r in records if r["tp"] == tp and r["kind"] == 0 and r["acks"] != 0]
+        sends = [r for r in records if r["tp"] == tp and r["kind"] == 0 and r["acks"] != 0 and r["t1"] is not None]
         sends.sort(key=lambda row: (row["t1"], row["i"]))
         last_ok: int | None = None
         refused = 0
         for row in sends:
-            if row["status"] != 0:
+            taken = row["txn"] is not None and row["off"] is not None  # whatever became of the transaction
+            if row["status"] != 0 and not taken:
                 refused += 1
                 continue
             if last_ok is not None and row["t1"] - last_ok > least_ns and (refused or row["t1"] - row["t0"] > slow_ns):

@@ -1,4 +1,8 @@
-"""Spark's columns and the slow model must agree on many random little histories, judged as one job."""
+"""Spark's columns and the slow model must agree on many little histories, hundreds of them judged as one job.
+
+Some are drawn so that everything that can collide does; some are simulated runs, sound or with one fault put into them.
+300 of them in `make test`; 10,000 with `pytest --hypothesis-profile nightly`.
+"""
 
 import random
 from pathlib import Path
@@ -14,16 +18,35 @@ from harness.checks.divergence import diverging
 from harness.checks.story import read_story
 from tests.harness.checks import model
 from tests.harness.checks.build import SECOND, History, tables
+from tests.harness.checks.generator import Simulation
+from tests.harness.checks.generator_catalogue import PLANTERS
 
-HISTORIES = 150
+NIGHTLY = settings.get_current_profile_name() == "nightly"
+BATCHES, HISTORIES = (20, 500) if NIGHTLY else (2, 150)
+TIMEOUT_S = 7200 if NIGHTLY else 300
 # A history is drawn from one seed: a batch of them is one Spark job, and a failure names the seed and the rows.
 batches = settings(
-    max_examples=3, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    max_examples=BATCHES, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 
 
-def random_history(run: int, chance: random.Random) -> History:
+def drawn(run: int, seed: str) -> History:
+    """A history of that seed: colliding, sound, or sound but for one fault."""
+    chance = random.Random(seed)
+    kind = chance.random()
+    if kind < 0.5:
+        return colliding_history(run, chance)
+    history = Simulation(chance).history(run)
+    if kind < 0.8:
+        PLANTERS[chance.choice(list(PLANTERS))].plant(history, chance)
+    for rows in history.rows.values():
+        for row in rows:
+            row["run"] = run
+    return history
+
+
+def colliding_history(run: int, chance: random.Random) -> History:
     """Few values and few offsets, so that everything that can collide does."""
     history = History(run=run, read_to_end=chance.random() < 0.5)
     if chance.random() < 0.3:
@@ -65,11 +88,11 @@ def random_history(run: int, chance: random.Random) -> History:
     return history
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(TIMEOUT_S)
 @given(seed=st.integers(0, 2**32))
 @batches
 def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: SparkSession, tmp_path: Path) -> None:
-    histories = [random_history(run, random.Random(f"{seed}/{run}")) for run in range(HISTORIES)]
+    histories = [drawn(run, f"{seed}/{run}") for run in range(HISTORIES)]
     folder = tmp_path / str(seed)
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
@@ -96,11 +119,11 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
         assert summed == model.accounting(records), (seed, history.run, records)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(TIMEOUT_S)
 @given(seed=st.integers(0, 2**32))
 @batches
 def test_divergence_and_gaps_are_what_the_model_says(seed: int, spark: SparkSession, tmp_path: Path) -> None:
-    histories = [random_history(run, random.Random(f"{seed}/{run}")) for run in range(HISTORIES)]
+    histories = [drawn(run, f"{seed}/{run}") for run in range(HISTORIES)]
     folder = tmp_path / f"d{seed}"
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
@@ -108,14 +131,24 @@ def test_divergence_and_gaps_are_what_the_model_says(seed: int, spark: SparkSess
     parted = diverging(spark, built, stories)
     gaps = availability.gaps(built.records).toArrow().to_pylist()
     for history in histories:
-        isr = set(history.rows["partition_states"][-1]["isr"])
-        expected = model.diverging(history.rows["replica_log"], history.rows["replica_snapshots"], isr)
-        found = {
-            (row["off"], "different" if row["variants"] > 1 else "missing")
-            for row in parted
-            if row["run"] == history.run
-        }
-        assert found == expected, (seed, history.run, history.rows["replica_log"])
+        for part in {row["part"] for row in history.rows["partitions"]}:
+            isr = _last_isr(history, part)
+            logs, ends = (
+                [row for row in history.rows[table] if row["part"] == part]
+                for table in ("replica_log", "replica_snapshots")
+            )
+            expected = model.diverging(logs, ends, isr)
+            found = {
+                (row["off"], "different" if row["variants"] > 1 else "missing")
+                for row in parted
+                if (row["run"], row["tp"]) == (history.run, part)
+            }
+            assert found == expected, (seed, history.run, part, logs)
         silent = {(row["tp"], row["begin_t"], row["end_t"], row["open"]) for row in gaps if row["run"] == history.run}
         records = history.rows["records"]
         assert silent == model.gaps(records, least_ns=SECOND, slow_ns=SECOND // 2), (seed, history.run, records)
+
+
+def _last_isr(history: History, part: int) -> set[int]:
+    states = [row for row in history.rows["partition_states"] if row["part"] == part]
+    return set(states[-1]["isr"]) if states else set()

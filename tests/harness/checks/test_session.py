@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from harness.checks.session import start_jvm_early
+from harness.checks.session import MANY_ROWS, sized_for, start_jvm_early
 from harness.errors import HarnessError
 
 
@@ -30,3 +31,15 @@ def test_a_jvm_that_dies_is_one_clear_line_that_names_its_last_words(
             jvm.join()
     finally:
         jvm.end()
+
+
+def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(spark: SparkSession) -> None:
+    key = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(key)
+
+    with sized_for(spark, MANY_ROWS):
+        assert spark.conf.get(key) == before
+    with sized_for(spark, MANY_ROWS + 1):
+        assert int(spark.conf.get(key) or 0) > int(before or 0)
+
+    assert spark.conf.get(key) == before

@@ -38,3 +38,21 @@ def test_named_values_are_one_number_per_text_and_keep_it(foreign: list[bytes]) 
         if values.decode(value) is None:
             assert number >= values.NAMED_FROM
             assert values.text(number, dict(names.items())) == values.text_of_bytes(value)
+
+
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
+
+
+@given(topics, st.integers(0, 500), st.integers(0, 1 << 50), producers, st.integers(1, 10_000))
+def test_an_output_is_named_after_its_input(topic: str, partition: int, offset: int, process: int, count: int) -> None:
+    value = values.encode_output(topic, partition, offset, process=process, count=count)
+
+    assert values.decode_output(values.text_of_bytes(value)) == (topic, partition, offset)
+    assert values.decode(value) is None
+
+
+@given(st.text(max_size=20))
+def test_another_name_is_no_outputs(name: str) -> None:
+    decoded = values.decode_output(name)
+
+    assert decoded is None or name.startswith(f"{decoded[0]}-{decoded[1]}-{decoded[2]}/")

@@ -1,0 +1,144 @@
+"""Checking what is there already: many runs as one Spark job, or histories that Jepsen recorded.
+
+The worst verdict is the command's. What takes long says what it is at, on stderr, so that stdout stays for answers.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from harness import compose
+from harness.errors import UsageError
+from harness.history import edn
+from harness.history.run_folder import RunFolder
+from harness.verdict import Verdict
+
+SUB_VIA = ("assign", "subscribe")
+_QUIET_S = 3.0
+PAGES_UNASKED = 20  # a page takes longer than the verdict of a small run
+_WORST_FIRST = (Verdict.ERROR, Verdict.VIOLATION, Verdict.INCONCLUSIVE, Verdict.VACUOUS, Verdict.PASS)
+
+
+class Stages:
+    """Tells what a check is at once it has taken some seconds: a line when that is so, and one for each stage then."""
+
+    def __init__(self, tell: Callable[[str], None], *, quiet_s: float = _QUIET_S) -> None:
+        self._tell = tell
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._stage = "start of Spark"
+        self._loud = False
+        self._timer = threading.Timer(quiet_s, self._speak)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "Stages":
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._loud = False
+
+    def begins(self, stage: str) -> None:
+        with self._lock:
+            self._stage = stage
+            if self._loud:
+                self._say()
+
+    def _speak(self) -> None:
+        with self._lock:
+            self._loud = True
+            self._say()
+
+    def _say(self) -> None:
+        self._tell(f"checking: {time.monotonic() - self._began:5.1f} s  {self._stage}")
+
+
+def check_runs(
+    folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
+) -> list[compose.Judged]:
+    """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many."""
+    bench = compose.Bench(master=master)
+    wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
+    try:
+        with Stages(tell) as stages:
+            judged = bench.judge_many(folders, progress=stages.begins, pages=wanted)
+    finally:
+        bench.close()
+    if not wanted and pages is None:
+        tell(f"{len(judged)} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
+    return judged
+
+
+def worst(verdicts: Collection[Verdict]) -> int:
+    """The exit code of the worst of them."""
+    return next(verdict.exit_code for verdict in _WORST_FIRST if verdict in verdicts)
+
+
+def verdict_line(each: compose.Judged) -> str:
+    judgement = each.judgement
+    stated = "" if judgement.as_expected else f" [the scenario states {judgement.expected}]"
+    return f"{judgement.verdict.value:<13}{each.folder.name}  {judgement.sentence}{stated}"
+
+
+def check_jepsen(
+    paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
+) -> list[Any]:
+    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job."""
+    if sub_via not in SUB_VIA:
+        raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
+    from harness.history.jepsen_import import read_histories
+
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
+    bench = compose.Bench(master=master)
+    try:
+        with Stages(tell) as stages:
+            stages.begins("reading of the histories")
+            histories = read_histories(paths)
+            from harness.checks.jepsen import check_histories
+
+            stages.begins(f"{len(histories)} histories")
+            with bench.spark() as spark:
+                answers: list[Any] = check_histories(
+                    spark, histories, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
+                )
+            return answers
+    finally:
+        bench.close()
+
+
+def answer_verdict(answer: Any) -> Verdict:
+    if answer.bad:
+        return Verdict.VIOLATION
+    return Verdict.INCONCLUSIVE if answer.unknown is not None or answer.inconclusive else Verdict.PASS
+
+
+def answer_summary(answer: Any) -> list[str]:
+    """An answer for a reader: its verdict, and a line for each kind of anomaly, marked where it decides."""
+    head = f"{answer_verdict(answer).value:<13}{answer.name}"
+    if answer.unknown is not None:
+        return [head, f"  Jepsen's checker gives no answer: {answer.unknown}"]
+    marks = dict.fromkeys(answer.inconclusive, "open") | dict.fromkeys(answer.bad, "bad")
+    return [head, *(f"  {marks.get(name, ''):<5}{name}{_amount(answer.errors[name])}" for name in answer.errors)]
+
+
+def _amount(found: Any) -> str:
+    count = found.get("count") if isinstance(found, dict) else len(found) if isinstance(found, list) else None
+    return "" if count is None else f": {count}"
+
+
+def export_jepsen(folder: Path, output: Path | None) -> tuple[Path, int]:
+    """Writes a run's history as Jepsen would have; returns the file and its number of lines."""
+    path = output or folder / "jepsen.edn"
+    if not path.parent.is_dir():
+        raise UsageError(f"--output {path}: there is no folder {path.parent}")
+    compose.sealed(folder)
+    return path, edn.export(RunFolder(folder), path)

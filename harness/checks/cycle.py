@@ -1,0 +1,89 @@
+"""Cycles of dependencies between operations (cycles/), as findings: what is promised not to be is a violation.
+
+A value that was read before it was sent is told once, as a phantom, and an offset below one that was acknowledged
+before, or against a producer's own order, once as that; the cycle they make is not told again. A cycle that Kafka does
+not promise away is permitted, and so is one in a partition where a lawful loss moved the log. What was not searched
+makes the run inconclusive (judge.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import functions as sf
+
+from harness.checks.contract import Class
+from harness.checks.cycles import CycleRow, find_cycles
+from harness.checks.findings import Finding, RunContext
+from harness.checks.runs import Runs
+from harness.checks.tables import Row
+
+CHECK = "cycle"
+_TOLD_AS = {"read-before-send": ("early",), "order-against-time": ("regression", "send_order")}
+# Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
+_UNREAD = "behind what the final read saw"
+_LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election")
+
+
+def query(runs: Runs) -> list[Row]:
+    wanted = sorted(runs.detection.entangled)
+    if not wanted:
+        return []  # every operation is later than all that it follows: no cycle can be
+    searched = replace(runs.tables, records=runs.tables.records.where(sf.col("run").isin(wanted)))
+    search = find_cycles(runs.spark, searched, None)
+    found: list[Row] = [{"run": run, "cycle": row} for run, rows in search.rows.items() for row in rows]
+    left_out: list[Row] = [
+        {"run": run, "not_searched": sentence}
+        for run, sentences in search.not_searched.items()
+        for sentence in sentences
+        if _UNREAD not in sentence
+    ]
+    return [*found, *left_out]
+
+
+def not_searched(context: RunContext) -> list[str]:
+    return [str(row["not_searched"]) for row in context.rows.get(CHECK, ()) if "not_searched" in row]
+
+
+def find(context: RunContext) -> list[Finding]:
+    cycles = [row["cycle"] for row in context.rows.get(CHECK, ()) if "cycle" in row]
+    return [_finding(context, cycle) for cycle in cycles if not _told(context, cycle)]
+
+
+def _told(context: RunContext, cycle: CycleRow) -> bool:
+    """Whether a family that looks at single records has told of the very same ones."""
+    flags = _TOLD_AS.get(cycle.kind, ())
+    values = {row.value for row in context.flagged if row.flags.intersection(flags)}
+    return bool(values.intersection(cycle.values))
+
+
+def _finding(context: RunContext, cycle: CycleRow) -> Finding:
+    classification, cause = _ruled(context, cycle)
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=cycle.kind, topic=cycle.topic,
+        part=cycle.part, count=cycle.count, sentence=_closed(cycle.sentence, cause), cause=cause, values=cycle.values,
+        operations=cycle.operations, t_first=cycle.t_first, t_last=cycle.t_last,
+        evidence={
+            "cycle": cycle.cycle_kind, "transactions": list(cycle.transactions),
+            "steps": [{"relation": step.name, "tp": step.tp, "value": step.value, "next_value": step.next_value,
+                       "source": step.source, "target": step.target} for step in cycle.cycle.steps[:20]],
+        },
+    )  # fmt: skip
+
+
+def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, str]:
+    if not cycle.promised:
+        return "permitted", cycle.reason
+    moved: Sequence[Finding] = [
+        finding
+        for name in _LOSSES
+        for finding in context.found.get(name, ())
+        if finding.classification == "permitted"
+        and (cycle.part is None or (finding.topic, finding.part) == (cycle.topic, cycle.part))
+    ]
+    if moved:
+        return "permitted", f"a permitted loss moved the log ({moved[0].check})"
+    return "violation", cycle.reason
+
+
+def _closed(sentence: str, cause: str) -> str:
+    return f"{sentence.rstrip('.')} ({cause})."

@@ -1,0 +1,44 @@
+"""Cycles of dependencies between operations, searched in time linear in the records.
+
+An operation that depends on one that depends on it in turn cannot have happened in any order. Edges: ww (the writer of
+a value to the writer of the next one in the partition's order), wr (writer to every reader), realtime (an ok operation
+to those invoked after its completion) and, in full mode, rw (the reader of a key's last value to the writer of the
+next). Spark builds the edges in columns and keeps those that can lie on a cycle: numbered by completion, every cycle
+needs a backward edge, so it lies inside one merged interval of backward edges. Only these are searched, in Python.
+
+Two ways in (both judge many histories as one job; nothing is skipped in silence):
+
+`search_histories(spark, records=, ops=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)` for imported histories.
+    records  run, kind, op, tp, mop, i, off, value (schemas.py); any completion type; one writer per value: the last
+    ops      run, op, process, f, status, t0, t1, i0, i1: every completed txn, send and poll, the empty polls too
+    orders   run, tp, index, value: the version order of each partition (one value per index)
+    ww_deps  True or False for all runs, or the runs for which it is on
+  -> Search. `search.components[run]`: one Component per strongly connected component: its operations, its statements
+  (PL-1-cycle-exists ...) and its cycles with explained steps. `search.runs_with_edges`: runs whose graph is not empty.
+  `search.not_searched[run]`: what was left out and why; if there is any, the run's verdict is inconclusive.
+  `jepsen_errors(search, run, key_of=, value_of=)` -> {"G1c": [...], "PL-2-cycle-exists": [...],
+  "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(tp)` and
+  `value_of(tp, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
+
+`find_cycles(spark, tables, ops)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka promises
+nothing about a batch as a whole), a transaction or a poll is one. `ops` may be None: only its clients' names are used.
+  -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, operations, transactions, values,
+  topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle explained;
+  `not_searched[run]`: sentences. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
+    read-before-send   wr + realtime: read by a poll that had ended before the send began       always a violation
+    order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
+    circular-reading   G1c: transactions that read each other's records                  violation at read_committed
+    G0, G1c-ww         transactions interleaved in two partitions                               permitted: no isolation
+    G-single, G2-item, their -realtime kinds (read_write=True only)                             permitted: polls may lag
+"""
+
+from harness.checks.cycles.jepsen_form import jepsen_errors
+from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, NotSearched, Search, Statement, Step
+from harness.checks.cycles.native import CycleRow, NativeSearch, find_cycles
+from harness.checks.cycles.search import search_histories
+from harness.checks.cycles.words import in_words
+
+__all__ = [
+    "Component", "Cycle", "CycleRow", "Kind", "Limits", "Mode", "NativeSearch", "NotSearched", "Search", "Statement",
+    "Step", "find_cycles", "in_words", "jepsen_errors", "search_histories",
+]  # fmt: skip

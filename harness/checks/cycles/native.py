@@ -1,0 +1,190 @@
+"""Cycles in runs of ours, one row per kind, with what Kafka promises about it and the shortest one in words."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, Search
+from harness.checks.cycles.native_graph import PLACES, NativeGraph, operation_of, transaction_of
+from harness.checks.cycles.search import search_graph
+from harness.checks.cycles.words import in_words
+from harness.checks.tables import Tables
+from harness.history.values import text
+
+_SHOWN = 20
+
+READ_BEFORE_SEND = "read-before-send"
+ORDER_AGAINST_TIME = "order-against-time"
+CIRCULAR_READING = "circular-reading"
+_KINDS = {
+    Kind.G1C_WR + Kind.REALTIME_SUFFIX: READ_BEFORE_SEND,
+    Kind.G0 + Kind.REALTIME_SUFFIX: ORDER_AGAINST_TIME,
+    Kind.G1C_WR: CIRCULAR_READING,
+    Kind.G1C + Kind.REALTIME_SUFFIX: "G1c-ww-realtime",
+    Kind.G1C: "G1c-ww",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CycleRow:
+    """A kind of cycle found in a run. `count`: components that hold one; the rest tells of the shortest of them.
+
+    `promised`: Kafka promises that no such cycle is; `reason` says why, or why it is allowed.
+    """
+
+    run: int
+    kind: str
+    cycle_kind: str  # Elle's name for it
+    promised: bool
+    reason: str
+    count: int
+    cycle: Cycle
+    sentence: str
+    topic: str | None
+    part: int | None
+    operations: Sequence[int]  # ops.op
+    transactions: Sequence[int]
+    values: Sequence[int]
+    t_first: int
+    t_last: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeSearch:
+    rows: Mapping[int, Sequence[CycleRow]] = field(default_factory=dict)
+    not_searched: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+
+def find_cycles(
+    spark: SparkSession, tables: Tables, ops: DataFrame | None = None, *, read_write: bool = False,
+    limits: Limits | None = None,
+) -> NativeSearch:  # fmt: skip
+    """See the package. `ops` is only asked for the clients of the operations on a cycle."""
+    found = search_graph(spark, NativeGraph(spark, tables, read_write=read_write), Mode.FULL, limits or Limits())
+    best = {run: _best(components) for run, components in found.components.items()}
+    clients = _clients(ops, best)
+    rows = {
+        run: [_row(run, chosen, count, tables, clients) for chosen, count in kinds.values()]
+        for run, kinds in best.items()
+        if kinds
+    }
+    return NativeSearch(rows=rows, not_searched=_left_out(tables, found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    cycle: Cycle
+    component: Component
+
+
+_Best: TypeAlias = Mapping[str, tuple[_Chosen, int]]
+
+
+def _best(components: Sequence[Component]) -> _Best:
+    """Per kind the shortest cycle (the earliest of them) and how many components hold one."""
+    found: dict[str, tuple[_Chosen, int]] = {}
+    for component in components:
+        for cycle in component.cycles:
+            kept, count = found.get(cycle.kind, (None, 0))
+            if kept is None or len(cycle.steps) < len(kept.cycle.steps):
+                kept = _Chosen(cycle=cycle, component=component)
+            found[cycle.kind] = (kept, count + 1)
+    return found
+
+
+def _clients(ops: DataFrame | None, best: Mapping[int, _Best]) -> dict[tuple[int, int], str]:
+    wanted = sorted(
+        {
+            (run, operation)
+            for run, kinds in best.items()
+            for chosen, _ in kinds.values()
+            for operation in _operations(chosen.cycle)
+        }
+    )
+    if ops is None or not wanted:
+        return {}
+    asked = sf.broadcast(ops.sparkSession.createDataFrame(wanted, "run int, op long"))
+    rows = ops.join(asked, ["run", "op"]).select("run", "op", "client").collect()
+    return {(row["run"], row["op"]): row["client"] for row in rows if row["client"]}
+
+
+def _operations(cycle: Cycle) -> list[int]:
+    return sorted({operation for name in cycle.operations if (operation := operation_of(name)) is not None})
+
+
+def _row(run: int, chosen: _Chosen, count: int, tables: Tables, clients: Mapping[tuple[int, int], str]) -> CycleRow:
+    cycle, times = chosen.cycle, chosen.component.times
+    partitions = {row["tp"]: (row["topic"], row["part"]) for row in tables.rows("partitions", run)}
+    touched = {step.tp for step in cycle.steps if step.tp is not None}
+    topic, part = partitions.get(min(touched), (None, None)) if len(touched) == 1 else (None, None)
+    in_transactions = any(name < 0 for name in cycle.operations)
+    promised, reason = _promise(cycle.kind, _all_read_committed(run, tables), in_transactions=in_transactions)
+    values = [value for step in cycle.steps for value in (step.value, step.next_value) if value is not None]
+    known = [moment for begin, end in times.values() for moment in (begin, end) if moment is not None]
+
+    def operation_name(name: int) -> str:
+        transaction = transaction_of(name)
+        if transaction is not None:
+            return f"transaction {transaction}"
+        operation = operation_of(name)
+        client = clients.get((run, operation or 0))
+        return f"{'poll' if name % PLACES == 0 else 'send'} {operation}" + (f" of {client}" if client else "")
+
+    def record_name(tp: int, value: int) -> str:
+        where = partitions.get(tp)
+        return f"{text(value)} to {where[0]}-{where[1]}" if where else text(value)
+
+    return CycleRow(
+        run=run, kind=_KINDS.get(cycle.kind, cycle.kind), cycle_kind=cycle.kind, promised=promised, reason=reason,
+        count=count, cycle=cycle, topic=topic, part=part, values=list(dict.fromkeys(values))[:_SHOWN],
+        sentence=in_words(cycle, operation_name=operation_name, record_name=record_name),
+        operations=_operations(cycle)[:_SHOWN], t_first=min(known), t_last=max(known),
+        transactions=sorted({-name - 1 for name in cycle.operations if name < 0})[:_SHOWN],
+    )  # fmt: skip
+
+
+def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) -> tuple[bool, str]:
+    base = kind.removesuffix(Kind.REALTIME_SUFFIX)
+    timed = kind != base
+    if base in (Kind.G_SINGLE, Kind.G2_ITEM):
+        return False, "a poll need not reach the end of the log, so what it did not read may have been there"
+    if timed and base in (Kind.G1C_WR, Kind.G1C) and in_transactions and not read_committed:
+        return False, "who reads uncommitted records may read a transaction's first ones while it goes on"
+    if timed and base == Kind.G1C_WR:
+        return True, "no record can be read before it was sent"
+    if timed and base == Kind.G0:
+        return True, "a record that was acknowledged has its offset; what is sent later gets a higher one"
+    if timed and base == Kind.G1C:
+        return True, "what was acknowledged or read is in the log before what is sent later"
+    if base == Kind.G1C_WR:
+        if read_committed:
+            return True, "every reader asked for committed records only, so each had to wait for the other"
+        return False, "who reads uncommitted records may read those of transactions that read his"
+    return False, "Kafka does not isolate transactions' writes from each other: they interleave"
+
+
+def _all_read_committed(run: int, tables: Tables) -> bool:
+    """Whether each consumer of the run said so; one that is not known could have read anything."""
+    rows = tables.small.get("processes", {}).get(run, ())
+    readers = [row["isolation"] for row in rows if row["role"] in ("consumer", "both")]
+    return bool(readers) and all(isolation == "read_committed" for isolation in readers)
+
+
+def _left_out(tables: Tables, found: Search) -> dict[int, list[str]]:
+    sentences: dict[int, list[str]] = defaultdict(list)
+    for run, left_out in found.not_searched.items():
+        sentences[run] += [one.reason for one in left_out]
+    for run in range(tables.runs):
+        unread = [
+            f"{row['topic']}-{row['part']}" for row in tables.rows("partitions", run) if row["read_to_end"] is False
+        ]
+        if unread:
+            sentences[run].append(
+                f"the order of writes behind what the final read saw of {', '.join(sorted(unread)[:_SHOWN])} is not "
+                "known, so no cycle through it was looked for"
+            )
+    return dict(sentences)

@@ -1,0 +1,109 @@
+"""Group offsets: what a member was told of its group's committed offset, against what had been committed.
+
+A fetch of the committed offset must answer with a commit that had not been written over (group_register.py). Lost: it
+answered that there is none. Regressed: it answered an offset below all that it may. Foreign: it answered one that
+nobody may have committed last. Not judged: fetches that failed, and answers after offsets.retention.minutes. Brokers
+keep committed offsets in a partition of their own whose elections nobody recorded: where an unclean election was
+allowed or a disk was lost before the answer, the finding is an observation.
+"""
+
+from collections.abc import Sequence
+
+from harness.checks.contract import Class
+from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.group_register import Register, registers
+from harness.checks.runs import Runs
+from harness.checks.settings import Settings
+from harness.checks.story import PartitionStory
+from harness.checks.tables import Row
+from harness.history.schemas import STATUS_OK
+
+CHECK = "lost-group-offset"
+_RETENTION = "offsets.retention.minutes"
+_RETENTION_DEFAULT = "10080"
+_WORDS = {
+    "lost": "that none was",
+    "regressed": "a lower one",
+    "foreign": "one that nobody had committed last",
+}
+
+
+def query(runs: Runs) -> list[Row]:
+    """Fetches whose answer no commit explains. Commits and fetches are few: no job."""
+    known = registers(runs)
+    rows: list[Row] = []
+    for event in runs.group_events():
+        if event["event"] != "fetched" or event["status"] != STATUS_OK:
+            continue
+        register = known.get((event["run"], event["group"], event["tp"]))
+        told = None if event["off"] is None or event["off"] < 0 else event["off"]
+        kind = _kind(register, told, event)
+        if kind is not None:
+            last = register.last_before(event["t0"]) if register is not None else None
+            rows.append({**event, "kind": kind, "told": told, "committed": last.off if last else None,
+                         "committed_t": last.t1 if last else None})  # fmt: skip
+    return rows
+
+
+def _kind(register: Register | None, told: int | None, event: Row) -> str | None:
+    if register is None:
+        return None if told is None else "foreign"
+    if told is None:
+        return "lost" if register.last_before(event["t0"]) is not None else None
+    offsets = [commit.off for commit in register.admissible(event["t0"], event["t1"])]
+    if told in offsets:
+        return None
+    return "regressed" if offsets and told < min(offsets) else "foreign"
+
+
+def find(context: RunContext) -> list[Finding]:
+    settings = Settings(context)
+    groups: dict[tuple[int, str, str], list[Row]] = {}
+    for row in context.rows.get(CHECK, ()):
+        if row["kind"] == "lost" and _expired(settings, row):
+            continue
+        if row["kind"] == "foreign" and row["committed"] is None and not _all_told(context, row):
+            continue
+        groups.setdefault((row["tp"], row["group"], row["kind"]), []).append(row)
+    return [_finding(context, context.partition(tp), kind, rows) for (tp, _, kind), rows in sorted(groups.items())]
+
+
+def _expired(settings: Settings, row: Row) -> bool:
+    minutes = min(settings.numbers(_RETENTION, topic=None, default=_RETENTION_DEFAULT))
+    return bool(row["t1"] - row["committed_t"] >= minutes * 60 * 10**9)
+
+
+def _all_told(context: RunContext, row: Row) -> bool:
+    """Whether a group without any commit cannot have been given its offset by someone outside the run."""
+    return not any(event["event"] == "committed" for event in context.tables.get("group_events", ()))
+
+
+def _finding(context: RunContext, story: PartitionStory, kind: str, rows: Sequence[Row]) -> Finding:
+    first = rows[0]
+    classification, why = offsets_ruled(story, first["t1"])
+    had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
+    told = "" if first["told"] is None else f" ({first['told']})"
+    sentence = (
+        f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {story.name} and was "
+        f"told {_WORDS[kind]}{told}{had}, first {context.story.seconds(first['t1'])}: {why}."
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=kind, topic=story.topic, part=story.part,
+        count=len(rows), sentence=sentence, cause=why, t_first=first["t0"], t_last=rows[-1]["t1"], salt=first["group"],
+        offsets=[row["told"] for row in rows if row["told"] is not None],
+        faults=[fault["fault"] for fault in story.faults_between(first["committed_t"] or first["t0"], first["t1"])],
+        evidence={
+            "group": first["group"],
+            "answers": [{"process": row["process"], "t_ns": row["t1"], "told": row["told"],
+                         "committed": row["committed"], "committed_t_ns": row["committed_t"]} for row in rows[:20]],
+        },
+    )  # fmt: skip
+
+
+def offsets_ruled(story: PartitionStory, t: int) -> tuple[Class, str]:
+    """What may have been done to the partition that keeps a group's offsets by `t`, and would not have been seen."""
+    if any(loss.t <= t for loss in story.disk_losses):
+        return "observation", "a disk was lost before, and nobody recorded which copies of the group's offsets it held"
+    if story.unclean_allowed and any(fault["t_begin"] is not None for fault in story.faults):
+        return "observation", "unclean elections were allowed, and those of the group's offsets are not recorded"
+    return "violation", "nothing permits it"

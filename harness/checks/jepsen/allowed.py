@@ -1,0 +1,25 @@
+"""Which of Jepsen's anomalies make a history invalid (jepsen.md 1.3, column "default"), and which of ours do."""
+
+from collections.abc import Iterable
+
+from harness.checks.jepsen.own_rules import INCONCLUSIVE, TOLD
+
+# Kafka never isolates writes from one another.
+_ALWAYS = frozenset({
+    "int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists", "strong-PL-1-cycle-exists",
+})  # fmt: skip
+# A group may move partitions between two polls.
+_SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
+# With edges between writes, cycles through them are to be expected.
+_WRITE_EDGES = frozenset({
+    "G1c", "G1c-process", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists",
+})  # fmt: skip
+
+
+def bad_names(names: Iterable[str], *, sub_via: frozenset[str], ww_deps: bool) -> list[str]:
+    allowed = _ALWAYS | TOLD | INCONCLUSIVE
+    if "subscribe" in sub_via:
+        allowed |= _SUBSCRIBED
+    if ww_deps:
+        allowed |= _WRITE_EDGES
+    return sorted(name for name in names if name not in allowed)

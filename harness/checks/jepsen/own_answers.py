@@ -1,0 +1,122 @@
+"""The answers to what Jepsen cannot see, in the form of its errors."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow.compute as pc
+
+from harness.checks.jepsen.answers import Error, Row, RunRows, aborted_read, op_index
+from harness.checks.jepsen.rules import ABORTED, EARLY, IN_OK, LOST, NO_OFFSET, ONLY_ABORTED, PHANTOM, UNREAD_TAIL
+from harness.history.schemas import STATUS_FAIL, STATUS_OK
+
+EMPTY_GRAPH = "empty-transaction-graph"
+
+
+def own_errors(run: RunRows) -> dict[str, Any]:
+    tails = _tails(run)
+    found = {
+        "phantom": [_read(run, row) for row in run.flagged(PHANTOM)],
+        "read-before-send": [{**_read(run, row), "writer": op_index(row["op"])} for row in run.flagged(EARLY)],
+        "acknowledged-offset-regression": _regressions(run),
+        "head-skip": _head_skips(run),
+        "tail-loss": tails[True],
+        "unread-tail": tails[False],
+        "acknowledged-without-offset": [_sent(run, row) for row in run.flagged(NO_OFFSET)],
+        "seen-only-by-aborted-poll": [{**_read(run, row), "writer": op_index(row["op"])} for row in
+                                      run.flagged(ONLY_ABORTED)],
+        "torn-transaction": _torn(run, STATUS_OK),
+        "torn-transaction-candidate": _torn(run, None),
+        "aborted-read-in-aborted-poll": _aborted_reads(run),
+        "group-redelivery": _redelivered(run),
+    }  # fmt: skip
+    return {name: errors for name, errors in found.items() if errors}
+
+
+def without_verdict(run: RunRows, cycles: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes the place of Jepsen's empty-transaction-graph: no evidence is no anomaly."""
+    if EMPTY_GRAPH not in cycles:
+        return {}
+    statuses = run.history.tables["records"].column("status")
+    happened = pc.any(pc.not_equal(statuses, STATUS_FAIL)).as_py()
+    return {"insufficient-evidence" if happened else "no-data": True}
+
+
+def _sent(run: RunRows, row: Row) -> Error:
+    return {"key": run.key(row["tp"]), "value": run.value(row["value"]), "writer": op_index(row["op"])}
+
+
+def _read(run: RunRows, row: Row) -> Error:
+    return {"key": run.key(row["tp"]), "value": run.value(row["value"]), "reader": op_index(row["op2"])}
+
+
+def _tails(run: RunRows) -> Mapping[bool, list[Error]]:
+    """Acknowledged above all that was read. True: the log was later said to end below it; False: nobody knows."""
+    ends: dict[int, tuple[int, int]] = {}
+    for row in run.history.tables["imported_keys"].filter(pc.field("what") == "end").to_pylist():
+        ends[row["tp"]] = max(ends.get(row["tp"], (-1, 0)), (row["op"], row["off"]))
+    found: dict[bool, list[Error]] = {True: [], False: []}
+    for row in run.flagged(UNREAD_TAIL):
+        told, end = ends.get(row["tp"], (-1, 0))
+        error = {**_sent(run, row), "offset": row["off"]}
+        lost = told > row["op"] and row["off"] >= end
+        found[lost].append({**error, "end-offset": end, "told": op_index(told)} if lost else error)
+    return found
+
+
+def _regressions(run: RunRows) -> list[Error]:
+    rows = run.rows["acknowledged-offset-regression"]
+    return [
+        {
+            "key": run.key(row["tp"]), "values": [run.value(row["value2"]), run.value(row["value"])],
+            "offsets": [row["number"], row["off"]], "ops": [op_index(row["op2"]), op_index(row["op"])],
+        }
+        for row in sorted(rows, key=lambda row: (row["op"], row["tp"], row["off"], row["value"]))
+    ]  # fmt: skip
+
+
+def _head_skips(run: RunRows) -> list[Error]:
+    return [
+        {
+            "key": run.key(row["tp"]), "value": run.value(row["value"]), "index": row["at"],
+            "skipped": run.between(-1, row["at"], row["tp"]), "ops": [op_index(row["op2"]), op_index(row["op"])],
+        }
+        for row in sorted(run.rows["head-skip"], key=lambda row: (row["op"], row["i_first"]))
+    ]  # fmt: skip
+
+
+def _torn(run: RunRows, status: int | None) -> list[Error]:
+    """By operation. For an info operation (None) only keys of which something was read: a candidate, no proof.
+
+    Where readers saw a part of the operation in the same key they may just not have come to the rest of it.
+    """
+    lost = {(row["tp"], row["value"]) for row in run.rows["value"] if row["number"] & LOST}
+    missing: dict[int, list[Row]] = defaultdict(list)
+    for row in run.rows["torn"]:
+        if row["at"] and (row["tp"], row["value"]) not in lost:
+            continue
+        certain = row["number"] == STATUS_OK
+        if certain if status == STATUS_OK else not certain and row["tp"] in run.bounds:
+            missing[row["op"]].append(row)
+    return [
+        {"op": op_index(op), "missing": [
+            {"key": run.key(row["tp"]), "value": run.value(row["value"])}
+            for row in sorted(rows, key=lambda row: (row["tp"], row["value"]))
+        ]}
+        for op, rows in sorted(missing.items())
+    ]  # fmt: skip
+
+
+def _aborted_reads(run: RunRows) -> list[Error]:
+    rows = [row for row in run.rows["read"] if row["number"] & ABORTED and not row["number"] & IN_OK]
+    return [aborted_read(run, row) for row in sorted(rows, key=lambda row: (row["op"], row["i"]))]
+
+
+def _redelivered(run: RunRows) -> list[Error]:
+    return [
+        {
+            "key": run.key(row["tp"]), "values": row["number"], "deliveries": row["at"],
+            "first": {"value": run.value(row["value"]), "ops": [op_index(row["op"]), op_index(row["op2"])]},
+        }
+        for row in sorted(run.rows["group-redelivery"], key=lambda row: row["tp"])
+    ]  # fmt: skip

@@ -1,0 +1,118 @@
+"""Timestamps (KIP-32): what a record is stamped with, against what its producer sent, its broker's clock and its log.
+
+Changed: a reader got another timestamp than the producer was answered (LogAppendTime) or had set (CreateTime), or two
+reads differ. A batch that is sent again and found to be in the log already is answered with its largest timestamp
+(UnifiedLog), so under CreateTime a record's own may be earlier than the answer, if not than its send. Out of time: a
+broker stamped a record outside the time between its send and its acknowledgement, by more than a second; told only
+where the brokers' clock is this machine's. Backwards: under LogAppendTime a record of the final log has an earlier
+timestamp than the one before it. A leader takes the time while it holds the log, so within a leader epoch nothing
+permits that; from one leader to the next two machines' clocks may differ, which is an observation.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.contract import Class
+from harness.checks.findings import Finding, RunContext, plural, ranges
+from harness.checks.runs import Runs
+from harness.checks.tables import Row
+
+CHECK = "timestamps"
+_ROWS_MAX = 20_000
+_CLOCKS_NS = 10**9
+_ROUNDED_NS = 2 * 10**6  # milliseconds are rounded, and so are the anchors of the clocks
+_WORDS = {
+    "changed": "read with a timestamp that is not the one sent",
+    "out-of-time": "stamped by the broker outside the time between send and acknowledgement",
+    "backwards": "appended with an earlier timestamp than the record before",
+}
+
+
+def query(runs: Runs) -> list[Row]:
+    if not runs.processes():
+        return []  # runs from before clients were described have no timestamps either
+    stamped = runs.tables.records.where("timestamp_ms is not null")
+    columns = {"run": pa.int32(), "least_ns": pa.int64(), "most_ns": pa.int64()}
+    clocks = [
+        {"run": story.run, "least_ns": story.wall_ns[0], "most_ns": story.wall_ns[1]}
+        for story in runs.stories
+        if story.wall_ns is not None and story.scenario is not None and story.scenario.cluster.world != "attached"
+    ]
+    sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0")
+    said = stamped.groupBy("run", "tp", "value").agg(
+        sf.min(sf.when(sent, sf.col("timestamp_ms"))).alias("sent_ms"),
+        sf.min(sf.when(sent, sf.col("t0"))).alias("t0"), sf.max(sf.when(sent, sf.col("t1"))).alias("t1"),
+        sf.min(sf.when(sent, sf.col("status"))).alias("status"),
+        sf.min(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("low_ms"),
+        sf.max(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("high_ms"),
+        sf.max(sf.when(sf.col("kind") > 0, sf.col("off"))).alias("off"), sf.bool_or("log_append").alias("log_append"),
+    )  # fmt: skip
+    # A send without an answer knows only what its client set, which the broker's stamp replaces.
+    unanswered = "status <> 0 and log_append"
+    again = (
+        f"not log_append and low_ms <= sent_ms and low_ms * 1000000 >= t0 + least_ns - {_ROUNDED_NS} "
+        f"and sent_ms * 1000000 <= t1 + most_ns + {_ROUNDED_NS}"
+    )
+    lawful = f"coalesce({unanswered}, false) or coalesce({again}, false)"
+    changed = f"low_ms <> high_ms or (sent_ms <> low_ms and not ({lawful}))"
+    outside = (
+        f"log_append and (high_ms * 1000000 < t0 + least_ns - {_CLOCKS_NS} "
+        f"or (status = 0 and low_ms * 1000000 > t1 + most_ns + {_CLOCKS_NS}))"
+    )
+    kind = f"case when coalesce({changed}, false) then 'changed' when coalesce({outside}, false) then 'out-of-time' end"
+    values = (
+        said.join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
+        .selectExpr("run", "tp", "value", "off", "sent_ms as before_ms",
+                    "if(low_ms = sent_ms, high_ms, low_ms) as now_ms", "t0", "t1",
+                    "cast(null as int) as epoch", "cast(null as int) as epoch_before", f"{kind} as kind")
+        .where("kind is not null")
+    )  # fmt: skip
+    final = stamped.where("kind = 2 and replica is null and log_append").groupBy("run", "tp", "off").agg(
+        sf.max("timestamp_ms").alias("now_ms"), sf.max("epoch").alias("epoch"), sf.max("value").alias("value"),
+        sf.min("t0").alias("t0"), sf.max("t1").alias("t1"),
+    )  # fmt: skip
+    order = "partition by run, tp order by off"
+    backwards = (
+        final.selectExpr("*", f"lag(now_ms) over ({order}) as before_ms", f"lag(epoch) over ({order}) as epoch_before")
+        .where("now_ms < before_ms")
+        .withColumn("kind", sf.lit("backwards"))
+    )
+    rows = values.unionByName(backwards.select(values.columns))
+    totals = "count(*) over (partition by run, tp, kind, epoch <=> epoch_before) as total"
+    return list(rows.selectExpr("*", totals).limit(_ROWS_MAX).toArrow().to_pylist())
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, str, bool], list[Row]] = {}
+    for row in sorted(context.rows.get(CHECK, ()), key=lambda row: (row["tp"], row["kind"], row["off"] or 0)):
+        across = row["kind"] == "backwards" and row["epoch"] != row["epoch_before"]
+        groups.setdefault((row["tp"], row["kind"], across), []).append(row)
+    return [_finding(context, *key, rows) for key, rows in groups.items()]
+
+
+def _finding(context: RunContext, tp: int, kind: str, across: bool, rows: Sequence[Row]) -> Finding:
+    story, count = context.partition(tp), rows[0]["total"]
+    classification: Class = "observation" if across else "violation"
+    cause = "two leaders' clocks may differ" if across else "nothing permits it"
+    first = rows[0]
+    sentence = (
+        f"{plural(count, 'record')} of {story.name} (at {ranges(row['off'] for row in rows)}) "
+        f"{plural(count, 'was')} {_WORDS[kind]} (first {first['now_ms']} ms, where {_against(kind, first)}): {cause}."
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=f"{kind}-across-leaders" if across else kind,
+        topic=story.topic, part=story.part, count=count, sentence=sentence, cause=cause, epoch=first["epoch"],
+        offsets=[row["off"] for row in rows if row["off"] is not None], values=[row["value"] for row in rows],
+        t_first=min((row["t0"] for row in rows if row["t0"] is not None), default=None),
+        t_last=max((row["t1"] for row in rows if row["t1"] is not None), default=None),
+        evidence={"records": [{name: row[name] for name in ("off", "value", "before_ms", "now_ms", "epoch",
+                                                            "epoch_before")} for row in rows[:20]]},
+    )  # fmt: skip
+
+
+def _against(kind: str, row: Row) -> str:
+    if kind == "backwards":
+        return f"the record before has {row['before_ms']} ms"
+    return "others read another" if row["before_ms"] is None else f"the producer knows {row['before_ms']} ms"

@@ -1,0 +1,119 @@
+"""The commands that need no cluster: they judge, export and show what runs, ours or Jepsen's, have left."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness import checking, compose, presentation
+from harness.cli_options import MASTER, RUNS, MasterOption, RunArgument, RunsOption, console, run_folder, run_folders
+from harness.errors import HarnessError, UsageError
+
+PathsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH...", help="Run folders, their names below --runs, or folders of them; .edn files."),
+]
+FormatOption = Annotated[str, typer.Option("--format", help="Whose histories: ours, or jepsen (.edn files).")]
+OURS, JEPSEN = "ours", "jepsen"
+
+
+def tell_aside(line: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+
+
+def check(
+    paths: PathsArgument,
+    runs: RunsOption = RUNS,
+    master: MasterOption = MASTER,
+    pages: Annotated[
+        bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
+    ] = None,
+    kind: FormatOption = OURS,
+    as_json: Annotated[bool, typer.Option("--json", help="Jepsen's: one JSON object a history, nothing else.")] = False,
+    ww_deps: Annotated[
+        bool, typer.Option("--ww-deps", help="Jepsen's: the order of writes is part of the cycle search.")
+    ] = False,
+    sub_via: Annotated[
+        str | None, typer.Option("--sub-via", help="Jepsen's: consumers' partitions by assign or subscribe.")
+    ] = None,
+    compatible: Annotated[
+        bool, typer.Option("--jepsen-compatible", help="Jepsen's: its own answer even where it is wrong.")
+    ] = False,
+) -> None:
+    """Judges stored runs again, from their folders alone, and writes their pages; or judges Jepsen's histories."""
+    _check_format(kind)
+    if kind == JEPSEN:
+        via = sub_via or checking.SUB_VIA[0]
+        answers = checking.check_jepsen(
+            [Path(path) for path in paths],
+            master=master,
+            ww_deps=ww_deps,
+            sub_via=via,
+            compatible=compatible,
+            tell=tell_aside,
+        )
+        for answer in answers:
+            for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
+                typer.echo(line)
+        raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
+    given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
+    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=tell_aside)
+    if len(judged) == 1:
+        presentation.print_outcome(console, judged[0])
+    else:
+        for each in judged:
+            console.print(checking.verdict_line(each), markup=False)
+    raise typer.Exit(checking.worst([each.judgement.verdict for each in judged]))
+
+
+def export(
+    run: RunArgument,
+    kind: Annotated[str, typer.Option("--format", help="Whose notation: jepsen.")] = JEPSEN,
+    output: Annotated[Path | None, typer.Option("--output", help="The file; RUN/jepsen.edn if not given.")] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Writes a run's history in the notation of Jepsen, for its Kafka checker or for ours."""
+    if kind != JEPSEN:
+        raise UsageError(f"--format {kind}: runs are exported to: {JEPSEN}")
+    path, lines = checking.export_jepsen(run_folder(run, runs), output)
+    console.print(f"{path}: {lines} lines", markup=False)
+
+
+def _check_format(kind: str) -> None:
+    if kind not in (OURS, JEPSEN):
+        raise UsageError(f"--format {kind}: histories are read in: {OURS}, {JEPSEN}")
+
+
+def report(run: RunArgument, runs: RunsOption = RUNS) -> None:
+    """Writes the page of a judged run again."""
+    page, error = compose.render(run_folder(run, runs))
+    if page is None:
+        raise HarnessError(error)
+    console.print(str(page))
+
+
+def show(
+    run: RunArgument,
+    finding: Annotated[str | None, typer.Argument(metavar="FINDING", help="For example F1.")] = None,
+    runs: RunsOption = RUNS,
+    everything: Annotated[bool, typer.Option("--all", help="Every row of the proof, however many.")] = False,
+) -> None:
+    """Prints a run's findings, or one of them with its proof."""
+    presentation.print_findings(console, run_folder(run, runs), finding, everything=everything)
+
+
+def list_runs(
+    runs: RunsOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
+) -> None:
+    """Lists the runs, newest first."""
+    presentation.print_runs(console, runs, as_json=as_json)
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (check, export, report, show):
+        app.command()(command)
+    app.command("list")(list_runs)

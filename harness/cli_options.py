@@ -1,0 +1,78 @@
+"""Options that several commands have, and how what they name is found."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness import compose
+from harness.errors import UsageError
+from harness.scenario_overrides import attached_overrides
+from harness.systems import WORLDS
+
+RUNS = Path("runs")
+MASTER = "local[2]"
+
+console = Console(highlight=False, soft_wrap=True)
+
+RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
+SeedOption = Annotated[int | None, typer.Option(help="The seed of everything drawn by chance.")]
+MasterOption = Annotated[str, typer.Option(help="Where the checks run: local[N], or a Spark cluster's URL.")]
+SystemOption = Annotated[
+    str | None,
+    typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),
+]
+BootstrapOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT,...", help="A cluster that is there already (system attached).")
+]
+AttachedOption = Annotated[
+    Path | None,
+    typer.Option("--attached", metavar="FILE.toml", help="How that cluster is harmed and healed: an [attached] table."),
+]
+WorldOption = Annotated[str | None, typer.Option(help=f"Where it runs: {', '.join(WORLDS)}.")]
+KafkaHomeOption = Annotated[Path | None, typer.Option(help="An unpacked Kafka distribution, as the system under test.")]
+ClientOption = Annotated[
+    str | None, typer.Option(help=f"The client library of the load: {', '.join(compose.CLIENTS)}.")
+]
+
+
+def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[str]:
+    """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
+    if system is not None and kafka_home is not None:
+        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
+    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system
+    chosen = {"cluster.system": named, "cluster.world": world, "workload.client": client}
+    return [f"{key}={value}" for key, value in chosen.items() if value is not None]
+
+
+def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[str]:
+    """What --bootstrap and --attached say, as overrides of the scenario. Raises UsageError."""
+    overrides = attached_overrides(file) if file is not None else []
+    if bootstrap is not None:
+        overrides.append(f"cluster.bootstrap={bootstrap}")
+    if system is None and (bootstrap is not None or file is not None):
+        overrides.insert(0, "cluster.system=attached")
+    return overrides
+
+
+def run_folder(reference: str, runs: Path) -> Path:
+    """A path, or the name of a run below `runs`."""
+    for path in (Path(reference), runs / reference):
+        if (path / "run.json").is_file():
+            return path.resolve()
+    raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
+
+
+def run_folders(references: list[str], runs: Path) -> list[Path]:
+    """The runs that are named, and those in the folders of runs that are named, each once."""
+    found: dict[Path, None] = {}
+    for reference in references:
+        inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
+        if inside and not (Path(reference) / "run.json").is_file():
+            found.update(dict.fromkeys(path.resolve() for path in inside))
+        else:
+            found[run_folder(reference, runs)] = None
+    return list(found)

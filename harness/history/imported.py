@@ -1,0 +1,99 @@
+"""What an imported history is: tables like a run's, and the little that these have no place for.
+
+Keys and values are numbered in the order in which Clojure's sets would give them out, so that Jepsen's "first of a set"
+is the least number.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.clojure_order import set_orders
+from harness.history.schemas import TABLES
+
+# A send inside an operation that is called :poll, and a poll inside one called :send: Jepsen learns offsets from
+# them and nothing else.
+KIND_STRAY_SEND, KIND_STRAY_POLL = 10, 11
+
+# records, and beside its columns i0, the event index of the invocation, and moved: the operation's rebalance log names
+# the key. records.txn: the operation, where its sends may be a transaction (all but what our own export marks
+# :batch? true).
+IMPORTED_RECORDS: pa.Schema = TABLES["records"].append(pa.field("i0", pa.int64())).append(pa.field("moved", pa.bool_()))
+
+# Keys that an operation names without a record. what: read_nothing (a poll's empty list) | assigned (by assign or
+# subscribe) | direct (by an ok assign) | sought (assigned and sought to its beginning) | rebalanced (in the rebalance
+# log) | left (there, and taken away last) | end (off: the end offset that a :debug-topic-partitions told).
+IMPORTED_KEYS: pa.Schema = pa.schema(
+    [
+        ("run", pa.int32()),
+        ("op", pa.int64()),
+        ("process", pa.int32()),
+        ("status", pa.int8()),
+        ("what", pa.string()),
+        ("tp", pa.int32()),
+        ("off", pa.int64()),
+    ]
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    **{name: TABLES[name] for name in ("ops", "partitions", "value_names")},
+    "records": IMPORTED_RECORDS,
+    "imported_keys": IMPORTED_KEYS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedHistory:
+    """tables: ops, records, partitions, value_names and imported_keys, all with run 0.
+
+    keys[tp] and values[number]: what the history calls them. process_order: processes as Jepsen groups them.
+    read_order: partitions that ok polls name, in order. last_ok: index and time of the last ok send, poll or txn;
+    first_read: what it polled of partitions that no ok operation before it had touched. wide_reads, wide_writes:
+    operations with so many keys that Jepsen lists them in set order.
+    """
+
+    name: str
+    tables: Mapping[str, pa.Table]
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    process_order: Mapping[int, int]
+    read_order: Sequence[int]
+    last_ok: tuple[int, int] | None
+    first_read: Mapping[int, Sequence[int]]
+    wide_reads: frozenset[int]
+    wide_writes: frozenset[int]
+
+
+def together(histories: Sequence[ImportedHistory]) -> dict[str, pa.Table]:
+    """The tables of all; run is the place in the list."""
+    joined = {}
+    for name in SCHEMAS:
+        schema = SCHEMAS[name]
+        numbered = [
+            table.set_column(0, schema.field(0), pa.array(np.full(table.num_rows, run, np.int32)))
+            for run, table in ((run, history.tables[name]) for run, history in enumerate(histories))
+            if table.num_rows
+        ]
+        joined[name] = pa.concat_tables([schema.empty_table(), *numbered]).combine_chunks()
+    return joined
+
+
+def in_set_order(known: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The same elements in set order, and the new number of each old one."""
+    order = np.argsort(np.array(set_orders(known), np.int64), kind="stable")
+    number_of = np.empty(len(known), np.int64)
+    number_of[order] = np.arange(len(known))
+    return [known[place] for place in order], number_of
+
+
+def table_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
+    count = len(next(iter(columns.values())))
+    arrays = [
+        pa.array(columns[name], kind, from_pandas=False) if name in columns
+        else pa.array(np.zeros(count, np.int32)) if name == "run" else pa.nulls(count, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]  # fmt: skip
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,87 @@
+"""The small facts on which agreement with Jepsen's own choice of cycles and evidence rests."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.cycles import Mode, jepsen_errors
+from harness.checks.cycles.champ import components_in_order, murmur3, murmur3_digits, operations_in_order
+from tests.harness.checks.cycles.histories import Told, search_told
+
+
+def test_murmur3_is_clojures_hash_of_a_long() -> None:
+    assert [murmur3(number) for number in (0, 1, 2, -1)] == [0, 1392991556, -971005196, 1651860712]
+
+
+def test_operations_are_walked_in_the_order_that_the_oracle_shows() -> None:
+    assert operations_in_order([2, 3]) == [3, 2]
+    assert sorted(operations_in_order(range(1000))) == list(range(1000))
+
+
+def test_the_order_of_a_set_does_not_depend_on_how_it_was_made() -> None:
+    assert operations_in_order(range(200)) == operations_in_order(reversed(range(200)))
+    sets = [frozenset({one, one + 1}) for one in range(0, 60, 2)]
+    assert components_in_order(sets) == components_in_order(sets[::-1])
+    assert sorted(map(min, components_in_order(sets))) == list(range(0, 60, 2))
+
+
+def _two_readers_of_each_other(keys: list[str]) -> Told:
+    told = Told()
+    for index, begin in ((2, 0), (3, 1)):
+        told.operation(index, begin, "txn", "ok")
+    for mop, key in enumerate(keys):
+        told.sent(2, mop, key, f"a{key}")
+        told.sent(3, mop, key, f"b{key}")
+    for mop, key in enumerate(keys, start=len(keys)):
+        told.read(2, mop, key, [f"b{key}"])
+        told.read(3, mop, key, [f"a{key}"])
+    return told
+
+
+def _two_sends(second_begin: int, status: str) -> Told:
+    told = Told()
+    told.operation(2, 0, "send", status)
+    told.sent(2, 0, "x", "a")
+    told.operation(4, second_begin, "send", "ok")
+    told.sent(4, 0, "y", "b")
+    return told
+
+
+HISTORIES = {
+    "few keys": _two_readers_of_each_other(["7", "5", "3"]),
+    "many keys": _two_readers_of_each_other([str(key) for key in range(11, 0, -1)]),
+    "overlapping": _two_sends(1, "ok"),
+    "one after the other": _two_sends(3, "ok"),
+    "one after a failed one": _two_sends(3, "fail"),
+}
+
+
+@pytest.fixture(scope="module")
+def errors(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    told = list(HISTORIES.values())
+    search = search_told(spark, tmp_path_factory.mktemp("form"), told, Mode.JEPSEN, ww_deps=False)
+    return {
+        name: jepsen_errors(search, run, key_of=history.key_of, value_of=history.value_of)
+        for run, (name, history) in enumerate(HISTORIES.items())
+    }
+
+
+def test_of_many_values_between_two_operations_the_first_key_that_the_reader_met_is_shown(
+    errors: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Up to eight keys as they came; more than eight by the bits of their hashes, as Clojure's maps keep them."""
+    shown = {}
+    for name in ("few keys", "many keys"):
+        assert set(errors[name]) == {"G1c", "PL-2-cycle-exists"}
+        shown[name] = [step["key"] for step in errors[name]["G1c"][0]["steps"]]
+    assert shown == {"few keys": [7, 7], "many keys": [min(range(1, 12), key=murmur3_digits)] * 2}
+
+
+def test_a_run_whose_operations_depend_on_nothing_has_an_empty_graph(
+    errors: Mapping[str, Mapping[str, Any]],
+) -> None:
+    empty = {name for name, found in errors.items() if found == {"empty-transaction-graph": True}}
+    assert empty == {"overlapping", "one after a failed one"}
+    assert errors["one after the other"] == {}

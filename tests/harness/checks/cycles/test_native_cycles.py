@@ -1,0 +1,184 @@
+"""Runs of ours: each kind of cycle in a bad history, and the good one beside it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.cycles import CycleRow, NativeSearch, find_cycles
+from tests.harness.checks.build import SECOND, History, tables
+
+
+def sound() -> History:
+    history = History()
+    history.send(1, 0, at=1)
+    history.send(2, 1, at=2)
+    history.poll([(0, 1), (1, 2)], at=3)
+    history.final([(0, 1), (1, 2)])
+    return history
+
+
+def read_before_send() -> History:
+    history = History()
+    history.poll([(0, 7)], at=1)
+    history.send(7, 0, at=5)
+    history.final([(0, 7)])
+    return history
+
+
+def read_while_sent() -> History:
+    history = History()
+    history.poll([(0, 7)], at=1, process=9)
+    history.send(7, 0, at=0.5, took=5)
+    history.final([(0, 7)])
+    return history
+
+
+def order_against_time(*, acks: int = -1, at: float = 5.0) -> History:
+    history = History()
+    history.send(1, 1, at=1, took=2, acks=acks)
+    history.send(2, 0, at=at, acks=acks)
+    history.final([(0, 2), (1, 1)])
+    return history
+
+
+def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> History:
+    for txn, (begin, end) in spans.items():
+        history.rows["transactions"].append(
+            {"run": 0, "txn": txn, "process": txn, "transactional_id": f"t{txn}", "t0": int(begin * SECOND),
+             "t1": int(end * SECOND), "outcome": 0, "error": None, "group": None}
+        )  # fmt: skip
+    return history
+
+
+def bound(history: History, txn: int, do: Callable[[], None]) -> None:
+    before = len(history.rows["records"])
+    do()
+    for row in history.rows["records"][before:]:
+        row["txn"] = txn
+
+
+def reader(history: History, isolation: str) -> None:
+    history.rows["processes"].append(
+        {**dict.fromkeys(("client", "library", "acks", "idempotent", "group", "transactional_id", "offset_reset")),
+         "run": 0, "process": 1, "role": "both", "isolation": isolation}
+    )  # fmt: skip
+
+
+def circular_reading(isolation: str) -> History:
+    history = transactions(History(), {1: (1, 10), 2: (1, 10)})
+    reader(history, isolation)
+    bound(history, 1, lambda: history.send(1, 0, at=2))
+    bound(history, 2, lambda: history.send(2, 1, at=2))
+    bound(history, 1, lambda: history.poll([(1, 2)], at=3))
+    bound(history, 2, lambda: history.poll([(0, 1)], at=3))
+    history.final([(0, 1), (1, 2)])
+    return history
+
+
+def interleaved() -> History:
+    history = transactions(History(), {1: (1, 10), 2: (1, 10)})
+    for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (2, 1, 3, 0), (1, 1, 4, 1)):
+        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, tp=tp))  # type: ignore[misc]
+    history.final([(0, 1), (1, 2)])
+    history.final([(0, 3), (1, 4)], tp=1)
+    return history
+
+
+def one_after_the_other() -> History:
+    history = transactions(History(), {1: (1, 3), 2: (4, 6)})
+    for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (1, 1, 3, 0), (2, 1, 4, 1)):
+        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, tp=tp))  # type: ignore[misc]
+    history.final([(0, 1), (1, 2)])
+    history.final([(0, 3), (1, 4)], tp=1)
+    return history
+
+
+def lagging_poll() -> History:
+    history = sound()
+    history.poll([(0, 1)], at=4)
+    return history
+
+
+STORIES: Mapping[str, Callable[[], History]] = {
+    "sound": sound,
+    "read before send": read_before_send,
+    "read while sent": read_while_sent,
+    "order against time": order_against_time,
+    "order of overlapping sends": lambda: order_against_time(at=2.5),
+    "order without acknowledgement": lambda: order_against_time(acks=0),
+    "circular, committed only": lambda: circular_reading("read_committed"),
+    "circular, uncommitted too": lambda: circular_reading("read_uncommitted"),
+    "interleaved": interleaved,
+    "one after the other": one_after_the_other,
+    "lagging poll": lagging_poll,
+    "not read to its end": lambda: History(read_to_end=False),
+}
+# story -> (kind, promised) of each row
+FOUND = {
+    "read before send": {("read-before-send", True)},
+    "order against time": {("order-against-time", True)},
+    "circular, committed only": {("circular-reading", True)},
+    "circular, uncommitted too": {("circular-reading", False)},
+    "interleaved": {("G0", False)},
+}
+
+
+def judged(spark: SparkSession, folder: Path, **options: Any) -> NativeSearch:
+    histories = []
+    for run, make in enumerate(STORIES.values()):
+        history = make()
+        for rows in history.rows.values():
+            for row in rows:
+                row["run"] = run
+        histories.append(history)
+    return find_cycles(spark, tables(spark, folder, histories), **options)
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> NativeSearch:
+    return judged(spark, tmp_path_factory.mktemp("native"))
+
+
+def rows_of(search: NativeSearch, story: str) -> list[CycleRow]:
+    return list(search.rows.get(list(STORIES).index(story), ()))
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_each_story_shows_its_cycle_and_only_it(found: NativeSearch, story: str) -> None:
+    assert {(row.kind, row.promised) for row in rows_of(found, story)} == FOUND.get(story, set())
+    assert all(row.count == 1 and row.reason for row in rows_of(found, story))
+
+
+def test_a_row_tells_the_cycle_in_words_with_its_times_and_operations(found: NativeSearch) -> None:
+    (row,) = rows_of(found, "read before send")
+    assert row.sentence == (
+        "T1 is send 1; T2 is poll 0. T1 wrote p0-000007 to t-0 and T2 read it; yet T2 had ended before T1 began: these "
+        "cannot all have happened in one order."
+    )
+    assert (row.topic, row.part, list(row.operations), list(row.values)) == ("t", 0, [0, 1], [7])
+    assert (row.t_first, row.t_last) == (1 * SECOND, int(5.1 * SECOND))
+
+
+def test_a_row_names_the_transactions_of_a_cycle(found: NativeSearch) -> None:
+    (row,) = rows_of(found, "interleaved")
+    assert list(row.transactions) == [1, 2]
+    assert row.topic is None
+    assert "transaction 1" in row.sentence
+
+
+def test_what_no_order_is_known_of_is_said(found: NativeSearch) -> None:
+    unread = list(STORIES).index("not read to its end")
+    assert set(found.not_searched) == {unread}
+    assert "t-0" in found.not_searched[unread][0]
+
+
+def test_read_write_edges_show_the_lagging_poll_as_permitted(spark: SparkSession, tmp_path: Path) -> None:
+    search = judged(spark, tmp_path, read_write=True)
+    (row,) = rows_of(search, "lagging poll")
+    assert (row.kind, row.promised) == ("G-single-realtime", False)
+    for story, kinds in FOUND.items():
+        assert kinds <= {(row.kind, row.promised) for row in rows_of(search, story)}, story
+    assert not rows_of(search, "sound")

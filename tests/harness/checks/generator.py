@@ -1,0 +1,313 @@
+"""Simulates a replicated log and its clients, and tells what they saw: a history that is sound by construction.
+
+Nothing here knows what an anomaly is. Producers send concurrently, alone or in transactions, get answers or none, and
+records land or do not; leaders change hands cleanly; consumers poll, fail, seek, commit and hand partitions over; the
+final read and the replicas' disks agree with the log. So whatever a check calls wrong in such a history is an error of
+the check (generator_planters.py puts the faults in).
+"""
+
+import random
+
+from tests.harness.checks.build import ISR, SECOND, History
+from tests.harness.checks.generator_rows import (
+    COMMITTED_ONLY,
+    EVERYTHING,
+    FAIL,
+    GROUP,
+    INFO,
+    OK,
+    Consumer,
+    Entry,
+    Partition,
+    Poll,
+    Rows,
+    Send,
+    Txn,
+    number_steps,
+)
+
+FINAL_READER = 99
+_TRANSACTIONAL, _LAST_PRODUCER, _FIRST_CONSUMER = 6, 7, 8
+_TICK_NS = SECOND // 100
+
+
+class Simulation:
+    """A run of a few dozen ticks; `history()` gives its rows."""
+
+    def __init__(self, chance: random.Random, *, ticks: int = 50) -> None:
+        self._chance = chance
+        self.t = SECOND
+        self.partitions = [Partition() for _ in range(chance.choice((1, 1, 2, 3)))]
+        self._producers = range(1, 1 + chance.randrange(1, 4))
+        self._acks = {process: chance.choice((-1, -1, -1, 1, 0)) for process in self._producers}
+        self._consumers = [Consumer(_FIRST_CONSUMER + n) for n in range(chance.randrange(0, 3))]
+        self._isolation = chance.choice((COMMITTED_ONLY, EVERYTHING))
+        self.grouped = chance.random() < 0.5
+        self._log_append = chance.random() < 0.3
+        self._transactional = chance.random() < 0.5
+        self._in_flight: list[Send] = []
+        self._late: list[Send] = []  # nobody waits for them any more, and yet they may land
+        self._values = dict.fromkeys((*self._producers, _TRANSACTIONAL), 0)
+        self._open: Txn | None = None
+        self._generation = 0
+        self._committed: dict[int, int] = {}
+        self.sends: list[Send] = []
+        self.polls: list[Poll] = []
+        self.transactions: list[Txn] = []
+        self.events: list[dict[str, object]] = []
+        for partition in self.partitions:
+            partition.note(0)
+        self._rebalance()
+        acts = (self._send, self._send, self._land, self._land, self._answer, self._answer, self._poll, self._poll,
+                self._poll, self._disturb, self._commit, self._transact, self._transact)  # fmt: skip
+        for _ in range(ticks):
+            self.t += chance.randrange(1, 10) * _TICK_NS
+            chance.choice(acts)()
+        self._finish()
+
+    # -- producers ----------------------------------------
+
+    def _next_values(self, process: int, most: int) -> list[int]:
+        first = self._values[process]
+        self._values[process] += self._chance.randrange(1, most)
+        return [(process << 40) | sequence for sequence in range(first, self._values[process])]
+
+    def _send(self) -> None:
+        process = self._chance.choice(self._producers)
+        if sum(send.process == process for send in self._in_flight) < 2:
+            tp = self._chance.randrange(len(self.partitions))
+            values = self._next_values(process, 4)
+            self._in_flight.append(Send(process=process, tp=tp, acks=self._acks[process], values=values, t0=self.t))
+
+    def _land(self) -> None:
+        """Requests of one producer land in the order in which they were sent; those of several as it happens."""
+        waiting: dict[int, Send] = {}
+        for send in self._in_flight:
+            if send.offsets is None:
+                waiting.setdefault(send.process, send)
+        if self._late and self._chance.random() < 0.2:
+            self._append(self._late.pop(self._chance.randrange(len(self._late))))
+        elif waiting:
+            self._append(self._chance.choice(list(waiting.values())))
+
+    def _append(self, send: Send) -> None:
+        partition = self.partitions[send.tp]
+        send.offsets = []
+        send.stamp_ms = (self.t if self._log_append else send.t0) // 1_000_000
+        for value in send.values:
+            if self._chance.random() < 0.05:
+                partition.log.append(Entry(None, partition.epoch))
+            send.offsets.append(len(partition.log))
+            partition.log.append(Entry(value, partition.epoch, send.stamp_ms, send.txn))
+
+    def _answer(self) -> None:
+        """Answers come in the order of the requests; a request that never landed is refused or never answered."""
+        waiting: dict[int, Send] = {}
+        for send in self._in_flight:
+            waiting.setdefault(send.process, send)
+        if waiting:
+            send = self._chance.choice(list(waiting.values()))
+            self._in_flight.remove(send)
+            self._complete(send)
+
+    def _complete(self, send: Send) -> None:
+        send.t1 = self.t
+        lost_answer = self._chance.random() < 0.2
+        if send.offsets is not None:
+            send.status = INFO if lost_answer else OK
+        elif lost_answer:
+            send.status = INFO
+            self._late.append(send)
+        else:
+            send.status = OK if send.acks == 0 else FAIL  # acks=0: the client does not know what the broker did
+        self.sends.append(send)
+
+    # -- transactions -------------------------------------
+
+    def _transact(self) -> None:
+        if not self._transactional:
+            return
+        if self._open is None:
+            self._open = Txn(number=len(self.transactions), process=_TRANSACTIONAL, t0=self.t)
+            self.transactions.append(self._open)
+        elif not self._open.sends or self._chance.random() < 0.5:
+            tp = self._chance.randrange(len(self.partitions))
+            values = self._next_values(_TRANSACTIONAL, 3)
+            send = Send(process=_TRANSACTIONAL, tp=tp, acks=-1, values=values, t0=self.t, txn=self._open)
+            self._append(send)
+            self.t += _TICK_NS
+            send.t1 = self.t
+            self._open.sends.append(send)
+            self.sends.append(send)
+        else:
+            self._end_transaction(self._open)
+
+    def _end_transaction(self, txn: Txn) -> None:
+        """The markers are written, and the producer is told, or is not."""
+        txn.committed = self._chance.random() < 0.6
+        txn.outcome = INFO if self._chance.random() < 0.25 else OK if txn.committed else FAIL
+        for tp in sorted({send.tp for send in txn.sends}):
+            self.partitions[tp].log.append(Entry(None, self.partitions[tp].epoch))
+        for send in txn.sends:
+            send.status = txn.outcome
+        self.t += _TICK_NS
+        txn.t1 = self.t
+        self._open = None
+
+    # -- consumers ----------------------------------------
+
+    def _event(self, consumer: Consumer, event: str, tp: int, *, after: int = 0, **columns: object) -> None:
+        told = {
+            "process": consumer.process, "event": event, "part": tp, "status": OK, "t0": self.t + after,
+            "t1": self.t + after + 1,
+        }  # fmt: skip
+        if self.grouped:
+            told |= {"group": GROUP, "member": f"m{consumer.process}", "generation": self._generation}
+        self.events.append(told | columns)
+
+    def _rebalance(self) -> None:
+        """Everything is given up and handed out anew: in a group from what is committed, else from where one likes."""
+        if not self._consumers:
+            return
+        for consumer in self._consumers:
+            for tp in list(consumer.position):
+                if self.grouped and self._chance.random() < 0.5:
+                    self._commit_position(consumer, tp)
+                self._event(consumer, "revoked", tp, after=10)
+            consumer.position.clear()
+        self._generation += 1
+        for tp, partition in enumerate(self.partitions):
+            consumer = self._chance.choice(self._consumers)
+            if self.grouped:
+                start = self._committed.get(tp, 0)
+                self._event(consumer, "fetched", tp, after=20, off=self._committed.get(tp))
+                self._event(consumer, "assigned", tp, after=22)
+            else:
+                start = self._chance.randrange(len(partition.log) + 1)
+                self._event(consumer, "assigned", tp, after=22, off=start)
+            self._place(consumer, tp, start)
+
+    @staticmethod
+    def _place(consumer: Consumer, tp: int, offset: int) -> None:
+        consumer.assignment[tp] = consumer.assignment.get(tp, -1) + 1
+        consumer.position[tp] = offset
+
+    def _seek(self) -> None:
+        owners = [consumer for consumer in self._consumers if consumer.position]
+        if owners and not self.grouped:
+            consumer = self._chance.choice(owners)
+            tp = self._chance.choice(list(consumer.position))
+            self._place(consumer, tp, self._chance.randrange(len(self.partitions[tp].log) + 1))
+            self._event(consumer, "seek", tp, off=consumer.position[tp])
+
+    def _commit(self) -> None:
+        owners = [consumer for consumer in self._consumers if consumer.position]
+        if owners and self.grouped:
+            consumer = self._chance.choice(owners)
+            self._commit_position(consumer, self._chance.choice(list(consumer.position)))
+
+    def _commit_position(self, consumer: Consumer, tp: int) -> None:
+        """An answer that is lost says nothing on whether the offset was stored."""
+        status = self._chance.choice((OK, OK, OK, FAIL, INFO))
+        if status == OK or (status == INFO and self._chance.random() < 0.5):
+            self._committed[tp] = consumer.position[tp]
+        self._event(consumer, "committed", tp, off=consumer.position[tp], status=status)
+
+    def _poll(self) -> None:
+        if not self._consumers:
+            return
+        consumer = self._chance.choice(self._consumers)
+        records, after = [], dict(consumer.position)
+        for tp, position in consumer.position.items():
+            partition = self.partitions[tp]
+            stable = partition.stable_end(isolation=self._isolation)
+            end = max(position, min(stable, position + self._chance.randrange(0, 6)))
+            records += [(tp, off, entry) for off, entry in partition.readable(position, end, isolation=self._isolation)]
+            after[tp] = end
+        status = self._chance.choice((OK,) * 8 + (FAIL, INFO))
+        self.polls.append(
+            Poll(process=consumer.process, t0=self.t - _TICK_NS // 2, t1=self.t, records=records,
+                 assignments=dict(consumer.assignment), status=status)
+        )  # fmt: skip
+        if status == OK:
+            consumer.position = after
+
+    # -- the cluster --------------------------------------
+
+    def _disturb(self) -> None:
+        partition = self._chance.choice(self.partitions)
+        act = self._chance.choice(("elect", "shrink", "expand", "seek", "rebalance"))
+        if act == "elect":
+            partition.leader, partition.epoch = self._chance.choice(partition.isr), partition.epoch + 1
+            partition.note(self.t)
+        elif act == "shrink" and len(partition.isr) > 1:
+            gone = self._chance.choice([node for node in partition.isr if node != partition.leader])
+            partition.isr = tuple(node for node in partition.isr if node != gone)
+            partition.note(self.t)
+        elif act == "expand":
+            partition.isr = ISR
+            partition.note(self.t)
+        elif act == "seek":
+            self._seek()
+        elif act == "rebalance":
+            self._rebalance()
+
+    def _finish(self) -> None:
+        """Every request gets its answer, one more is acknowledged by all, and then the logs are read back."""
+        while self._in_flight:
+            self.t += _TICK_NS
+            self._answer()
+        if self._open is not None:
+            self._end_transaction(self._open)
+        last = Send(process=_LAST_PRODUCER, tp=0, acks=-1, values=[_LAST_PRODUCER << 40], t0=self.t)
+        self._append(last)
+        self.t += _TICK_NS
+        last.t1 = self.t
+        self.sends.append(last)
+        self.t += SECOND
+        for tp, partition in enumerate(self.partitions):
+            at, end = 0, len(partition.log)
+            while at < end:
+                upto = min(end, at + self._chance.randrange(1, 12))
+                self._read_finally(tp, at, upto)
+                at = upto
+            if self._chance.random() < 0.2:
+                self._read_finally(tp, 0, end, replica=self._chance.choice(partition.isr))
+
+    def _read_finally(self, tp: int, start: int, end: int, *, replica: int | None = None) -> None:
+        self.t += _TICK_NS
+        readable = self.partitions[tp].readable(start, end, isolation=COMMITTED_ONLY)
+        reader = FINAL_READER if replica is None else FINAL_READER + 1 + replica
+        self.polls.append(
+            Poll(process=reader, t0=self.t - _TICK_NS // 2, t1=self.t, assignments={tp: 0}, final=True,
+                 records=[(tp, off, entry) for off, entry in readable], replica=replica)
+        )  # fmt: skip
+
+    # -- rows ---------------------------------------------
+
+    def history(self, run: int) -> History:
+        told = Rows(run, log_append=self._log_append)
+        completed: list[Send | Poll] = sorted([*self.sends, *self.polls], key=lambda done: done.t1)
+        for done in completed:
+            if isinstance(done, Send):
+                told.send(done)
+            else:
+                told.poll(done)
+        for txn in self.transactions:
+            told.transaction(txn)
+        for event in self.events:
+            told.event(**event)
+        for process in {send.process for send in self.sends}:
+            acks = self._acks.get(process, -1)
+            name = "tx" if process == _TRANSACTIONAL else None
+            told.client(process, role="producer", acks=acks, idempotent=acks == -1, transactional_id=name)
+        for consumer in self._consumers:
+            group = GROUP if self.grouped else None
+            told.client(consumer.process, role="consumer", isolation=self._isolation, group=group,
+                        offset_reset="earliest")  # fmt: skip
+        for process in {poll.process for poll in self.polls if poll.final}:
+            told.client(process, role="consumer", isolation=COMMITTED_ONLY, offset_reset="none")
+        for tp, partition in enumerate(self.partitions):
+            told.cluster(tp, partition)
+        number_steps(told.history)
+        return told.history

@@ -1,0 +1,170 @@
+"""What is wrong with heads, transactions, isolation, groups and timestamps, told again: slowly, over plain rows."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.harness.checks.build import History
+
+Row = Mapping[str, Any]
+_COMMITTED, _UNKNOWN = 0, 2
+
+
+def _final(history: History) -> list[Row]:
+    return [row for row in history.rows["records"] if row["kind"] == 2 and row["replica"] is None]
+
+
+def _clients(history: History) -> dict[int, Row]:
+    return {row["process"]: row for row in history.rows["processes"]}
+
+
+def _events(history: History, *names: str) -> list[Row]:
+    """In order of time; rows of partitions only, which all of ours are."""
+    own = [row for row in history.rows["group_events"] if row["event"] in names]
+    return sorted(own, key=lambda row: (row["t0"], row["t1"]))
+
+
+def head_skips(history: History) -> set[tuple[int, int, int, int]]:
+    """(process, assignment, partition, records of the final log that it had to read before its first one)."""
+    found = set()
+    polls = [row for row in history.rows["records"] if row["kind"] == 1]
+    for process, assignment, tp in {(row["process"], row["assignment"], row["tp"]) for row in polls}:
+        client = _clients(history).get(process)
+        if client is None or client["offset_reset"] is None:
+            continue
+        own = [row for row in polls if (row["process"], row["assignment"], row["tp"]) == (process, assignment, tp)]
+        first = min(own, key=lambda row: (row["op"], row["i"]))
+        start = _required_start(history, client, first)
+        final = [row["off"] for row in _final(history) if row["tp"] == tp]
+        missed = 0 if start is None else sum(start <= off < first["off"] for off in set(final))
+        if missed:
+            found.add((process, assignment, tp, missed))
+    return found
+
+
+def _required_start(history: History, client: Row, first: Row) -> int | None:
+    own = [
+        row
+        for row in _events(history, "assigned", "seek")
+        if row["process"] == first["process"] and row["part"] == first["tp"] and row["t0"] <= first["t1"]
+    ]
+    commits = [
+        row["off"]
+        for row in _events(history, "committed")
+        if client["group"] is not None and row["group"] == client["group"] and row["part"] == first["tp"]
+        and row["status"] != 1 and row["off"] is not None and row["t0"] <= first["t1"]
+    ]  # fmt: skip
+    if own and own[-1]["event"] == "seek":
+        return max(own[-1]["off"] or 0, 0)
+    if commits:
+        return int(max(commits))
+    if own and own[-1]["off"] is not None and client["group"] is None:
+        return int(own[-1]["off"])
+    if client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest"):
+        return None
+    return 0
+
+
+def torn(history: History) -> set[tuple[int, int, int]]:
+    """(transaction, records sent in it, those of them in the final log) of the transactions that are there in part."""
+    final: dict[tuple[int, int], int] = {}
+    for row in _final(history):
+        place = (row["tp"], row["value"])
+        final[place] = min(row["process"], final.get(place, row["process"]))
+    found = set()
+    for txn in history.rows["transactions"]:
+        sent = [row for row in history.rows["records"] if row["kind"] == 0 and row["txn"] == txn["txn"]]
+        sent = [row for row in sent if row["status"] != 1]
+        readers = [final[row["tp"], row["value"]] for row in sent if (row["tp"], row["value"]) in final]
+        told = txn["outcome"] == _COMMITTED or (
+            bool(readers) and _clients(history)[min(readers)]["isolation"] == "read_committed"
+        )
+        if told and 0 < len(readers) < len(sent):
+            found.add((txn["txn"], len(sent), len(readers)))
+    return found
+
+
+def past_the_stable_offset(history: History) -> set[tuple[int, int, int]]:
+    """(partition, offset, operation) of what a read_committed reader got above the start of an open transaction."""
+    found = set()
+    for row in history.rows["records"]:
+        client = _clients(history).get(row["process"])
+        if row["kind"] == 0 or client is None or client["isolation"] != "read_committed":
+            continue
+        for tp, begin, until in _spans(history):
+            if tp == row["tp"] and begin <= row["off"] and row["t1"] < until:
+                found.add((row["tp"], row["off"], row["op"]))
+    return found
+
+
+def _spans(history: History) -> Iterator[tuple[int, int, int]]:
+    """(partition, first offset there, last answer to any of its sends) of each transaction."""
+    sends: dict[int, list[Row]] = defaultdict(list)
+    for row in history.rows["records"]:
+        if row["kind"] == 0 and row["txn"] is not None and row["off"] is not None:
+            sends[row["txn"]].append(row)
+    for rows in sends.values():
+        for tp in {row["tp"] for row in rows}:
+            yield tp, min(row["off"] for row in rows if row["tp"] == tp), max(row["t1"] for row in rows)
+
+
+def uncommitted_reads(history: History) -> set[tuple[int, int, int]]:
+    """(partition, value, how often a read_committed reader got it) of what no transaction certainly committed."""
+    sent = {
+        (row["tp"], row["value"])
+        for row in history.rows["records"]
+        if row["kind"] == 0 and row["txn"] is not None and row["status"] != _COMMITTED
+    }
+    found: dict[tuple[int, int], int] = {}
+    for row in history.rows["records"]:
+        place = (row["tp"], row["value"])
+        if row["kind"] > 0 and place in sent:
+            client = _clients(history).get(row["process"])
+            strict = client is not None and client["isolation"] == "read_committed"
+            found[place] = found.get(place, 0) + strict
+    return {(*place, strict) for place, strict in found.items()}
+
+
+def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
+    """(process, partition, time, kind) of answers to fetches of a committed offset that no commit explains."""
+    found = set()
+    for fetch in _events(history, "fetched"):
+        if fetch["status"] != 0:
+            continue
+        commits = [
+            row for row in _events(history, "committed")
+            if (row["group"], row["part"]) == (fetch["group"], fetch["part"]) and row["status"] != 1
+        ]  # fmt: skip
+        certain = [row for row in commits if row["status"] == 0]
+        before = [row for row in certain if row["t1"] < fetch["t0"]]
+        possible = {
+            row["off"] for row in commits
+            if row["t0"] <= fetch["t1"]
+            and not (row["status"] == 0 and any(later["t0"] > row["t1"] for later in before))
+        }  # fmt: skip
+        told = fetch["off"]
+        if told is None and before:
+            kind = "lost"
+        elif told is not None and told not in possible:
+            kind = "regressed" if possible and told < min(possible) else "foreign"
+        else:
+            continue
+        found.add((fetch["process"], fetch["part"], fetch["t0"], kind))
+    return found
+
+
+def changed_timestamps(history: History) -> set[tuple[int, int]]:
+    """(partition, value) read with a timestamp that differs from another read's, or from what its producer was told."""
+    found = set()
+    own: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in history.rows["records"]:
+        if row["timestamp_ms"] is not None:
+            own[row["tp"], row["value"]].append(row)
+    for place, rows in own.items():
+        read = {row["timestamp_ms"] for row in rows if row["kind"] > 0}
+        sends = [row for row in rows if row["kind"] == 0 and row["acks"] != 0]
+        by_broker = any(row["log_append"] for row in rows)
+        sent = {row["timestamp_ms"] for row in sends if row["status"] == 0 or not by_broker}
+        if read and len(read | sent) > 1:
+            found.add(place)
+    return found

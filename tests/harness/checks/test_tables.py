@@ -1,0 +1,67 @@
+"""Many run folders are one set of tables: numbered by their place, old ones with fewer columns among them."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.tables import CORRUPT_READS, open_tables
+from harness.errors import HarnessError
+from harness.history.schemas import TABLES
+
+
+def write(folder: Path, name: str, rows: list[dict[str, Any]], *, without: tuple[str, ...] = ()) -> None:
+    folder.mkdir(exist_ok=True)
+    table = pa.Table.from_pylist([dict.fromkeys(TABLES[name].names) | {"run": 0} | row for row in rows], TABLES[name])
+    pq.write_table(table.drop_columns(list(without)), folder / f"{name}.parquet")
+
+
+def record(value: int) -> dict[str, Any]:
+    return {"kind": 0, "tp": 0, "value": value, "off": value}
+
+
+def test_runs_are_numbered_by_their_place_and_old_ones_have_nulls_for_new_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    new, old, empty = tmp_path / "new", tmp_path / "old", tmp_path / "empty"
+    write(new, "records", [record(1) | {"key": 7}, record(2)])
+    write(old, "records", [record(3)], without=("key", "mop", "timestamp_ms", "log_append"))
+    write(old, "faults", [{"fault": 0, "kind": "kill"}, {"fault": 1, "kind": "stop"}])
+    write(old, "ops", [{"op": 0, "error": "CorruptRecordError"}, {"op": 1, "error": "TimeoutError"}])
+    empty.mkdir()
+
+    with open_tables(spark, [new, empty, old]) as tables:
+        rows = tables.records.select("run", "value", "key").toArrow().to_pylist()
+        assert tables.replica_log.count() == 0
+
+    assert sorted((row["run"], row["value"], row["key"]) for row in rows) == [(0, 1, 7), (0, 2, None), (2, 3, None)]
+    assert (tables.runs, tables.record_count) == (3, 3)
+    assert [(row["run"], row["kind"]) for row in tables.rows("faults", 2)] == [(2, "kill"), (2, "stop")]
+    assert tables.rows("faults", 0) == ()
+    assert [row["op"] for row in tables.rows(CORRUPT_READS, 2)] == [0]
+
+
+def test_one_run_is_read_where_it_lies_unless_its_rows_carry_another_number(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path / "first", "records", [record(1)])
+    write(tmp_path / "third", "records", [record(1) | {"run": 2}])
+
+    with open_tables(spark, [tmp_path / "first"]) as tables:
+        assert [Path(name).parent for name in tables.records.inputFiles()] == [Path(f"file:{tmp_path}/first")]
+    with open_tables(spark, [tmp_path / "third"]) as tables:
+        assert [row["run"] for row in tables.records.collect()] == [0]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_broken_file_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path, others: int) -> None:
+    write(tmp_path / "sound", "records", [record(1)])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "records.parquet").write_bytes(b"no Parquet at all")
+
+    folders = [tmp_path / "broken", *[tmp_path / "sound"] * others]
+    with pytest.raises(HarnessError, match=r"broken/records.parquet.*seal the run again"), open_tables(spark, folders):
+        raise AssertionError("it was opened")

@@ -1,0 +1,236 @@
+"""`check` of many runs: which are meant, a verdict line each, the worst as exit code, and what is told aside."""
+
+import json
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from harness import checking, compose
+from harness.checks.judge import judge, judge_many
+from harness.cli import app
+from harness.cli_options import run_folders
+from harness.errors import UsageError
+from harness.history.jepsen_import import read_history
+from harness.verdict import Verdict
+from tests.harness.checks import twins
+from tests.harness.checks.build import History
+from tests.harness.checks.generator import Simulation
+from tests.harness.checks.test_judge_run_folder import run_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY = 200
+
+
+def a_run(folder: Path, name: str) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "run.json").write_text("{}")
+    return (folder / name).resolve()
+
+
+@pytest.fixture
+def checks_here(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command checks with the tests' own Spark session."""
+    monkeypatch.setattr(compose.Bench, "__init__", lambda self, *, master: None)
+    monkeypatch.setattr(compose.Bench, "_spark", lambda self: spark)
+    monkeypatch.setattr(compose.Bench, "close", lambda self: None)
+
+
+# -- which runs -------------------------------------------
+
+
+def test_a_folder_of_run_folders_means_all_of_them_each_once_and_no_link(tmp_path: Path) -> None:
+    campaign, other = tmp_path / "campaign", tmp_path / "other"
+    first, second, third = a_run(campaign, "a"), a_run(campaign, "b"), a_run(other, "c")
+    (campaign / "latest").symlink_to("b")
+    assert run_folders([str(campaign), str(second), str(third)], tmp_path) == [first, second, third]
+    assert run_folders(["c"], other) == [third]
+
+
+def test_what_is_neither_a_run_nor_a_folder_of_runs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="yesterday: no run folder"):
+        run_folders(["yesterday"], tmp_path)
+
+
+# -- many in one job --------------------------------------
+
+
+def many(folder: Path, count: int) -> dict[str, list[Path]]:
+    """That many run folders, by the story they tell."""
+    folder.mkdir()
+    stories = list(twins.STORIES.items())
+    told: dict[str, list[Path]] = {}
+    for number in range(count):
+        name, make = stories[number % len(stories)]
+        told.setdefault(name, []).append(run_folder(folder / f"{number:04}", make()))
+    return told
+
+
+def test_hundreds_of_runs_in_one_job_get_the_verdicts_that_each_gets_alone(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    told = many(tmp_path / "runs", MANY)
+    paths = [path for group in told.values() for path in group]
+    together = dict(zip(paths, judge_many(paths, spark), strict=True))
+    for name, group in told.items():
+        assert len({json.dumps(together[path].as_json()) for path in group}) == 1, name
+    assert len({judgement.verdict for judgement in together.values()}) >= 3
+    for name in list(told)[:: len(told) // 4]:
+        path = told[name][-1]
+        findings = pq.read_table(path / "tables" / "findings.parquet").drop_columns("run")
+        alone = judge(path, spark)
+        assert alone.as_json() == together[path].as_json(), name
+        assert pq.read_table(path / "tables" / "findings.parquet").drop_columns("run").equals(findings), name
+
+
+@pytest.mark.usefixtures("checks_here")
+def test_several_runs_get_a_line_each_and_the_worst_exit_code(tmp_path: Path) -> None:
+    stories: dict[str, Callable[[], History]] = {
+        "bad": twins.acks_all_lost_by_clean_fail_over,
+        "good": twins.nothing_happened,
+    }
+    for name, make in stories.items():
+        run_folder(tmp_path / name, make())
+    ended = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert ended.exit_code == 1
+    lines = ended.stdout.splitlines()
+    assert [line.split()[:3] for line in lines] == [["violation", "bad", "Violation:"], ["pass", "good", "Pass:"]]
+    assert "the scenario states pass" in lines[0]
+    assert (tmp_path / "good" / "verdict.json").is_file()
+
+
+@pytest.mark.parametrize(("options", "pages"), [([], [True, False]), (["--no-pages"], [False, False])])
+def test_very_many_runs_get_pages_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], pages: list[bool]
+) -> None:
+    asked: list[bool] = []
+
+    class Bench:
+        def __init__(self, *, master: str) -> None:
+            pass
+
+        def judge_many(self, folders: list[Path], *, progress: object, pages: bool) -> list[object]:
+            asked.append(pages)
+            raise UsageError("enough")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(compose, "Bench", Bench)
+    for count in (checking.PAGES_UNASKED, checking.PAGES_UNASKED + 1):
+        for number in range(count):
+            a_run(tmp_path / str(count), f"r{number}")
+        CliRunner().invoke(app, ["check", str(tmp_path / str(count)), *options])
+    assert asked == pages
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [(["pass", "vacuous"], 3), (["inconclusive", "violation"], 1), (["violation", "error"], 4), (["pass"], 0)],
+)
+def test_the_worst_verdict_decides(verdicts: list[str], code: int) -> None:
+    assert checking.worst([Verdict(verdict) for verdict in verdicts]) == code
+
+
+# -- what is told meanwhile -------------------------------
+
+
+def test_a_short_check_tells_nothing_aside() -> None:
+    told: list[str] = []
+    with checking.Stages(told.append, quiet_s=3600) as stages:
+        stages.begins("records")
+    assert told == []
+
+
+def test_a_long_check_tells_where_it_is_and_then_each_stage() -> None:
+    told: list[str] = []
+    spoke = threading.Event()
+
+    def tell(line: str) -> None:
+        told.append(line.split("  ")[-1])
+        spoke.set()
+
+    with checking.Stages(tell, quiet_s=0) as stages:
+        assert spoke.wait(timeout=10)
+        stages.begins("records")
+        stages.begins("findings")
+    stages.begins("after the end")
+    assert told == ["start of Spark", "records", "findings"]
+
+
+# -- wrong options ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check", "a.edn", "--format", "elle"], "--format elle"),
+        (["check", "a.edn", "--format", "jepsen"], "a.edn: no such file"),
+        (["check", "a.edn", "--format", "jepsen", "--sub-via", "magic"], "--sub-via magic"),
+        (["check", "run", "--json"], "--json is for Jepsen's histories"),
+        (["export", "run", "--format", "csv"], "--format csv"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(tmp_path: Path, arguments: list[str], told: str) -> None:
+    ended = CliRunner().invoke(app, arguments)
+    assert isinstance(ended.exception, UsageError)
+    assert told in str(ended.exception)
+
+
+# -- Jepsen's histories -----------------------------------
+
+SOUND = """
+{:index 0 :time 0 :process 0 :type :invoke :f :send :value [[:send 1 10]]}
+{:index 1 :time 1 :process 0 :type :ok :f :send :value [[:send 1 [0 10]]]}
+{:index 2 :time 2 :process 1 :type :invoke :f :poll :value [[:poll]]}
+{:index 3 :time 3 :process 1 :type :ok :f :poll :value [[:poll {1 [[0 10]]}]]}
+{:index 4 :time 4 :process 1 :type :invoke :f :poll :value [[:poll]]}
+{:index 5 :time 5 :process 1 :type :ok :f :poll :value [[:poll {}]]}
+"""
+TWO_VALUES = (
+    SOUND
+    + """
+{:index 6 :time 6 :process 0 :type :invoke :f :send :value [[:send 1 11]]}
+{:index 7 :time 7 :process 0 :type :ok :f :send :value [[:send 1 [0 11]]]}
+"""
+)
+
+
+@pytest.mark.usefixtures("checks_here")
+def test_a_folder_of_jepsens_histories_gives_a_line_of_json_each_and_the_worst_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "good.edn").write_text(SOUND)
+    (tmp_path / "bad.edn").write_text(TWO_VALUES)
+    ended = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
+    assert ended.exit_code == 1, ended.output
+    answers = {answer["name"]: answer for answer in map(json.loads, ended.stdout.splitlines())}
+    assert answers.keys() == {"good", "bad"}
+    assert (answers["good"]["errors"], answers["good"]["bad-assign"]) == ({}, [])
+    assert "inconsistent-offsets" in answers["bad"]["bad-assign"]
+    assert answers["bad"]["errors"]["inconsistent-offsets"] == [
+        {"index": 0, "key": 1, "offset": 0, "values": [10, 11]}
+    ]  # fmt: skip
+    summary = CliRunner().invoke(app, ["check", str(tmp_path / "bad.edn"), "--format", "jepsen"])
+    assert summary.stdout.splitlines()[0].split() == ["violation", "bad"]
+    assert "bad  inconsistent-offsets: 1" in summary.stdout
+
+
+def test_an_exported_run_is_read_back_with_every_record_that_was_sent_and_read(tmp_path: Path) -> None:
+    history = Simulation(random.Random(7)).history(0)
+    path = run_folder(tmp_path / "run", history)
+    ended = CliRunner().invoke(app, ["export", str(path), "--format", "jepsen", "--output", str(tmp_path / "run.edn")])
+    assert ended.exit_code == 0, ended.output
+    records = read_history(tmp_path / "run.edn").tables["records"].to_pylist()
+    for name, kinds in (("sent", {0}), ("read", {1, 2})):
+        ours = [(row["tp"], row["off"]) for row in history.rows["records"] if row["kind"] in kinds]
+        theirs = [(row["tp"], row["off"]) for row in records if min(row["kind"], 1) == min(kinds)]
+        assert len(ours) == len(theirs) > 0, name
+    assert f"{len((tmp_path / 'run.edn').read_text().splitlines())} lines" in ended.stdout
+    refused = CliRunner().invoke(app, ["export", str(path), "--output", str(tmp_path / "nowhere" / "run.edn")])
+    assert "there is no folder" in str(refused.exception)
