@@ -133,7 +133,7 @@ def duckdb_ratio(folder: Path, bench: Spark) -> dict[str, Any]:
         engine.execute("set threads = 2; set enable_progress_bar = false")
 
         def duckdb_counts() -> list[int]:
-            rows = engine.execute(wide).to_arrow_table().to_pylist()
+            rows = engine.sql(wide).to_arrow_table().to_pylist()
             return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
                 sum(row["a_count"] for row in rows if row["accounts"])
             ]

@@ -64,7 +64,7 @@ def check_runs(
     folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
 ) -> list[compose.Judged]:
     """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many."""
-    bench = compose.Bench(master=master)
+    bench = compose.Bench(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
     try:
         with Stages(tell) as stages:

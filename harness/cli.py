@@ -79,7 +79,7 @@ def run(
             tell=lambda line: console.print(line, markup=False),
         )
     ended = time.monotonic()
-    bench = live.bench or compose.Bench(master=master)
+    bench = live.bench or compose.Bench(master=master, folders=[folder.path])
     try:
         with checking.Stages(cli_checking.tell_aside) as stages:
             judged = bench.judge(folder.path, progress=stages.begins)

@@ -154,7 +154,7 @@ def _judge(folders: Sequence[Path], *, master: str, tell: Tell) -> dict[Path, st
     failures: dict[Path, str] = {}
     if not folders:
         return failures
-    bench = compose.Bench(master=master)
+    bench = compose.Bench(master=master, folders=folders[:1])
     try:
         for number, path in enumerate(folders, start=1):
             try:

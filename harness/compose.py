@@ -37,6 +37,7 @@ from harness.controller.steps import OrderedSteps
 from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import HarnessError, UsageError
+from harness.history.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.interfaces import ClientId, ClientMaker
 from harness.old_brokers import check_age, silent_version
@@ -123,12 +124,13 @@ def run_scenario(
     overrides: Sequence[str],
     command: Sequence[str],
     progress: Callable[[Progress], None],
-    on_healed: Callable[[], None] = lambda: None,
+    on_healed: Callable[[Path], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunFolder, RunOutcome]:
     """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine.
 
-    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins.
+    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins;
+    `on_healed` the run's folder when the last fault is over.
     """
     scenario = load(reference, overrides=overrides, traits_of=traits_of)
     check_names(scenario)
@@ -145,7 +147,7 @@ def run_scenario(
     folder.update(command=shlex.join(command), versions=versions() | client)
     with RunOwnership(folder.path) as owner, _logging_to(folder.path / "harness.log"):
         folder.link_latest()
-        outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, on_healed)))
+        outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path))))
         owner.owes = owes(folder.path)
     return folder, outcome
 
@@ -276,23 +278,22 @@ def sealed(path: Path) -> RunFolder:
 
 
 class Bench:
-    """Where runs are judged: one Spark session for as many runs as there are. The JVM is started when it is made."""
+    """Where runs are judged: one Spark session for as many runs as there are. The JVM is started when it is made.
 
-    def __init__(self, *, master: str = "local[2]") -> None:
-        from harness.checks.session import start_jvm_early
+    `folders`: what is to be judged, as far as it is there, for how much that is decides how the JVM compiles.
+    """
 
-        self._master = master
-        self._jvm = start_jvm_early() if master.startswith("local") else None
-        self._session: Any = None
-        self._open: Any = None
+    def __init__(self, *, master: str = "local[2]", folders: Sequence[Path] = ()) -> None:
+        from harness.checks.early_session import EarlySession
+
+        self._early = EarlySession(master=master, records=sum(map(records_in, folders)))
+
+    def warm_up(self, *_: object) -> None:
+        """Beside a run whose faults are over: the first check of a session costs seconds more than the next."""
+        self._early.warm_up()
 
     def _spark(self) -> Any:
-        if self._session is None:
-            from harness.checks.session import spark_session
-
-            self._open = spark_session(master=self._master, jvm=self._jvm)
-            self._session = self._open.__enter__()
-        return self._session
+        return self._early.session()
 
     def judge(self, path: Path, *, progress: Callable[[str], None] = lambda _: None) -> Judged:
         return self.judge_many([path], progress=progress)[0]
@@ -326,10 +327,7 @@ class Bench:
             raise
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.__exit__(None, None, None)
-        elif self._jvm is not None:
-            self._jvm.end()
+        self._early.close()
 
 
 def render(path: Path) -> tuple[Path | None, str]:

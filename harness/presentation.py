@@ -42,10 +42,11 @@ class Live:
         if kind is not None and self.bench is not None:
             self.bench.close()
 
-    def healed(self) -> None:
+    def healed(self, folder: Path) -> None:
         """The last fault is over: the JVM may warm up now without disturbing what is measured."""
         if self.bench is None:
-            self.bench = compose.Bench(master=self._master)
+            self.bench = compose.Bench(master=self._master, folders=[folder])
+            self.bench.warm_up()
 
     def show(self, progress: Progress) -> None:
         now, count = progress.elapsed_s, progress.acknowledged

@@ -82,6 +82,7 @@ def _one(bench: compose.Bench, name: str, number: int, runs: Path, seed: int, ov
             overrides=overrides,
             command=["kafka-chaos", *sys.argv[1:]],
             progress=lambda _: None,
+            on_healed=bench.warm_up,
         )
         judged = bench.judge(folder.path)
     except HarnessError as error:

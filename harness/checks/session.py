@@ -20,13 +20,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from harness.checks.class_archive import ClassArchive, class_archive
+from harness.checks.class_archive import OFF, ClassArchive, class_archive
 from harness.checks.standalone import cluster_settings, driver_address, is_standalone
 from harness.errors import HarnessError
 from harness.java import java_home, java_version
 
 _START_TIMEOUT_S = 90.0
 _ARCHIVE_TIMEOUT_S = 600.0
+_SILENT_S = 1.0
 _JOBS_OF_A_CHECK = 4
 _NICE = 10
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -82,7 +83,9 @@ class Jvm:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
-            self.process.wait(timeout=_ARCHIVE_TIMEOUT_S if making else 5)
+            if making and self.used:
+                self._wait_for_archive()
+            self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -92,6 +95,16 @@ class Jvm:
             else:
                 self.archive.drop()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _wait_for_archive(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_SILENT_S)
+            return
+        sys.stderr.write(
+            "kafka-chaos: the first check with this Java keeps the classes it loaded, so that later ones start sooner; "
+            f"this takes some seconds, once ({OFF}=1 turns it off)\n"
+        )
+        self.process.wait(timeout=_ARCHIVE_TIMEOUT_S)
 
 
 def _read_connection(path: Path) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from harness.checks.judge import RunInput, judge_tables
+from harness.checks.judge import Progress, RunInput, judge_tables
 from harness.checks.tables import tables_of
 from harness.history.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
 
@@ -18,8 +18,11 @@ _RECORDS, _LOST, _UNKNOWN = 8, 5, 6
 _NODES = [1, 2, 3]
 
 
-def warm_up(spark: SparkSession) -> None:
-    """About as long as the first check of a small run; the next one finds everything loaded."""
+def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
+    """About as long as the first check of a small run; the next one finds everything loaded.
+
+    `progress` is told each stage and may end it all by raising something.
+    """
     rows = _rows()
     arrow = {
         name: pa.Table.from_pylist(
@@ -28,7 +31,7 @@ def warm_up(spark: SparkSession) -> None:
         for name, schema in TABLES.items()
     }
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
-        judge_tables(spark, tables_of(spark, Path(folder), arrow, 1), [RunInput(scenario=None)])
+        judge_tables(spark, tables_of(spark, Path(folder), arrow, 1), [RunInput(scenario=None)], progress=progress)
 
 
 def _rows() -> dict[str, list[dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from harness.checks.cycles.model import REALTIME, WW, Cycle, Search, Statement, Step
+from harness.checks.cycles.model import REALTIME, RW, WW, Cycle, Search, Statement, Step
 
 _FRIENDLY = {
     "PL-1": ("read-uncommitted", ["union", "ww", "wwp"]),
@@ -58,6 +58,6 @@ def _step(step: Step, key_of: Callable[[int], Any], value_of: Callable[[int, int
         "type": step.name, "key": key_of(step.tp), "value": value_of(step.tp, step.value),
         "a-mop-index": step.source_mop, "b-mop-index": step.target_mop,
     }  # fmt: skip
-    if step.relation == WW and step.next_value is not None:
+    if step.relation in (WW, RW) and step.next_value is not None:
         found["value'"] = value_of(step.tp, step.next_value)
     return found

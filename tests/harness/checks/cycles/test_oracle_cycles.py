@@ -1,20 +1,18 @@
 """Jepsen's own 37 cases: its cycles, its "a cycle exists", its empty graphs, in its own form."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
 from tests.harness.checks.cycles.histories import Told, search_told
+from tests.harness.checks.jepsen.build import cases, golden
 
-ORACLE = Path(__file__).resolve().parents[5] / "shared" / "oracle"
 CYCLIC = ("G0", "G1c", "PL-", "strong-PL-", "empty-transaction-graph", "cycle-search-timeout")
 
 
-def _told(case: dict[str, Any], golden: dict[str, Any]) -> Told:
+def _told(case: dict[str, Any], answer: dict[str, Any]) -> Told:
     told = Told()
     open_invocations: dict[int, int] = {}
     for event in case["ops"]:
@@ -30,22 +28,22 @@ def _told(case: dict[str, Any], golden: dict[str, Any]) -> Told:
             elif rest:
                 for key, pairs in rest[0].items():
                     told.read(event["index"], mop, str(key), [value for _, value in pairs])
-    for key, order in golden["version-orders"].items():
+    for key, order in answer["version-orders"].items():
         told.orders[str(key)] = order["by-index"] if isinstance(order, dict) else order
     return told
 
 
-@pytest.mark.skipif(not ORACLE.exists(), reason="the oracle's answers are not on this machine")
 def test_every_case_of_the_oracle_has_jepsens_cycles(spark: SparkSession, tmp_path: Path) -> None:
-    cases = json.loads((ORACLE / "cases_in.json").read_text())
-    golden = {case["name"]: case for case in map(json.loads, (ORACLE / "golden.jsonl").read_text().splitlines())}
-    told = [_told(case, golden[case["name"]]) for case in cases]
-    with_ww = [run for run, case in enumerate(cases) if case["opts"].get("ww-deps")]
+    answers, known = {answer["name"]: answer for answer in golden()}, cases()
+    told = [_told(case, answers[case["name"]]) for case in known]
+    with_ww = [run for run, case in enumerate(known) if case["opts"].get("ww-deps")]
     search = search_told(spark, tmp_path, told, Mode.JEPSEN, ww_deps=with_ww)
     assert not search.not_searched
-    for run, case in enumerate(cases):
+    for run, case in enumerate(known):
         wanted = {
-            name: _canonical(found) for name, found in golden[case["name"]]["errors"].items() if name.startswith(CYCLIC)
+            name: _canonical(found)
+            for name, found in answers[case["name"]]["errors"].items()
+            if name.startswith(CYCLIC)
         }
         found = jepsen_errors(search, run, key_of=told[run].key_of, value_of=told[run].value_of)
         assert {name: _canonical(one) for name, one in found.items()} == wanted, case["name"]

@@ -13,7 +13,7 @@ from typing import Any
 from harness.history.imported import ImportedHistory
 from harness.history.jepsen_import import import_text
 
-ORACLE = Path("/work/shared/oracle")
+ORACLE = Path(__file__).parent / "oracle"
 _TYPES = {"I": ":invoke", "O": ":ok", "F": ":fail", "N": ":info"}
 
 

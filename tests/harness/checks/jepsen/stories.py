@@ -47,6 +47,11 @@ BLIND_SPOTS = {
         6, "1I poll p; 1O poll p{x@0=1}; 0I send s:x=1; 0O send s:x@0=1",
         "0I send s:x=1; 1I poll p; 1O poll p{x@0=1}; 0O send s:x@0=1", "read-before-send",
         "G1c-realtime strong-PL-2-cycle-exists"),
+    "read-write-cycle": _spot(  # in no row: Jepsen's code leaves the edge out
+        0, "0I send s:x=0; 0O send s:x@0=0; 1I txn s:x=1 s:y=1; 2I txn p; 1O txn s:x@1=1 s:y@0=1; "
+        "2O txn p{x@0=0,y@0=1}; 3I poll p; 3O poll p{x@0=0,x@1=1}",
+        "0I send s:x=0; 0O send s:x@0=0; 1I txn s:x=1 s:y=1; 2I txn p; 1O txn s:x@1=1 s:y@0=1; "
+        "2O txn p{x@0=0,x@1=1,y@0=1}", "G-single"),
     "acknowledged-offset-regression": _spot(
         7, "0I send s:x=1; 0O send s:x@5=1; 1I send s:x=2; 1O send s:x@3=2; 2I poll p; 2O poll p{x@3=2,x@5=1}",
         "0I send s:x=1; 1I send s:x=2; 0O send s:x@5=1; 1O send s:x@3=2; 2I poll p; 2O poll p{x@3=2,x@5=1}",

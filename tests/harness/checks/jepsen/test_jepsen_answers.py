@@ -14,14 +14,13 @@ from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, TOLD
 from harness.history.edn_reader import read_text
 from harness.history.imported import ImportedHistory
 from harness.history.jepsen_import import import_text
-from tests.harness.checks.jepsen.build import ORACLE, cases, golden, history
+from tests.harness.checks.jepsen.build import cases, golden, history
 from tests.harness.checks.jepsen.generator import Generated
 from tests.harness.checks.jepsen.model import Died, Model, events_of, plain
 from tests.harness.checks.jepsen.stories import BLIND_SPOTS, WITHOUT_VERDICT
 
 RANDOM = int(os.environ.get("KAFKA_CHAOS_GENERATED_HISTORIES", "300"))
 ASSIGN = frozenset({"assign"})
-needs_oracle = pytest.mark.skipif(not ORACLE.is_dir(), reason=f"Jepsen's answers are not here ({ORACLE})")
 
 # Where our answer to one of Jepsen's own cases is another: (case, kind, what we say of it, why). "none": Jepsen says it
 # and we do not; "own": we say it besides; "fewer": of the same kind, without the values named by the reason.
@@ -77,7 +76,7 @@ DIFFERENCES = (
 
 
 def _jepsen_cases() -> dict[str, dict[str, Any]]:
-    return {case["name"]: case for case in cases()} if ORACLE.is_dir() else {}
+    return {case["name"]: case for case in cases()}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,6 @@ def _answers(spark: SparkSession, histories: list[ImportedHistory], *, compatibl
 # -- Jepsen's cases ---------------------------------------
 
 
-@needs_oracle
 def test_compatible_answers_to_jepsens_cases_are_jepsens(compatible: Mapping[str, HistoryAnswer]) -> None:
     for wanted in golden():
         answer = json.loads(compatible[wanted["name"]].as_json())
@@ -117,7 +115,6 @@ def test_compatible_answers_to_jepsens_cases_are_jepsens(compatible: Mapping[str
         assert answer == {name: wanted[name] for name in ("name", "errors", "bad-assign", "bad-subscribe")}
 
 
-@needs_oracle
 def test_our_answers_to_jepsens_cases_differ_by_the_table_only(ours: Mapping[str, HistoryAnswer]) -> None:
     found = set()
     for wanted in golden():
@@ -130,7 +127,6 @@ def test_our_answers_to_jepsens_cases_differ_by_the_table_only(ours: Mapping[str
     assert found == {(name, kind, how) for name, kind, how, _ in DIFFERENCES}
 
 
-@needs_oracle
 def test_our_kinds_are_beside_jepsens_and_bad_where_they_are_anomalies(ours: Mapping[str, HistoryAnswer]) -> None:
     for wanted in golden():
         answer = ours[wanted["name"]]
