@@ -57,7 +57,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("removed-by-configuration", "Removed by configuration", "log",
              "Acknowledged records are gone because retention or compaction took them."),
     _anomaly("compacted-away", "Compacted away though it should have survived", "log",
-             "The newest record of a key is gone from a compacted topic, or an older one came back."),
+             "The newest acknowledged record of a key is gone from a compacted topic."),
     # ---- what one consumer saw
     _anomaly("aborted-read", "Aborted read (G1a)", "reads",
              "A value was read whose send had definitely failed, or whose transaction was aborted.",
@@ -80,7 +80,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "int-nonmonotonic-poll", "nonmonotonic-read/internal"),
     _anomaly("head-skip", "Head skip", "reads", "A consumer did not begin where it had to start."),
     _anomaly("seen-only-by-aborted-poll", "Seen only by an aborted poll", "reads",
-             "Only polls that did not succeed returned the record, although later ones were read."),
+             "Only polls that did not succeed returned the acknowledged record."),
     _anomaly("corrupt-record", "Corrupt record", "reads", "A broker served a batch whose checksum does not hold."),
     # ---- groups
     _anomaly("group-redelivery", "Group redelivery", "groups", "A group was given a record a second time."),
@@ -103,11 +103,13 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "A read_committed consumer was given a record behind an open transaction."),
     # ---- cycles
     _anomaly("g0", "Write cycle (G0)", "cycles",
-             "Two transactions each stand before the other in some partition.",
-             "G0", "G0-realtime", "cycle/G0", "cycle/order-against-time"),
+             "Each of some operations stands before the next one in some partition, in a circle.",
+             "G0", "G0-realtime", "PL-1-cycle-exists", "strong-PL-1-cycle-exists", "cycle/G0",
+             "cycle/order-against-time"),
     _anomaly("g1c", "Circular information flow (G1c)", "cycles",
-             "Each of some transactions read something of the next one, in a circle.",
-             "G1c", "G1c-realtime", "cycle", "cycle/circular-reading", "cycle/G1c-ww", "cycle/G1c-ww-realtime"),
+             "Each of some transactions read, or wrote after, something of the next one, in a circle.",
+             "G1c", "G1c-realtime", "PL-2-cycle-exists", "strong-PL-2-cycle-exists", "cycle", "cycle/circular-reading",
+             "cycle/G1c-ww", "cycle/G1c-ww-realtime"),
     _anomaly("g-single", "Read skew (G-single)", "cycles",
              "A transaction saw one thing that another wrote and missed another.",
              "G-single", "G-single-realtime", "cycle/G-single", "cycle/G-single-realtime"),
@@ -124,8 +126,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
     # ---- the run
     _anomaly("expectation", "A stated expectation failed", "run", "What a step of the scenario demands was not so."),
     _anomaly("no-data", "No data, or too little evidence", "run",
-             "Nothing can be said of a run in which nothing happened; its verdict says so.",
-             "no-data", "insufficient-evidence", "cycles-not-searched"),
+             "Too little happened, or was looked at, for a verdict; the verdict says so.",
+             "no-data", "insufficient-evidence", "cycles-not-searched", "empty-transaction-graph"),
 )
 # fmt: on
 

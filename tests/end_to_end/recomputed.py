@@ -24,11 +24,11 @@ def lost_records(folder: Path) -> set[tuple[str, int, int]]:
             if tag == "I":
                 sent[operation] = rest
             elif tag == "S":
-                _, _, tps, values, _ = sent[operation]
+                _, _, tps, values, *_ = sent[operation]
                 for tp, value, status, offset in zip(tps, values, rest[1], rest[2], strict=True):
                     if status == 0:
                         acknowledged[partitions[tp], value] = offset
             elif tag == "R" and sent[operation][0] == "final_poll":
-                for tp, _, _, values, _ in rest[1]:
+                for tp, _, _, values, *_ in rest[1]:
                     finally_read |= {(partitions[tp], value) for value in values}
     return {(tp, offset, value) for (tp, value), offset in acknowledged.items() if (tp, value) not in finally_read}

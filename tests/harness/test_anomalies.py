@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.anomalies import ANOMALIES, BY_NAME, anomaly_of
+from harness.checks.cycles import elle, native
+from harness.checks.cycles.model import Kind
+from harness.checks.jepsen.own_answers import EMPTY_GRAPH
+from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, READ_WRITE_CYCLES, TOLD
 
 ROOT = Path(__file__).parents[2]
 CHECKS = ROOT / "harness" / "checks"
@@ -20,6 +24,7 @@ HEADINGS = [
     "What the report shows, and what to do",
 ]
 COMPOSED = "-realtime"  # the checks put it behind a cycle's name
+ANSWERS = {"log_errors": "jepsen/answers.py", "own_errors": "jepsen/own_answers.py"}
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:
@@ -84,6 +89,40 @@ def test_every_check_that_can_give_a_finding_has_a_page() -> None:
     assert len(names) > 15
     without = {name: file for name, file in names.items() if anomaly_of(name) is None}
     assert without == {}, "harness/anomalies.py does not know these checks"
+
+
+def answered(function: str) -> set[str]:
+    """The names under which a function of the checks puts the errors of an imported history."""
+    tree = ast.parse((CHECKS / ANSWERS[function]).read_text(encoding="utf-8"))
+    (body,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function)
+    (table,) = (
+        node.value
+        for node in body.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict)
+    )
+    return {text for key in table.keys if key is not None for text in texts(key)}
+
+
+def imported_cycles() -> set[str]:
+    """What Jepsen's search can say: each kind of cycle, that there is one in each model, and that nothing depends."""
+    kinds = {sought.kind for sought in elle._SOUGHT}
+    return kinds | {f"{model}-cycle-exists" for model, _ in elle._MODELS} | {EMPTY_GRAPH}
+
+
+def test_every_name_that_an_imported_history_can_get_has_a_page() -> None:
+    own, jepsens, cycles = answered("own_errors"), answered("log_errors"), imported_cycles()
+    assert own | READ_WRITE_CYCLES >= BAD | TOLD, "the names that decide are names that are given"
+    assert {"lost-write", "G1a", "poll-skip"} <= jepsens
+    assert {"G1c-realtime", "strong-PL-2-cycle-exists", "empty-transaction-graph"} <= cycles
+    without = (BAD | TOLD | INCONCLUSIVE | own | jepsens | cycles) - BY_NAME.keys()
+    assert without == set(), "harness/anomalies.py does not know these names of imported histories"
+
+
+def test_every_kind_of_cycle_in_a_run_of_ours_has_a_page_that_names_it() -> None:
+    kinds = [base + suffix for base in Kind.BASES for suffix in ("", Kind.REALTIME_SUFFIX)]
+    named = {f"cycle/{native._KINDS.get(kind, kind)}" for kind in kinds}
+    assert {"cycle/read-before-send", "cycle/order-against-time", "cycle/circular-reading", "cycle/G0"} <= named
+    assert named == {name for name in BY_NAME if name.startswith("cycle/")}
 
 
 def given(name: str, said: set[str]) -> bool:

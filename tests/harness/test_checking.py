@@ -38,7 +38,7 @@ def a_run(folder: Path, name: str) -> Path:
 @pytest.fixture
 def checks_here(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command checks with the tests' own Spark session."""
-    monkeypatch.setattr(compose.Bench, "__init__", lambda self, *, master: None)
+    monkeypatch.setattr(compose.Bench, "__init__", lambda self, **_: None)
     monkeypatch.setattr(compose.Bench, "_spark", lambda self: spark)
     monkeypatch.setattr(compose.Bench, "close", lambda self: None)
 
@@ -113,7 +113,7 @@ def test_very_many_runs_get_pages_only_when_asked(
     asked: list[bool] = []
 
     class Bench:
-        def __init__(self, *, master: str) -> None:
+        def __init__(self, **_: object) -> None:
             pass
 
         def judge_many(self, folders: list[Path], *, progress: object, pages: bool) -> list[object]:

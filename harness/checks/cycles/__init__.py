@@ -25,7 +25,7 @@ nothing about a batch as a whole), a transaction or a poll is one. `ops` may be 
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, operations, transactions, values,
   topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle explained;
   `not_searched[run]`: sentences. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
-    read-before-send   wr + realtime: read by a poll that had ended before the send began       always a violation
+    read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed
     G0, G1c-ww         transactions interleaved in two partitions                               permitted: no isolation

@@ -12,7 +12,7 @@ from harness.checks.cycles import Mode, Search, jepsen_errors, search_histories
 from harness.checks.jepsen.allowed import bad_names
 from harness.checks.jepsen.answers import HistoryAnswer, Row, RunRows, death, log_errors
 from harness.checks.jepsen.own_answers import EMPTY_GRAPH, own_errors, without_verdict
-from harness.checks.jepsen.own_rules import INCONCLUSIVE, OWN_RULES, READ_WRITE_CYCLES
+from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES
 from harness.checks.jepsen.rules import Stages, jepsen_queries, rows_of
 from harness.checks.jepsen.staging import Staging
 from harness.checks.jepsen.values import fold_values
@@ -45,7 +45,10 @@ def check_histories(
         run = RunRows(history, by_run[place])
         cycles = _cycles(search, place, run)
         if full is not None:
-            cycles |= {name: found for name, found in _cycles(full, place, run).items() if name in READ_WRITE_CYCLES}
+            more = _cycles(full, place, run)
+            cycles |= {name: found for name, found in more.items() if name in READ_WRITE_CYCLES}
+            if left_out := [*cycles.get(NOT_SEARCHED, ()), *more.get(NOT_SEARCHED, ())]:
+                cycles[NOT_SEARCHED] = list(dict.fromkeys(left_out))
         answers.append(_answer(run, cycles, ww_deps=place in with_edges, sub_via=sub_via, compatible=compatible))
     return answers
 
@@ -81,7 +84,7 @@ def _cycles(search: Search, place: int, run: RunRows) -> dict[str, Any]:
     for statement in (each for name in errors if name.endswith("-cycle-exists") for each in errors[name]):
         statement["scc"].sort(key=str)  # a set, as the golden answers write sets
     if left_out := search.not_searched.get(place):
-        errors["cycles-not-searched"] = [one.reason for one in left_out]
+        errors[NOT_SEARCHED] = [one.reason for one in left_out]
     return errors
 
 

@@ -78,4 +78,5 @@ TOLD = READ_WRITE_CYCLES | frozenset({
     "acknowledged-without-offset", "unread-tail", "torn-transaction-candidate", "group-redelivery",
 })  # fmt: skip
 # Why there is no verdict, rather than a bad one.
-INCONCLUSIVE = frozenset({"insufficient-evidence", "no-data", "cycles-not-searched"})
+NOT_SEARCHED = "cycles-not-searched"
+INCONCLUSIVE = frozenset({"insufficient-evidence", "no-data", NOT_SEARCHED})

@@ -1,11 +1,14 @@
 """The JVM is ours to start and ours to end."""
 
+import subprocess
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.session import MANY_ROWS, sized_for, start_jvm_early
+from harness.checks.class_archive import ClassArchive
+from harness.checks.session import MANY_ROWS, Jvm, sized_for, start_jvm_early
 from harness.errors import HarnessError
 
 
@@ -43,3 +46,33 @@ def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(
         assert int(spark.conf.get(key) or 0) > int(before or 0)
 
     assert spark.conf.get(key) == before
+
+
+@pytest.mark.parametrize(("waits", "lines"), [(False, 0), (True, 1)])
+def test_the_wait_for_the_kept_classes_is_told_in_one_line_when_there_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, waits: bool, lines: int
+) -> None:
+    class Process:
+        stdin, returncode = None, 0
+        asked: ClassVar[list[float]] = []
+
+        def poll(self) -> int:
+            return 0
+
+        def wait(self, timeout: float) -> int:
+            self.asked.append(timeout)
+            if waits and len(self.asked) == 1:
+                raise subprocess.TimeoutExpired("java", timeout)
+            return 0
+
+    archive = ClassArchive(path=tmp_path / "kept.aot", unfinished=tmp_path / "kept.unfinished-1", options=())
+    (tmp_path / "kept.unfinished-1").write_bytes(b"c" * 1_000_001)
+    (tmp_path / "scratch").mkdir()
+    process: Any = Process()
+
+    Jvm(process=process, scratch=tmp_path / "scratch", stderr_path=tmp_path, archive=archive, used=True).end()
+
+    told = capsys.readouterr().err
+    assert told.count("\n") == lines
+    assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in told) == waits
+    assert archive.path.exists()

@@ -65,3 +65,32 @@ def test_a_broken_file_is_named_with_what_to_do(spark: SparkSession, tmp_path: P
     folders = [tmp_path / "broken", *[tmp_path / "sound"] * others]
     with pytest.raises(HarnessError, match=r"broken/records.parquet.*seal the run again"), open_tables(spark, folders):
         raise AssertionError("it was opened")
+
+
+def test_of_many_runs_the_empty_tables_are_left_out_and_every_row_of_the_others_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"run-{run:02d}" for run in range(12)]
+    for run, folder in enumerate(folders):
+        write(folder, "records", [record(run)])
+        write(folder, "faults", [{"fault": run, "kind": "kill"}] if run in (3, 11) else [])
+        write(folder, "steps", [])
+    write(folders[5], "faults", [], without=("kind",))
+
+    with open_tables(spark, folders) as tables:
+        assert sorted(tables.small["faults"]) == [3, 11]
+        assert [row["fault"] for run in (3, 11) for row in tables.rows("faults", run)] == [3, 11]
+        assert tables.small["steps"] == {}
+        assert tables.record_count == 12
+
+
+def test_of_many_runs_a_file_that_is_no_table_is_an_error_however_short_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"run-{run:02d}" for run in range(12)]
+    for folder in folders:
+        write(folder, "faults", [])
+    (folders[7] / "faults.parquet").write_bytes(b"")
+
+    with pytest.raises(HarnessError, match="no sound table faults"), open_tables(spark, folders):
+        pass

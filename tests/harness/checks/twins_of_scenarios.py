@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from harness.scenario import ExpectSpec, FindingPattern
 from tests.harness.checks.build import ISR, History, scenario
-from tests.harness.checks.twins import acknowledged, failed_over, nothing_happened, story
+from tests.harness.checks.twins import acknowledged, failed_over, nothing_happened, story, unclean_election_lost_three
 
 
 @story
@@ -89,3 +89,14 @@ def zombie_leader_acknowledged_below_its_successor() -> History:
 @story
 def acknowledged_below_by_the_only_leader_there_was_and_lost_later() -> History:
     return _below_what_was_acknowledged(elected_at=7)
+
+
+@story
+def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
+    """An allowed unclean election parted broker 3 from the others; it excuses nothing between members of the ISR."""
+    history = unclean_election_lost_three()
+    history.state(2, 1, (1, 2), at=11)
+    for node, epoch, value in ((1, 1, 20), (2, 1, 21), (3, 0, 7)):
+        log = [(off, 0, off) for off in range(7)]
+        history.snapshot(node, [*log, (7, epoch, value)], high_watermark=8, epochs="0:0")
+    return history

@@ -1,0 +1,60 @@
+"""What is set going beside a run waits until its faults are over."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import compose
+from harness.checks import early_session
+from harness.controller.run import Progress
+
+
+def at(phase: str) -> Progress:
+    return Progress(phase=phase, elapsed_s=1.0, acknowledged=0, unknown=0, failed=0, polled=0, faults=())
+
+
+def test_the_end_of_the_last_fault_is_told_once_and_every_progress_goes_on() -> None:
+    told: list[str] = []
+    show = compose._noticing_healing(lambda seen: told.append(seen.phase), lambda: told.append("healed"))
+
+    for phase in ("start", "prepare", "act", "heal", "recover", "recover", "drain", "seal"):
+        show(at(phase))
+
+    assert told == ["start", "prepare", "act", "heal", "healed", "recover", "recover", "drain", "seal"]
+
+
+def test_a_run_that_never_came_to_its_faults_is_judged_too() -> None:
+    told: list[str] = []
+    show = compose._noticing_healing(lambda _: None, lambda: told.append("healed"))
+
+    show(at("start"))
+    show(at("stop"))
+
+    assert told == ["healed"]
+
+
+def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    class Early:
+        def __init__(self, *, master: str, records: int) -> None:
+            asked.append((master, records))
+
+        def warm_up(self) -> None:
+            asked.append("warm up")
+
+        def close(self) -> None:
+            asked.append("close")
+
+    monkeypatch.setattr(early_session, "EarlySession", Early)
+    for name, size in (("one", 25_000), ("two", 50_000)):
+        (tmp_path / name / "history").mkdir(parents=True)
+        (tmp_path / name / "history" / "producer-1.jsonl").write_bytes(b"x" * size)
+
+    bench = compose.Bench(master="local[1]", folders=[tmp_path / "one", tmp_path / "two"])
+    bench.warm_up(tmp_path / "one")
+    bench.close()
+
+    assert asked == [("local[1]", 3_000), "warm up", "close"]
