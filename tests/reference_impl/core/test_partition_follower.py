@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.partition import Applied, FetchedPartition
-from tests.reference_impl.core.replication_world import MemoryLog, World, batch, visible
+from tests.reference_impl.core.memory_log import MemoryLog, batch
+from tests.reference_impl.core.replication_world import World, visible
 
 
 def with_tails() -> World:

@@ -8,7 +8,8 @@ import pytest
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.isr import PendingShrink
 from reference_impl.core.partition import Applied, ReadResult
-from tests.reference_impl.core.replication_world import EVERYTHING, LAG_MS, World, batch, records_in, visible
+from tests.reference_impl.core.memory_log import EVERYTHING, batch, records_in
+from tests.reference_impl.core.replication_world import LAG_MS, World, visible
 
 
 def fetched(

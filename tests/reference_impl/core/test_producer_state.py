@@ -7,7 +7,8 @@ import pytest
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.producer_state import CachedBatch, ProducerStates
 from reference_impl.wire.record_batches import BatchHeader, parse_headers
-from tests.reference_impl.core.replication_world import World, batch
+from tests.reference_impl.core.memory_log import batch
+from tests.reference_impl.core.replication_world import World
 
 
 def header(sequence: int, *, count: int = 1, epoch: int = 0, offset: int = 0) -> BatchHeader:

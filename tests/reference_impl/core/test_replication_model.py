@@ -8,7 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
 from reference_impl.core.partition import AppendResult, Partition
 from reference_impl.core.state import IsrProposal, PartitionState
-from tests.reference_impl.core.replication_world import LAG_MS, Fetch, Record, World
+from tests.reference_impl.core.memory_log import Record
+from tests.reference_impl.core.replication_world import LAG_MS, Fetch, World
 
 BROKERS = st.sampled_from([1, 2, 3])
 Answer = tuple[Partition, IsrProposal, ErrorCode, PartitionState | None]

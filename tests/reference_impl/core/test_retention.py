@@ -10,7 +10,8 @@ from reference_impl.core.flaws import with_flaws
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.partition import Applied
 from reference_impl.core.retention import UNLIMITED, RetentionSettings, SegmentView, expired
-from tests.reference_impl.core.replication_world import EVERYTHING, World, batch, visible
+from tests.reference_impl.core.memory_log import EVERYTHING, batch
+from tests.reference_impl.core.replication_world import World, visible
 
 NOW_MS = 1000
 

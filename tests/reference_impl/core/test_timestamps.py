@@ -8,7 +8,8 @@ from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.timestamps import NO_LIMIT_MS, TimestampSettings
 from reference_impl.wire.record_batches import parse_headers, validate
 from reference_impl.wire.record_timestamps import TimedOffset, record_times
-from tests.reference_impl.core.replication_world import BATCH_TIME_MS, World, batch
+from tests.reference_impl.core.memory_log import BATCH_TIME_MS, batch
+from tests.reference_impl.core.replication_world import World
 
 NOTHING = TimedOffset(-1, -1, -1)
 
