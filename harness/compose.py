@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from harness.checks.judge import Judgement
 
 CLIENTS = clients.CLIENTS
+_AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +148,9 @@ def run_scenario(
     folder.update(command=shlex.join(command), versions=versions() | client)
     with RunOwnership(folder.path) as owner, _logging_to(folder.path / "harness.log"):
         folder.link_latest()
-        outcome = asyncio.run(_run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path))))
+        outcome = asyncio.run(
+            _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
+        )
         owner.owes = owes(folder.path)
     return folder, outcome
 
@@ -176,7 +179,7 @@ def _noticing_healing(
 
     def show(seen: Progress) -> None:
         nonlocal told
-        if seen.phase in ("drain", "read back", "collect", "stop", "seal") and not told:
+        if seen.phase in _AFTER_HEALING and not told:
             told = True
             on_healed()
         progress(seen)

@@ -7,6 +7,7 @@ later and elsewhere. Many folders are judged in one Spark job.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -270,9 +271,21 @@ def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None
     for name, schema in evidence.SCHEMAS.items():
         path = tables / f"evidence_{name}.parquet"
         unfinished = path.with_suffix(".unfinished")
-        pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), unfinished, compression="zstd")
+        if evidences[name]:
+            pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), unfinished, compression="zstd")
+        else:
+            unfinished.write_bytes(_empty_evidence(name))
         unfinished.replace(path)
     path = folder.path / "verdict.json"
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(judgement.as_json(), indent=2) + "\n", encoding="utf-8")
     unfinished.replace(path)
+
+
+@cache
+def _empty_evidence(name: str) -> bytes:
+    """Most are; of a thousand runs their making would take longer than the checks."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(evidence.SCHEMAS[name].empty_table(), sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
