@@ -62,8 +62,9 @@ class Log:
         self._folder_changed = True
         self._set_aside: list[Path] = []
         self._leader_epochs = LeaderEpochCache(leader_epochs, self._write_epochs)
-        self._leader_epochs.truncate_from_end(self.log_end_offset)
+        # In this order, or the epoch of records below the start of an empty log would begin at its end.
         self._leader_epochs.truncate_from_start(self.log_start_offset)
+        self._leader_epochs.truncate_from_end(self.log_end_offset)
         segments[-1].open_for_append()
 
     @classmethod

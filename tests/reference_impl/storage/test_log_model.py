@@ -92,6 +92,20 @@ def test_a_log_behaves_as_a_list_of_batches(
         log.close()
 
 
+def test_a_log_emptied_from_its_start_has_no_epochs_whether_it_was_reopened_or_not(
+    tmp_path: Path, make_batch: MakeBatch
+) -> None:
+    log = open_log(tmp_path)
+    log.leader_epochs.assign(1, 0)
+    log.append(make_batch(0, b"a", epoch=1), 1)
+    log.advance_log_start(1)
+    log.truncate_to(0)
+    assert list(log.leader_epochs.entries) == []
+    log.close()
+    again = open_log(tmp_path, recovery_point=log.recovery_point, log_start_offset=1)
+    assert list(again.leader_epochs.entries) == []
+
+
 Model = list[tuple[int, int, bytes]]
 
 
