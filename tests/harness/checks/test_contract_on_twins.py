@@ -88,6 +88,8 @@ VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
         ("replicas_of_the_isr_disagree_and_one_outside_it_does_too", VIOLATION,
          {("lost-write", "permitted"): 3, ("unclean-election", "permitted"): 3,
           ("replica-divergence", "violation"): 1}),
+        ("a_replica_of_the_isr_lacks_a_record", VIOLATION, {("replica-divergence", "violation"): 1}),
+        ("a_replica_of_the_isr_has_compacted_further_than_another", PASS, {("replica-divergence", "observation"): 1}),
         ("replicas_differ_above_their_high_watermarks", PASS, {}),
         ("an_expectation_failed", VIOLATION, {("expectation", "violation"): 1}),
         ("a_wait_ran_out", Verdict.INCONCLUSIVE, {}),

@@ -100,3 +100,21 @@ def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
         log = [(off, 0, off) for off in range(7)]
         history.snapshot(node, [*log, (7, epoch, value)], high_watermark=8, epochs="0:0")
     return history
+
+
+def _one_replica_lacks_a_record(cleanup_policy: str) -> History:
+    history = nothing_happened()
+    history.partition["cleanup_policy"] = cleanup_policy
+    for node in ISR:
+        history.snapshot(node, [(off, 0, off) for off in range(10) if (node, off) != (3, 4)], high_watermark=10)
+    return history
+
+
+@story
+def a_replica_of_the_isr_lacks_a_record() -> History:
+    return _one_replica_lacks_a_record("delete")
+
+
+@story
+def a_replica_of_the_isr_has_compacted_further_than_another() -> History:
+    return _one_replica_lacks_a_record("compact")
