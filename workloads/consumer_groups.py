@@ -8,11 +8,11 @@ offsets it starts from included. A member that cannot poll any more is replaced 
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol
 
 from harness.client_use import ClientUse
-from harness.interfaces import ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
+from harness.interfaces import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
 from harness.membership import GroupClient, GroupEvent, GroupJournal
 from harness.scenario import WorkloadSpec
 from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll
@@ -79,6 +79,46 @@ def positions_before(records: Sequence[ReadRecord]) -> dict[TopicPartition, int]
     return {TopicPartition(topic=each.topic, partition=each.partition): each.offset for each in reversed(records)}
 
 
+class Life(Protocol):
+    """What one client does between joining and leaving."""
+
+    membership: Membership
+
+    async def stay(self, chance: random.Random, until: Event, leaves: float) -> bool:
+        """Until it is time to go; False when the client gave up first."""
+        ...
+
+    async def before_a_crash(self) -> None: ...
+
+
+async def one_after_the_other(
+    client: ClientFactory, use: ClientUse, settings: WorkloadSpec, journal: Journal, chance: random.Random,
+    until: Event, begin: Callable[[Client, GroupJournal], Life],
+) -> None:  # fmt: skip
+    """Clients of one worker: each stays for a while, drawn by the seed, and leaves or crashes; then comes the next."""
+    loop = asyncio.get_running_loop()
+    while not until.is_set():
+        leaves = loop.time() + chance.expovariate(1 / settings.stay_s) if settings.stay_s else float("inf")
+        crashes = chance.random() < settings.crash_share
+        member = client(use)
+        assert isinstance(member, GroupClient), member
+        assert isinstance(journal, GroupJournal), journal
+        life = begin(member, journal)
+        alive = True
+        try:
+            alive = await life.stay(chance, until, leaves)
+        finally:
+            if alive and crashes and not until.is_set():
+                await life.before_a_crash()
+                await member.crash()
+                journal.done("crash")
+            else:
+                await member.close()
+                life.membership.hear()
+        if not until.is_set():
+            await asyncio.sleep(RENEW_S)
+
+
 class ConsumerGroups:
     """Implements harness.interfaces.Workload for one of its clients."""
 
@@ -90,54 +130,44 @@ class ConsumerGroups:
         self._use = ClientUse(role="consumer", group=settings.group, offset_reset="earliest")
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
-        loop = asyncio.get_running_loop()
-        stay_s = self._settings.stay_s
-        while not until.is_set():
-            leaves = loop.time() + chance.expovariate(1 / stay_s) if stay_s else float("inf")
-            crashes = chance.random() < self._settings.crash_share
-            member = client(self._use)
+        def begin(member: Client, group_journal: GroupJournal) -> Life:
             assert isinstance(member, GroupClient), member
-            assert isinstance(journal, GroupJournal), journal
-            membership = Membership(member, journal)
-            alive = True
-            try:
-                alive = await membership.join(self._topics) and await self._stay(
-                    member, membership, journal, chance, until, leaves
-                )
-            finally:
-                if alive and crashes and not until.is_set():
-                    await member.crash()
-                    journal.done("crash")
-                else:
-                    await member.close()
-                    membership.hear()
-            if not until.is_set():
-                await asyncio.sleep(RENEW_S)
+            return _Member(member, group_journal, self._topics, self._settings)
 
-    async def _stay(
-        self,
-        member: GroupClient,
-        membership: Membership,
-        journal: GroupJournal,
-        chance: random.Random,
-        until: Event,
-        leaves: float,
-    ) -> bool:
-        """Until it is time to go; False when the client gave up first."""
+        await one_after_the_other(client, self._use, self._settings, journal, chance, until, begin)
+
+
+class _Member:
+    def __init__(
+        self, client: GroupClient, journal: GroupJournal, topics: Sequence[str], settings: WorkloadSpec
+    ) -> None:
+        self._client = client
+        self._journal = journal
+        self._topics = topics
+        self._settings = settings
+        self.membership = Membership(client, journal)
+
+    async def stay(self, chance: random.Random, until: Event, leaves: float) -> bool:
+        if not await self.membership.join(self._topics):
+            return False
         loop = asyncio.get_running_loop()
         while not until.is_set():
-            records = await membership.poll()
+            records = await self.membership.poll()
             if records is None:
                 return False
             if loop.time() >= leaves:
                 return True  # with what it has polled and not committed, which is delivered again
+            owned = self.membership.owned
             if records and chance.random() < self._settings.seek_share:
-                if not await membership.seek(_kept(positions_before(records), membership.owned)):
+                if not await self.membership.seek(_kept(positions_before(records), owned)):
                     return False
-            elif processed := _kept(positions_after(records), membership.owned):
-                event: GroupEvent = await member.commit(processed)
-                journal.group_event(event)
+            elif processed := _kept(positions_after(records), owned):
+                event: GroupEvent = await self._client.commit(processed)
+                self._journal.group_event(event)
         return True
+
+    async def before_a_crash(self) -> None:
+        """Nothing: what it has polled and not committed is delivered again."""
 
 
 def _kept(offsets: Mapping[TopicPartition, int], owned: set[TopicPartition]) -> dict[TopicPartition, int]:

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 from harness.client_use import ClientUse
 from harness.history.values import encode_output
-from harness.interfaces import ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
+from harness.interfaces import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
 from harness.membership import GroupJournal, TransactionalClient, TransactionEnd
 from harness.scenario import WorkloadSpec
-from workloads.consumer_groups import Membership, positions_after, positions_before
-from workloads.produce_and_poll import RENEW_S, ProduceAndPoll
+from workloads.consumer_groups import Life, Membership, one_after_the_other, positions_after, positions_before
+from workloads.produce_and_poll import ProduceAndPoll
 
 RECORDS = 50  # of one transaction at most
 ON_PURPOSE = "aborted on purpose"
@@ -45,42 +45,34 @@ class Processor:
         )
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
-        loop = asyncio.get_running_loop()
-        stay_s = self._settings.stay_s
-        while not until.is_set():
-            leaves = loop.time() + chance.expovariate(1 / stay_s) if stay_s else float("inf")
-            crashes = chance.random() < self._settings.crash_share
-            processor = client(self._use)
+        def begin(processor: Client, group_journal: GroupJournal) -> Life:
             assert isinstance(processor, TransactionalClient), processor
-            assert isinstance(journal, GroupJournal), journal
-            life = _Life(processor, journal, self._outputs)
-            alive = True
-            try:
-                alive = await life.membership.join(self._inputs)
-                while alive and not until.is_set() and loop.time() < leaves:
-                    alive = await life.transact(aborts=chance.random() < self._settings.abort_share, until=until)
-            finally:
-                if alive and crashes and not until.is_set():
-                    # In the middle of a transaction: the coordinator, or the next client, must end it.
-                    await life.open_and_write()
-                    await processor.crash()
-                    journal.done("crash")
-                else:
-                    await processor.close()
-                    life.membership.hear()
-            if not until.is_set():
-                await asyncio.sleep(RENEW_S)
+            return _Processing(processor, group_journal, self._inputs, self._outputs, self._settings)
+
+        await one_after_the_other(client, self._use, self._settings, journal, chance, until, begin)
 
 
-class _Life:
+class _Processing:
     """One client of a processor: its transactions, one after the other."""
 
-    def __init__(self, client: TransactionalClient, journal: GroupJournal, outputs: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self, client: TransactionalClient, journal: GroupJournal, inputs: Sequence[str],
+        outputs: Sequence[TopicPartition], settings: WorkloadSpec,
+    ) -> None:  # fmt: skip
         self._client = client
         self._journal = journal
+        self._inputs = inputs
         self._outputs = outputs
+        self._settings = settings
         self._written = 0
         self.membership = Membership(client, journal)
+
+    async def stay(self, chance: random.Random, until: Event, leaves: float) -> bool:
+        loop = asyncio.get_running_loop()
+        alive = await self.membership.join(self._inputs)
+        while alive and not until.is_set() and loop.time() < leaves:
+            alive = await self.transact(aborts=chance.random() < self._settings.abort_share, until=until)
+        return alive
 
     async def _begin(self) -> int | None:
         """None when the library cannot begin: then there is no transaction."""
@@ -134,8 +126,9 @@ class _Life:
         self._journal.group_event(event, transaction=transaction)
         return event.status == "ok"
 
-    async def open_and_write(self) -> None:
-        """A transaction that is left open, with records in it where there were any to read."""
+    async def before_a_crash(self) -> None:
+        """A transaction is left open, with records in it where there were any: the coordinator, or the next client,
+        must end it."""
         transaction = await self._begin()
         if transaction is not None and (records := await self.membership.poll(limit=RECORDS, transaction=transaction)):
             await self._write(transaction, records)

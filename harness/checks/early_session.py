@@ -81,8 +81,10 @@ class EarlySession:
         """A session that could not be made, or whose JVM is gone, is made anew by whoever asks for one."""
         gone = self._jvm is not None and self._jvm.process.poll() is not None
         if self._session is None or gone:
-            with contextlib.suppress(Exception):
+            try:
                 self._open.close()
+            except Exception as error:  # noqa: BLE001  # a session whose JVM is gone may not close; it is not used again
+                _LOG.info("a broken session did not close: %s", str(error).partition("\n")[0])
             self._open, self._session = contextlib.ExitStack(), None
             if self._jvm is not None:
                 self._jvm.end()

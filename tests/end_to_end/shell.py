@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,13 +83,6 @@ def marked_processes(marker: str) -> list[str]:
         if any(entry.startswith(marker.encode()) for entry in environment):
             found.append(f"{process.name} {command}")
     return found
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 40.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not seen within {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end import somebodys_machine
-from tests.end_to_end.shell import Shell, read_json, until
+from tests.end_to_end.shell import Shell, read_json
+from tests.waiting import until
 
 _SCENARIO = """\
 # The leader of a partition is killed and another broker is paused, with acks=all: nothing may be lost.

@@ -10,7 +10,8 @@ from harness.cluster.docker.engine import connect, is_there
 from harness.cluster.docker.images import BASE_VARIABLE
 from harness.cluster.docker.labels import RUN
 from tests.end_to_end.recomputed import lost_records
-from tests.end_to_end.shell import Shell, until
+from tests.end_to_end.shell import Shell
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one")
 

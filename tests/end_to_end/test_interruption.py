@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.shell import Shell, phase_of, read_json, until
+from tests.end_to_end.shell import Shell, phase_of, read_json
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -45,25 +45,25 @@ class Diary:
         return Evidence(t_ns=len(self.deeds), sentence=f"{deed} seen")
 
     async def start(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     async def stop(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     def bootstrap(self, client: object) -> str:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     async def controller(self) -> int:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     async def create_topics(self, topics: object) -> None:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     def collect(self) -> Any:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     def environment(self) -> Mapping[str, str]:
-        raise NotImplementedError
+        raise AssertionError("no fault may ask for this")
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         isr = tuple(sorted(self.up)) if self.back_in_isr else (1,)

@@ -22,9 +22,10 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
-from harness.interfaces import ClientId, NodeId
+from harness.interfaces import ClientId, NodeId, PartitionState
 from harness.scenario import ClusterSpec
-from tests.end_to_end.shell import Shell, until
+from tests.end_to_end.shell import Shell
+from tests.waiting import comes_true, until
 
 TOPIC = "orders"
 BEFORE = [b"before-%03d" % number for number in range(200)]
@@ -47,12 +48,13 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
 
 async def kill_leader(cluster: LocalCluster) -> None:
     """Once the whole ISR is there, so that the next leader has everything."""
-    async with asyncio.timeout(20):
-        while True:
-            states = await cluster.live_partition_states([TOPIC])
-            if states and states[0].leader is not None and len(states[0].isr or ()) == 3:
-                break
-            await asyncio.sleep(0.1)
+    states: list[PartitionState] = []
+
+    async def all_in_sync() -> bool:
+        states[:] = await cluster.live_partition_states([TOPIC])
+        return bool(states) and states[0].leader >= 0 and len(states[0].isr) == 3
+
+    await comes_true(all_in_sync, "the whole ISR", timeout_s=20)
     await cluster.kill(NodeId(states[0].leader))
 
 
@@ -131,10 +133,12 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
     try:
         await admin.create_topics([AioNewTopic(TOPIC, 1, 3, topic_configs={"min.insync.replicas": "2"})])
         described: list[dict[str, Any]] = []
-        async with asyncio.timeout(20):  # a broker tells of a topic once the controller has told it
-            while not (described and described[0]["partitions"]):
-                described = await admin.describe_topics([TOPIC])
-                await asyncio.sleep(0.1)
+
+        async def told() -> bool:  # a broker tells of a topic once the controller has told it
+            described[:] = await admin.describe_topics([TOPIC])
+            return bool(described and described[0]["partitions"])
+
+        await comes_true(told, "the topic in the metadata", timeout_s=20)
         assert len(described[0]["partitions"][0]["replicas"]) == 3
     finally:
         await admin.close()

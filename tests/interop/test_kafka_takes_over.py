@@ -12,7 +12,8 @@ from reference_impl.runtime.loopback import address
 from reference_impl.wire.messages import decode_response, encode_request, request_class
 from tests.interop.kafka_tools import kafka_home
 from tests.interop.zookeeper_cluster import SLOW_MACHINE_S, WithRealZookeeper, all_in_sync, create, read, write
-from tests.reference_impl.runtime.broker_processes import BROKERS, running, until
+from tests.reference_impl.runtime.broker_processes import BROKERS, running
+from tests.waiting import until
 
 HOME = kafka_home("3.9.1")
 OFFSET_FOR_LEADER_EPOCH, VERSION = 23, 2
@@ -57,8 +58,8 @@ def test_apache_kafka_goes_on_where_a_reference_broker_stopped_and_the_reference
         assert cluster.state("handed-over")["isr"] == [2]
 
         cluster.start_kafka(2)
-        until(lambda: cluster.children("/brokers/ids") == ["2"], SLOW_MACHINE_S)
-        until(lambda: cluster.znode("/brokers/ids/2")["endpoints"][0].startswith("PLAINTEXT"), SLOW_MACHINE_S)
+        until(lambda: cluster.children("/brokers/ids") == ["2"], timeout_s=SLOW_MACHINE_S)
+        until(lambda: cluster.znode("/brokers/ids/2")["endpoints"][0].startswith("PLAINTEXT"), timeout_s=SLOW_MACHINE_S)
         assert read(cluster, "handed-over", 500) == [b"%d" % number for number in range(500)]
         assert [epoch_end(cluster, 2, "handed-over", epoch) for epoch in (0, 1)] == [300, 500]
         producer = producer_of(cluster)
@@ -68,6 +69,6 @@ def test_apache_kafka_goes_on_where_a_reference_broker_stopped_and_the_reference
 
         for node in (2, 1, 3):
             cluster.start_broker(node)
-        until(lambda: cluster.broker_count() == len(BROKERS), SLOW_MACHINE_S)
+        until(lambda: cluster.broker_count() == len(BROKERS), timeout_s=SLOW_MACHINE_S)
         all_in_sync(cluster, "handed-over")
         assert read(cluster, "handed-over", 600) == [b"%d" % number for number in range(600)]

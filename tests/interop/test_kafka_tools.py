@@ -15,7 +15,8 @@ import pytest
 
 from reference_impl.wire.messages import SUPPORTED
 from tests.interop.kafka_tools import KafkaTools, Ran, kafka_home
-from tests.reference_impl.runtime.broker_processes import BROKERS, Processes, running, until
+from tests.reference_impl.runtime.broker_processes import BROKERS, Processes, running
+from tests.waiting import until
 
 HOME = kafka_home("4.3.1")
 TOPICS, CONFIGS, ELECTION = "TopicCommand", "kafka.admin.ConfigCommand", "LeaderElectionCommand"

@@ -9,7 +9,8 @@ from kafka import KafkaProducer
 
 from tests.interop.kafka_tools import kafka_home
 from tests.interop.zookeeper_cluster import SLOW_MACHINE_S, WithRealZookeeper, all_in_sync, create, read, write
-from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, running, until
+from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, running
+from tests.waiting import until
 
 HOME = kafka_home("3.9.1")
 
@@ -106,7 +107,7 @@ def test_zookeeper_may_die_and_return_and_the_brokers_still_fail_over(
     cluster.end(COORDINATION)
     write(producer, "unattended", range(10, 20))
     cluster.start_coordination()
-    until(lambda: len(cluster.children("/brokers/ids")) == len(BROKERS), SLOW_MACHINE_S)
+    until(lambda: len(cluster.children("/brokers/ids")) == len(BROKERS), timeout_s=SLOW_MACHINE_S)
     cluster.end(3)
     until(lambda: cluster.state("unattended")["leader"] == 1)
     write(producer, "unattended", range(20, 30))

@@ -10,7 +10,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from reference_impl.runtime.loopback import address
 from tests.interop.kafka_tools import java_command
-from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, Processes, until
+from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, Processes
+from tests.waiting import until
 
 SLOW_MACHINE_S = 40.0
 
@@ -78,4 +79,4 @@ def read(cluster: Processes, topic: str, end: int) -> list[bytes]:
 
 
 def all_in_sync(cluster: Processes, topic: str) -> None:
-    until(lambda: sorted(cluster.state(topic)["isr"]) == list(BROKERS), SLOW_MACHINE_S)
+    until(lambda: sorted(cluster.state(topic)["isr"]) == list(BROKERS), timeout_s=SLOW_MACHINE_S)

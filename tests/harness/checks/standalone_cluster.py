@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyspark
 
 from harness.checks.session import _OPENED_PACKAGES
 from harness.java import java_home, java_version
+from tests.waiting import until
 
 ADDRESS = "127.0.0.1"
 _START_TIMEOUT_S = 200.0
@@ -97,9 +97,9 @@ def _free_port() -> int:
 
 
 def _wait_until_registered(folder: Path, workers: int, processes: list[subprocess.Popen[bytes]]) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while (folder / "master.log").read_text(errors="replace").count("Registering worker") < workers:
+    def registered() -> bool:
         ended = [process.args for process in processes if process.poll() is not None]
         assert not ended, f"ended at once: see the logs in {folder}"
-        assert time.monotonic() < deadline, f"no {workers} workers in {_START_TIMEOUT_S} s: see the logs in {folder}"
-        time.sleep(0.05)
+        return (folder / "master.log").read_text(errors="replace").count("Registering worker") >= workers
+
+    until(registered, f"{workers} workers; see the logs in {folder}", timeout_s=_START_TIMEOUT_S)

@@ -1,6 +1,6 @@
 """The confluent-kafka adapter: delivery reports become outcomes, and nothing hangs the worker or outlives it."""
 
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +84,7 @@ class Library:
             report, answer = self._waiting.pop(0)
             report(*((answer, None) if isinstance(answer, KafkaError) else (None, Message(answer))))
         else:
-            time.sleep(min(timeout, 0.01))
+            threading.Event().wait(min(timeout, 0.01))  # as the library blocks
         return None
 
     def consume(self, limit: int, *, timeout: float) -> list[Message]:

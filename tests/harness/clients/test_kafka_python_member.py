@@ -1,7 +1,6 @@
 """kafka-python in a group and with transactions: what the library says becomes events and outcomes."""
 
 import threading
-import time
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -55,7 +54,7 @@ class Library:
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
-        time.sleep(self.takes_s)
+        threading.Event().wait(self.takes_s)  # the library blocks the thread that called it
         if name in self.raises:
             raise self.raises[name]
 

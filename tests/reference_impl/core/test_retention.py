@@ -160,7 +160,8 @@ def test_a_follower_takes_its_leaders_start_only_up_to_what_it_knows_to_be_commi
     assert world.logs[2].log_start_offset == 0
 
 
-def test_a_follower_that_ends_before_its_leaders_start_begins_anew_there() -> None:
+def world_without_the_third_since_its_first_record() -> World:
+    """Broker 3 has a and is dead; 1 and 2 have a to g, all of it committed."""
     world = world_keeping()
     world.write("a")
     world.fetch(2, 3, rounds=2)
@@ -169,7 +170,12 @@ def test_a_follower_that_ends_before_its_leaders_start_begins_anew_there() -> No
     world.tell()
     for value in "bcdefg":
         world.write(value)
-    world.fetch(2, rounds=2)
+    world.fetch(2, rounds=3)
+    return world
+
+
+def test_a_follower_that_ends_before_its_leaders_start_begins_anew_there() -> None:
+    world = world_without_the_third_since_its_first_record()
     world.leader.update_settings(replace(world.settings, retention=keeping(size=0)))
     world.leader.delete_expired(wall_clock_ms=0)
     world.write("h")
@@ -188,15 +194,7 @@ def test_a_follower_that_ends_before_its_leaders_start_begins_anew_there() -> No
 
 def test_a_follower_whose_log_begins_behind_its_leaders_end_begins_anew_at_that_end() -> None:
     """An unclean election has made a replica the leader that was far behind."""
-    world = world_keeping()
-    world.write("a")
-    world.fetch(2, 3, rounds=2)
-    world.kill(3)
-    world.notice_deaths()
-    world.tell()
-    for value in "bcdefg":
-        world.write(value)
-    world.fetch(2, rounds=3)
+    world = world_without_the_third_since_its_first_record()
     for broker in (1, 2):
         world.partitions[broker].update_settings(replace(world.settings, retention=keeping(size=0)))
         world.partitions[broker].delete_expired(wall_clock_ms=0)

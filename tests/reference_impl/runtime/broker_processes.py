@@ -4,8 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,16 +15,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from reference_impl.runtime.loopback import address, free_port
+from tests.waiting import until
 
 BROKERS = (1, 2, 3)
 COORDINATION = 100
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come about in time"
-        time.sleep(0.05)
 
 
 class Processes:

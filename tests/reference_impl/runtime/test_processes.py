@@ -11,7 +11,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from tests.reference_impl.runtime.broker_processes import COORDINATION, Processes, running, until
+from tests.reference_impl.runtime.broker_processes import COORDINATION, Processes, running
+from tests.waiting import until
 
 
 @pytest.fixture

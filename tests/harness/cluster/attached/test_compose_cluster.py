@@ -1,6 +1,7 @@
 """Somebody's containers, as compose would have made them: found, harmed through Docker, cut by packet rules, read."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.errors import HarnessError, UsageError
 from harness.interfaces import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
 from harness.scenario import AttachedSpec, ClusterSpec
 from tests.harness.cluster.attached.compose_up import DATA, compose_up
+from tests.waiting import comes_true
 
 pytestmark = pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one")
 LOCAL_BASE = "kafka-chaos-base:local"
@@ -60,15 +62,16 @@ async def cluster(project: ClusterSpec, tmp_path: Path) -> AsyncIterator[Any]:
 
 async def _attached_to(cluster: Any) -> None:
     """All three register within moments of their start."""
-    while True:
-        try:
+
+    async def all_there() -> bool:
+        with contextlib.suppress(HarnessError):
             await cluster.start()
-        except HarnessError:
-            await asyncio.sleep(0.2)
-            continue
-        if len(cluster.brokers) == 3:
-            return
-        await cluster.stop()
+            if len(cluster.brokers) == 3:
+                return True
+            await cluster.stop()
+        return False
+
+    await comes_true(all_there, "three brokers answer")
 
 
 async def test_it_is_killed_paused_and_stopped_through_docker_and_seen_from_outside(
@@ -107,9 +110,13 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
     cluster: Any, tmp_path: Path
 ) -> None:
     await cluster.create_topics([TopicDefinition(name="read", assignment=((1, 2, 3),))])
-    async with asyncio.timeout(20):
-        while not (logs := await asyncio.to_thread(cluster.read_replicas, NodeId(1))):
-            await asyncio.sleep(0.1)
+    logs: list[Any] = []
+
+    async def readable() -> bool:
+        logs[:] = await asyncio.to_thread(cluster.read_replicas, NodeId(1))
+        return bool(logs)
+
+    await comes_true(readable, "the log of broker 1", timeout_s=20)
     assert [(log.topic, log.partition, log.log_end) for log in logs] == [("read", 0, 0)]
 
     with pytest.raises(HarnessError, match="topic 'read' is there already"):

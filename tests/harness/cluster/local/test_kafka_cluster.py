@@ -1,7 +1,6 @@
 """Real Kafka in the local world, in every layout: roles, links and books are what they say; a leak would be seen."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from harness.history.run_folder import RunFolder
 from harness.interfaces import Link, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
 from tests.end_to_end.shell import marked_processes
+from tests.waiting import comes_true
 
 LAYOUTS = [("4.3.1", "kraft"), ("4.3.1", "kraft-quorum"), ("4.3.1", "kraft-combined"), ("3.9.1", "zookeeper")]
 
@@ -33,15 +33,6 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     finally:
         await made.stop()
     assert marked_processes(f"KAFKA_CHAOS_RUN={run.path.resolve()}") == []
-
-
-async def comes_true(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 30) -> None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            while not await condition():
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"not seen within {timeout_s:g} s: {what}") from None
 
 
 def links_between(cluster: LocalCluster, node: int) -> list[Link]:
