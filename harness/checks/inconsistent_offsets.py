@@ -116,5 +116,10 @@ def _divergence_finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
         part=story.part, count=total, sentence=sentence, cause=cause, offsets=offsets,
         epoch=rows[0]["epoch_high"],
-        evidence={"nodes": nodes, "offsets": [dict(row) for row in rows[:20]]},
+        evidence={"nodes": nodes, "offsets": [_without_its_run(row) for row in rows[:20]]},
     )  # fmt: skip
+
+
+def _without_its_run(row: Row) -> Row:
+    """The numbers of run and partition belong to the job that judged: a run judged alone says what it says among many."""
+    return {name: value for name, value in row.items() if name not in {"run", "tp"}}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -84,10 +85,24 @@ def test_hundreds_of_runs_in_one_job_get_the_verdicts_that_each_gets_alone(
     assert len({judgement.verdict for judgement in together.values()}) >= 3
     for name in list(told)[:: len(told) // 4]:
         path = told[name][-1]
-        findings = pq.read_table(path / "tables" / "findings.parquet").drop_columns("run")
+        findings = findings_of(path)
         alone = judge(path, spark)
         assert alone.as_json() == together[path].as_json(), name
-        assert pq.read_table(path / "tables" / "findings.parquet").drop_columns("run").equals(findings), name
+        assert findings_of(path).equals(findings), name
+
+
+def test_a_runs_findings_do_not_depend_on_its_place_among_the_others(spark: "SparkSession", tmp_path: Path) -> None:
+    told = many(tmp_path / "runs", len(twins.STORIES))
+    paths = [path for group in told.values() for path in group]
+    judge_many(paths, spark)
+    before = {path: findings_of(path) for path in paths}
+    judge_many(paths[::-1], spark)
+    for name, (path,) in told.items():
+        assert findings_of(path).equals(before[path]), name
+
+
+def findings_of(path: Path) -> pa.Table:
+    return pq.read_table(path / "tables" / "findings.parquet").drop_columns("run")
 
 
 @pytest.mark.usefixtures("checks_here")
