@@ -76,7 +76,10 @@ class Judge:
         story = self._story
         sides = tuple(election.lacks(fate.offset, fate.epoch) for election in story.elections)
         cuts = tuple(
-            _at_or_below(cut.to_offset, fate) and not _at_or_below(cut.from_offset, fate) for cut in story.truncations
+            _at_or_below(cut.to_offset, fate)
+            and not _at_or_below(cut.from_offset, fate)
+            and (fate.t_acknowledged or 0) <= cut.t
+            for cut in story.truncations
         )
         acknowledged = tuple((fate.t_acknowledged or 0) <= row["t"] for row in story.states)
         wiped = tuple((fate.t_acknowledged or 0) < loss.t for loss in story.disk_losses)
@@ -97,8 +100,11 @@ class Judge:
 
 
 def rule(story: PartitionStory, fate: Fate) -> Ruling:
-    by_time = fate.epoch is None and not fate.in_a_log
-    epoch = fate.epoch if fate.epoch is not None else story.epoch_at(fate.t_acknowledged)
+    zombie_epoch = None if fate.epoch is not None or fate.in_a_log else _zombie_epoch(story, fate)
+    by_time = fate.epoch is None and not fate.in_a_log and zombie_epoch is None
+    epoch = fate.epoch if fate.epoch is not None else zombie_epoch
+    if epoch is None:
+        epoch = story.epoch_at(fate.t_acknowledged)
     election = _deciding_election(story, fate, epoch, by_time)
     unclean = _unclean_rule(election, fate, epoch)
     fail_over, moved = _fail_over_rule(story, election, fate, epoch)
@@ -117,6 +123,24 @@ def rule(story: PartitionStory, fate: Fate) -> Ruling:
         classification="permitted" if permitted else "observation" if undecided else "violation", cause=cause,
         election=election, epoch=epoch, by_time=by_time, rules=rules, disk_losses=tuple(losses), undecided=undecided,
     )  # fmt: skip
+
+
+def _zombie_epoch(story: PartitionStory, fate: Fate) -> int | None:
+    """The epoch in which a deposed leader acknowledged the record, when no log that was read held it.
+
+    It stood in the tail that this leader cut later, on learning of its successor; nobody read that log in between.
+    """
+    if fate.offset is None or fate.t_acknowledged is None:
+        return None
+    for cut in story.truncations:
+        if cut.epoch is None or cut.t < fate.t_acknowledged or not cut.to_offset <= fate.offset < cut.from_offset:
+            continue
+        led = [each.epoch for each in story.elections if each.leader == cut.node and each.epoch < cut.epoch]
+        successor = min((each.epoch for each in story.elections if led and each.epoch > led[-1]), default=None)
+        elected = story.election_of(successor)
+        if elected is not None and elected.t + elected.uncertainty_ns < fate.t_acknowledged:
+            return led[-1]
+    return None
 
 
 def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> str:

@@ -121,5 +121,5 @@ def _divergence_finding(
 
 
 def _without_its_run(row: Row) -> Row:
-    """The numbers of run and partition belong to the job that judged: a run judged alone says what it says among many."""
+    """The numbers of run and partition are the job's: a run judged alone says what it says among many."""
     return {name: value for name, value in row.items() if name not in {"run", "tp"}}
