@@ -1,7 +1,8 @@
 """Every family of checks, in the order in which a reader wants causes before consequences.
 
 A new check is one file and one line here. Its `find` turns what is known of one run into findings; its `query`, if it
-has one, asks the tables of all runs first, and its rows are `context.rows[name]`.
+has one, asks the tables of all runs first, and its rows are `context.rows[name]`. Questions are asked side by side;
+one that looks at what the fused pass found says so (`follows_detection`) and is asked after it.
 """
 
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class Family:
     name: str
     find: Callable[[RunContext], list[Finding]]
     query: Query | None = None
+    follows_detection: bool = False
 
 
 def _nothing(context: RunContext) -> list[Finding]:
@@ -53,7 +55,7 @@ def _nothing(context: RunContext) -> list[Finding]:
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family(name=removal.NAME, find=_nothing, query=removal.query),
+    Family(name=removal.NAME, find=_nothing, query=removal.query, follows_detection=True),
     Family(name=isolation.NAME, find=_nothing, query=isolation.query),
     Family(name="lost-write", find=lost_write.find),
     Family(name="unclean-election", find=unclean_election.find),
@@ -76,8 +78,8 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
     Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query),
     Family(name=head_skip.CHECK, find=head_skip.find, query=head_skip.query),
-    Family(name=cycle.CHECK, find=cycle.find, query=cycle.query),
+    Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
     Family(name="expectation", find=expectation.find),
     Family(name="availability", find=availability.find, query=availability.query),
-    Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query),
+    Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
 )

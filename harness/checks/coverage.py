@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.detection import small_frame
 from harness.checks.findings import Finding, RunContext
-from harness.checks.story import Election
+from harness.checks.story import Election, RunStory
 from harness.checks.tables import Row, Tables
 from harness.history.schemas import STATUS_OK
 from harness.verdict import COVERAGE_CONDITIONS, is_met, unknown_coverage_name
@@ -251,13 +251,13 @@ NO_ACTIVITY: Row = {
 }  # fmt: skip
 
 
-def zombies(spark: SparkSession, tables: Tables, contexts: Sequence[RunContext]) -> dict[int, Row]:
+def zombies(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> dict[int, Row]:
     """Acknowledgements by a leader whose successor had been elected before the record was sent; by epoch."""
     elected = [
-        {"run": context.run, "tp": story.tp, "t": election.t + election.uncertainty_ns, "epoch": election.epoch,
+        {"run": of_run.run, "tp": story.tp, "t": election.t + election.uncertainty_ns, "epoch": election.epoch,
          "unclean": election.unclean}
-        for context in contexts
-        for story in context.story.partitions.values()
+        for of_run in stories
+        for story in of_run.partitions.values()
         for election in story.elections
     ]  # fmt: skip
     if not elected:

@@ -5,9 +5,10 @@ later and elsewhere. Many folders are judged in one Spark job.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from harness.checks import availability, cycle, evidence, insufficient
+from harness.checks.asking import Progress, asking
 from harness.checks.catalogue import FAMILIES
 from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, activity, measure, zombies
-from harness.checks.detection import detect
+from harness.checks.detection import Detection, detect
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
-from harness.checks.story import read_story
+from harness.checks.story import RunStory, read_story
 from harness.checks.tables import Row, Tables, open_tables
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
@@ -30,7 +32,6 @@ from harness.scenario import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
-Progress = Callable[[str], None]  # told the name of what begins: a stage or a family of checks
 _NEED_ZOMBIES = ("zombie_acks", "acks_unclean_epoch")
 
 
@@ -100,13 +101,8 @@ def judge_tables(
         read_story(tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ())
         for run, given in enumerate(inputs)
     ]
-    tell("records")
-    detection = detect(spark, tables)
-    contexts = _contexts(Runs(spark=spark, tables=tables, stories=stories, detection=detection), tell)
-    tell("activity")
-    done = activity(spark, tables)
-    needed = any(name in _NEED_ZOMBIES for given in inputs if given.scenario for name in given.scenario.coverage)
-    undead = zombies(spark, tables, contexts) if needed else {}
+    asked = _ask(spark, tables, inputs, stories, tell)
+    contexts, detection = asked.contexts, asked.detection
     tell("findings")
     named = {context.run: name_findings(find_all(context)) for context in contexts}
     every = [pair for context in contexts for pair in named[context.run]]
@@ -118,14 +114,14 @@ def judge_tables(
     judged: list[tuple[Judgement, Evidences]] = []
     for context, given in zip(contexts, inputs, strict=True):
         run = context.run
-        own_activity = done.get(run, {**NO_ACTIVITY})
+        own_activity = asked.activity.get(run, {**NO_ACTIVITY})
         until = own_activity["replica_reads_began"]
         facts = Facts(
             context=context, accounting=accounting.get(run, ()), activity=own_activity,
             findings=[finding for _, finding in named[run]],
             controllers=sorted(tables.rows("controllers", run), key=lambda row: row["t"]),
             broker_events=tables.rows("broker_events", run), configuration=tables.rows("configuration", run),
-            zombies=undead.get(run, NO_ZOMBIES), until=_FAR if until is None else until,
+            zombies=asked.zombies.get(run, NO_ZOMBIES), until=_FAR if until is None else until,
         )  # fmt: skip
         evidences = {
             "accounting": evidence.accounting_rows(context, facts.accounting),
@@ -142,13 +138,41 @@ def _nobody(stage: str) -> None:
     """Nobody wants to know."""
 
 
-def _contexts(runs: Runs, tell: Progress) -> list[RunContext]:
-    """Asks every family's question, each as one job for all runs."""
-    answers: dict[str, dict[int, list[Row]]] = {}
-    for family in FAMILIES:
-        if family.query is not None:
-            tell(family.name)
-            answers[family.name] = by_run(family.query(runs))
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What the questions that need no finding answered, each asked as one job for all runs."""
+
+    detection: Detection
+    contexts: list[RunContext]
+    activity: Mapping[int, Row]
+    zombies: Mapping[int, Row]
+
+
+def _ask(
+    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], stories: Sequence[RunStory], tell: Progress
+) -> _Asked:
+    queries = [(family, family.query) for family in FAMILIES if family.query is not None]
+    answers: dict[str, Future[Sequence[Row]]] = {}
+    with asking(tables.record_count, tell) as all_at_once:
+        detecting = all_at_once.ask("records", lambda: detect(spark, tables))
+        runs = Runs(spark=spark, tables=tables, stories=stories, detecting=detecting.result)
+        for family, query in queries:
+            if not family.follows_detection:
+                answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
+        done = all_at_once.ask("activity", lambda: activity(spark, tables))
+        needed = any(name in _NEED_ZOMBIES for given in inputs if given.scenario for name in given.scenario.coverage)
+        undead = all_at_once.ask("zombies", lambda: zombies(spark, tables, stories)) if needed else None
+        detection = detecting.result()
+        for family, query in queries:
+            if family.follows_detection:
+                answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
+        contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()})
+        return _Asked(
+            detection=detection, contexts=contexts, activity=done.result(), zombies=undead.result() if undead else {}
+        )
+
+
+def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> list[RunContext]:
     counts: dict[int, dict[tuple[int, str], int]] = {}
     for (run, tp, flag), number in runs.detection.counts.items():
         counts.setdefault(run, {})[tp, flag] = number

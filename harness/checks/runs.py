@@ -20,7 +20,12 @@ class Runs:
     spark: SparkSession
     tables: Tables
     stories: Sequence[RunStory]
-    detection: Detection
+    detecting: Callable[[], Detection]
+
+    @property
+    def detection(self) -> Detection:
+        """What the fused pass found; waits for it."""
+        return self.detecting()
 
     def rows(self, table: str) -> list[Row]:
         """The rows of a small table, of all runs."""

@@ -31,6 +31,8 @@ _SILENT_S = 1.0
 _JOBS_OF_A_CHECK = 4
 _NICE = 10
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+# What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
+_ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
 MANY_ROWS = 10_000_000
 DEFAULT_MEMORY_MB = 2048
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -157,7 +159,7 @@ def _command(
         opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
     # C1 and the serial collector: most checks are short; quick compilation beats quick code (reference/spark.md 3.3).
     options = [
-        _QUICK_COMPILER, "-XX:+UseSerialGC", "-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions",
+        _QUICK_COMPILER, "-XX:+UseSerialGC", "-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions", *_ROOM_FOR_CODE,
         "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
         "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
         "-Djava.net.preferIPv4Stack=true",

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from harness.checks.judge import Progress, RunInput, judge_tables
+from harness.checks.asking import Progress
+from harness.checks.judge import RunInput, judge_tables
 from harness.checks.tables import tables_of
 from harness.history.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
 

@@ -48,7 +48,8 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
     stories = [read_story(built, history.run, history.scenario, 0) for history in histories]
-    runs = Runs(spark=spark, tables=built, stories=stories, detection=detect(spark, built))
+    detected = detect(spark, built)
+    runs = Runs(spark=spark, tables=built, stories=stories, detecting=lambda: detected)
 
     def asked(query: Query, *names: str) -> dict[int, set[tuple[object, ...]]]:
         found: dict[int, set[tuple[object, ...]]] = {}

@@ -1,0 +1,45 @@
+"""Asks the families' questions, several at once: planning one is the work of one core, and most have little else to do.
+
+The fused pass over the records goes first, since it takes longest; what depends on its answer waits for it. A long
+history is asked one question at a time, each with all the memory there is.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from harness.checks.session import MANY_ROWS
+
+_AT_ONCE_MAX = 4  # each may hold as much as one stage of one query does
+
+Progress = Callable[[str], None]  # told the name of each stage as it begins
+Answer = TypeVar("Answer")
+
+
+class Asking:
+    """`tell` may end it all by raising: whoever asks for that answer gets what it raised."""
+
+    def __init__(self, pool: ThreadPoolExecutor, tell: Progress) -> None:
+        self._pool = pool
+        self._tell = tell
+
+    def ask(self, name: str, question: Callable[[], Answer]) -> "Future[Answer]":
+        return self._pool.submit(self._asked, name, question)
+
+    def _asked(self, name: str, question: Callable[[], Answer]) -> Answer:
+        self._tell(name)
+        return question()
+
+
+@contextmanager
+def asking(record_count: int, tell: Progress) -> Iterator[Asking]:
+    """Whoever leaves by an error leaves once the questions that are being answered are; no other is begun."""
+    at_once = 1 if record_count > MANY_ROWS else min(os.cpu_count() or 1, _AT_ONCE_MAX)
+    with ThreadPoolExecutor(at_once, thread_name_prefix="question") as pool:
+        try:
+            yield Asking(pool, tell)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -1,0 +1,55 @@
+"""Questions are asked side by side; whoever ends it gets what was raised, and no question begins after that."""
+
+import threading
+
+import pytest
+
+from harness.checks.asking import asking
+from harness.checks.session import MANY_ROWS
+from tests.waiting import until
+
+
+class Enough(Exception):
+    pass
+
+
+def test_two_questions_are_answered_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    meeting = threading.Barrier(2, timeout=20)
+    with asking(0, lambda _: None) as questions:
+        answers = [questions.ask(name, meeting.wait) for name in ("records", "activity")]
+        assert sorted(answer.result() for answer in answers) == [0, 1]
+
+
+def test_of_a_long_history_one_question_is_asked_after_the_other() -> None:
+    asked: list[str] = []
+    with asking(MANY_ROWS + 1, asked.append) as questions:
+        states = [questions.ask(name, lambda: len(asked)) for name in ("first", "second", "third")]
+    assert [state.result() for state in states] == [1, 2, 3]
+    assert asked == ["first", "second", "third"]
+
+
+def test_what_ends_a_stage_reaches_whoever_asked_and_nothing_begins_after_it() -> None:
+    begun: list[str] = []
+
+    def tell(stage: str) -> None:
+        if begun:
+            raise Enough(stage)
+        begun.append(stage)
+
+    with pytest.raises(Enough, match="second"), asking(MANY_ROWS + 1, tell) as questions:
+        answers = [questions.ask(name, lambda: 1) for name in ("first", "second", "third")]
+        assert [answer.result() for answer in answers] == [1, 1, 1]
+    assert begun == ["first"]
+
+
+def test_whoever_leaves_by_an_error_waits_for_what_is_being_answered_and_begins_nothing_more() -> None:
+    asked: list[str] = []
+    others_given_up = threading.Event()
+    with pytest.raises(Enough), asking(MANY_ROWS + 1, asked.append) as questions:
+        first = questions.ask("first", lambda: others_given_up.wait(20))
+        until(lambda: asked == ["first"])
+        questions.ask("second", lambda: None).add_done_callback(lambda _: others_given_up.set())
+        raise Enough
+    assert first.result()
+    assert asked == ["first"]
