@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from harness import checking, cli_checking, comparison_runs, compose, machine, presentation, verification
+from harness import checking, cli_checking, compose, machine, presentation, verification
 from harness.cli_options import (
     MASTER,
     RUNS,
@@ -174,6 +174,7 @@ def compare(
     """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
     if bool(stored) == bool(scenario):
         raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
+    from harness import comparison_runs
 
     def tell(line: str) -> None:
         console.print(line, markup=False)

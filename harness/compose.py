@@ -32,6 +32,7 @@ from harness.cluster.running import BrokerCluster
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.disturbance import Disturbance, FaultBook
+from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
 from harness.controller.worker_main import read_spec, run_worker
@@ -53,7 +54,6 @@ from harness.systems import (
     traits_of,
     undo_left_behind,
 )
-from reports.render import write_report
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
 
@@ -235,6 +235,7 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
         write_out=written_out,
         progress=progress,
         needs=tuple(refusals.needs(scenario)),
+        follow=lambda: Follower.start(folder.path, spawn=cluster.spawn_worker),
     )
     with resolving(lambda: names(None)):
         return await run.go()
@@ -334,6 +335,8 @@ class Bench:
 
 
 def render(path: Path) -> tuple[Path | None, str]:
+    from reports.render import write_report  # with pandas: a third of what a command takes to begin
+
     try:
         return write_report(path), ""
     except HarnessError as error:

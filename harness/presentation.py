@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +14,9 @@ from harness import compose
 from harness.controller.run import Progress
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from reports.comparison import Comparison
-from reports.proof import listing_of, proof_of
+
+if TYPE_CHECKING:
+    from reports.comparison import Comparison
 
 _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
 
@@ -87,7 +88,7 @@ def print_outcome(console: Console, judged: compose.Judged) -> None:
         console.print(f"No page: {judged.page_error}", markup=False)
 
 
-def print_comparison(console: Console, page: Path, comparison: Comparison) -> int:
+def print_comparison(console: Console, page: Path, comparison: "Comparison") -> int:
     """0 when every column has a run whose numbers count; 3 when there is nothing to hold against another."""
     for warning in comparison.warnings:
         console.print(f"Not like for like: {warning}", markup=False)
@@ -100,6 +101,8 @@ def print_comparison(console: Console, page: Path, comparison: Comparison) -> in
 
 
 def print_findings(console: Console, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
+    from reports.proof import listing_of, proof_of
+
     if wanted is None:
         lines = listing_of(folder, everything=everything)
     else:

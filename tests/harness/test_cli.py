@@ -1,6 +1,7 @@
 """The command line as a shell sees it: exit codes, one line per foreseen error, and output other programs read."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -265,3 +266,11 @@ def test_verification_exits_1_when_an_outcome_is_not_as_stated(
 
     assert ended.code == code
     assert ElementTree.parse("junit.xml").getroot().get("tests") == "1"
+
+
+def test_a_command_begins_without_what_only_checks_and_pages_need() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, harness.cli; print(*{'pandas', 'pyspark'} & {*sys.modules})"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert told.stdout.split() == []
