@@ -20,6 +20,7 @@ from harness import compose  # noqa: E402
 from harness.checks.judge import judge, judge_many  # noqa: E402
 from harness.checks.session import DEFAULT_MEMORY_MB, spark_session, start_jvm_early  # noqa: E402
 from harness.checks.warm_up import warm_up  # noqa: E402
+from harness.history.following import follow, once  # noqa: E402
 from harness.history.run_folder import RunFolder  # noqa: E402
 from harness.history.sealing import seal  # noqa: E402
 
@@ -61,11 +62,17 @@ def table_mb(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in (folder / "tables").glob("*.parquet")) / 1e6, 2)
 
 
+def convert_as_beside_a_run(folder: Path) -> None:
+    """What the process that follows a run's journals leaves when it has come to their ends and is told to stop."""
+    follow(folder, stopped=once())
+
+
 def check(folder: Path, bench: Spark, *, waiting: bool) -> dict[str, Any]:
-    """Seal and judge. `waiting`: the JVM was started before, as beside a run, and is warm already."""
+    """Seal and judge. `waiting`: as beside a run, the journals are converted and the JVM is warm before it ends."""
     stages, began = Stages(), BEGAN
     try:
         if waiting:
+            convert_as_beside_a_run(folder)
             warm_up(bench.session())
             began = time.perf_counter()
         run = RunFolder(folder)

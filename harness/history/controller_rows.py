@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.history.journal import CONTROLLER_ROWS
 from harness.history.schemas import TABLES
 
-ROWS = "controller.jsonl"  # in RUN/history, and once more in RUN/history/books for what was read afterwards
+ROWS = CONTROLLER_ROWS  # in RUN/history, and once more in RUN/history/books for what was read afterwards
 BOOKS = "books"
 
 Identity = list[str | int]

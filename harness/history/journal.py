@@ -23,7 +23,7 @@ one of which nobody knows.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ from harness.clock import Clock
 from harness.history import values
 from harness.history.journal_sources import AnEnd, AnEvent, AnOutcome, APlace, ARecord, ASend, AUse
 
+CONTROLLER_ROWS = "controller.jsonl"  # beside the journals, and none of them: controller_rows.py
 STATUS = {"ok": 0, "fail": 1, "info": 2}
 ACKS = {"0": 0, "1": 1, "all": -1}
 OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2}
@@ -138,7 +139,6 @@ class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
 
 
 Line = Process | Declare | Invoke | Sent | Read | Assigned | Group | Done | Begin | End
-_PIECE = 4_000_000
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -317,27 +317,19 @@ def _keys(keys: list[bytes | None]) -> list[int | None]:
 
 
 def read_lines(path: Path) -> list[Line]:
-    return list(lines_of(path))
+    return lines_in(path.read_bytes())[0]
 
 
-def lines_of(path: Path) -> Iterator[Line]:
-    """The lines of a journal, read a piece at a time. A last line that was torn by a kill is dropped."""
-    with path.open("rb") as file:
-        rest = b""
-        while piece := file.read(_PIECE):
-            whole, newline, rest = (rest + piece).rpartition(b"\n")
-            if newline:
-                yield from _lines(whole)
-        yield from _lines(rest)
-
-
-def _lines(text: bytes) -> Iterator[Line]:
+def lines_in(text: bytes) -> tuple[list[Line], bool]:
+    """The lines up to one that cannot be read, and whether there is such: a writer that was killed tears its last."""
     try:
-        yield from _DECODER.decode_lines(text)
+        return _DECODER.decode_lines(text), False
     except msgspec.DecodeError:
+        lines = []
         for line in text.split(b"\n"):
             if line:
                 try:
-                    yield _DECODER.decode(line)
+                    lines.append(_DECODER.decode(line))
                 except msgspec.DecodeError:
-                    return  # only the last line can be torn
+                    break
+        return lines, True

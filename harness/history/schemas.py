@@ -60,6 +60,8 @@ TABLES: dict[str, pa.Schema] = {
     # key: dense id of the record's key where the workload is keyed.
     # timestamp_ms: polls: the record's, as the broker gave it; sends: the broker's answer, else what the client set.
     # log_append: the topic's records are stamped by the broker (LogAppendTime).
+    # tombstone: a key without a value, which deletes the key; `value` is then what else tells the record from others.
+    # Null: not told. The workloads send none, since a record of theirs is known by its value.
     "records": _schema(
         run=pa.int32(),
         kind=pa.int8(),
@@ -86,6 +88,7 @@ TABLES: dict[str, pa.Schema] = {
         key=pa.int64(),
         timestamp_ms=pa.int64(),
         log_append=pa.bool_(),
+        tombstone=pa.bool_(),
     ),
     # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.

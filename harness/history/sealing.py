@@ -1,19 +1,28 @@
 """Seals a run folder: turns the journals, the controller's rows and the snapshots into tables.
 
-Needs nothing but the folder, so that a run whose harness was killed can be sealed by any later command.
+Needs nothing but the folder, so that a run whose harness was killed can be sealed by any later command. Where journals
+were converted beside the run (following.py), it goes on from there; the tables are the same.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from harness.clock import SystemClock
 from harness.history.bins import Bins
 from harness.history.controller_rows import BOOKS, ROWS, read_rows, read_snapshots
+from harness.history.halves import begun_journals
+from harness.history.journal_columns import JournalChanged
+from harness.history.merging import TopicPart
+from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
-from harness.history.tables import Conversion, TopicPart
+from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
 
 _FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration", "replica_snapshots")
@@ -26,15 +35,12 @@ def seal(folder: RunFolder) -> None:
     rows = read_rows(folder.history / ROWS)
     for table, more in read_rows(folder.history / BOOKS / ROWS).items():
         rows.setdefault(table, []).extend(more)
-    names = ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ()))
-    conversion = Conversion(names=names)
-    for path in sorted(folder.history.glob("*.jsonl")):
-        if path.name != ROWS:
-            conversion.add(path)
-    converted = conversion.finish(_mentioned(rows))
-    folder.write_table("ops", converted.ops)
+    converted, names = _converted(folder, rows)
     bins = Bins()
-    folder.write_tables("records", _told(converted.record_tables(), bins.add))
+    with ThreadPoolExecutor(1, thread_name_prefix="ops") as beside:
+        written = beside.submit(folder.write_table, "ops", converted.ops)
+        folder.write_tables("records", _told(converted.record_tables(), bins.add))
+        written.result()
     folder.write_table("processes", converted.processes)
     folder.write_table("transactions", converted.transactions)
     folder.write_table("group_events", converted.group_events)
@@ -46,6 +52,29 @@ def seal(folder: RunFolder) -> None:
     folder.write_table("replica_log", _with_tp(pa.concat_tables(snapshots), converted.tps))
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.get(table, [])))
+    shutil.rmtree(folder.path / FOLDER, ignore_errors=True)
+
+
+def note(folder: RunFolder, line: str) -> None:
+    """Writes a line into harness.log, whoever is at work on the folder."""
+    with (folder.path / "harness.log").open("a", encoding="utf-8") as log:
+        log.write(f"{datetime.fromtimestamp(SystemClock().wall_ns() / 1e9):%Y-%m-%d %H:%M:%S} INFO seal: {line}\n")
+
+
+def _converted(folder: RunFolder, rows: Rows) -> tuple[Converted, ValueNames]:
+    try:
+        return _finished(folder, rows, begun_journals(folder.path))
+    except (PiecesUnfit, JournalChanged) as error:
+        note(folder, f"{error}; the journals are converted from their beginning")
+        return _finished(folder, rows, Journals())
+
+
+def _finished(folder: RunFolder, rows: Rows, begun: Journals) -> tuple[Converted, ValueNames]:
+    names = ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ()))
+    conversion = Conversion(names=names, begun=begun)
+    for path in journal_paths(folder.history):
+        conversion.add(path)
+    return conversion.finish(_mentioned(rows)), names
 
 
 def _told(pieces: Iterable[pa.Table], tell: Callable[[pa.Table], None]) -> Iterator[pa.Table]:

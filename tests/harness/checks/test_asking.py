@@ -37,19 +37,29 @@ def test_what_ends_a_stage_reaches_whoever_asked_and_nothing_begins_after_it() -
             raise Enough(stage)
         begun.append(stage)
 
-    with pytest.raises(Enough, match="second"), asking(MANY_ROWS + 1, tell) as questions:
-        answers = [questions.ask(name, lambda: 1) for name in ("first", "second", "third")]
-        assert [answer.result() for answer in answers] == [1, 1, 1]
+    def ask_three() -> None:
+        with asking(MANY_ROWS + 1, tell) as questions:
+            answers = [questions.ask(name, lambda: 1) for name in ("first", "second", "third")]
+            assert [answer.result() for answer in answers] == [1, 1, 1]
+
+    with pytest.raises(Enough, match="second"):
+        ask_three()
     assert begun == ["first"]
 
 
 def test_whoever_leaves_by_an_error_waits_for_what_is_being_answered_and_begins_nothing_more() -> None:
     asked: list[str] = []
     others_given_up = threading.Event()
-    with pytest.raises(Enough), asking(MANY_ROWS + 1, asked.append) as questions:
-        first = questions.ask("first", lambda: others_given_up.wait(20))
-        until(lambda: asked == ["first"])
-        questions.ask("second", lambda: None).add_done_callback(lambda _: others_given_up.set())
-        raise Enough
-    assert first.result()
+    answered: list[bool] = []
+
+    def leave() -> None:
+        with asking(MANY_ROWS + 1, asked.append) as questions:
+            questions.ask("first", lambda: answered.append(others_given_up.wait(20)))
+            until(lambda: asked == ["first"])
+            questions.ask("second", lambda: None).add_done_callback(lambda _: others_given_up.set())
+            raise Enough
+
+    with pytest.raises(Enough):
+        leave()
+    assert answered == [True]
     assert asked == ["first"]

@@ -1,0 +1,50 @@
+"""The process beside a run that converts its journals as they are written (harness.history.following).
+
+It is started with the workers and ends with the run. Nothing depends on it: whatever becomes of it, the seal takes the
+rest of the journals itself, and harness.log tells why that took longer.
+"""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+from harness.controller.workers import Spawn
+from harness.history.pieces import FOLDER
+
+END_S = 1.0  # to put away what it has, on a busy machine; to convert that again takes no longer
+_LOG = "log"
+
+
+class Follower:
+    """`end` once; nothing is left of the process then."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @classmethod
+    async def start(cls, run: Path, *, spawn: Spawn) -> "Follower":
+        log = run / FOLDER / _LOG
+        command = [sys.executable, "-m", "harness.history.following", str(run)]
+        return cls(await spawn(command, log=log), log=log)
+
+    async def end(self) -> str | None:
+        """None if it ended as told; else a sentence."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._process.stdin.write(b"stop\n")
+            await self._process.stdin.drain()
+        try:
+            async with asyncio.timeout(END_S):
+                code = await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+            return f"the conversion beside the run did not end in {END_S:.0f} s and was killed"
+        if code == 0:
+            return None
+        words = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.exists() else []
+        last = next((line for line in reversed(words) if line.strip()), "no last words")
+        return f"the conversion beside the run ended with code {code}: {last}"

@@ -1,0 +1,44 @@
+"""Journals that nobody followed, where they are large: a second process converts half of them at the same time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.history.pieces import FOLDER, Journals, journal_paths
+
+LARGE_BYTES = 16_000_000
+
+
+def begun_journals(run: Path) -> Journals:
+    """What is converted already, or is quicker converted by two. Raises PiecesUnfit, JournalChanged."""
+    folder, history = run / FOLDER, run / "history"
+    sizes = {path: path.stat().st_size for path in journal_paths(history)}
+    if any(folder.glob("piece-*")) or len(sizes) < 2 or sum(sizes.values()) < LARGE_BYTES or _cores() < 2:
+        return Journals.resumed(folder, history)
+    ours, theirs = _halves(sizes)
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "harness.history.following", str(run), *(path.name for path in theirs)]
+    with (folder / "log").open("ab") as log, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process:
+        journals = Journals()
+        for path in ours:
+            while journals.take(path):
+                pass
+        process.wait()  # whatever it left undone is ours as well: the seal takes all journals to their ends
+    journals.join(Journals.resumed(folder, history))
+    return journals
+
+
+def _halves(sizes: dict[Path, int]) -> tuple[list[Path], list[Path]]:
+    """Of about the same size."""
+    halves: tuple[list[Path], list[Path]] = ([], [])
+    weights = [0, 0]
+    for path in sorted(sizes, key=lambda path: (-sizes[path], path)):
+        lighter = weights.index(min(weights))
+        halves[lighter].append(path)
+        weights[lighter] += sizes[path]
+    return halves
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,383 @@
+"""One journal as columns of machine integers that only grow, whenever its lines come: all at once or as it is written.
+
+A row refers to nothing outside its journal: clients, operations, transactions and partitions are places in this one,
+words and foreign values places among its strings. So journals can be read in any order, side by side, and what they
+have grown to can be put away (pieces.py); only tables.py brings them together. Neither numpy nor Arrow is needed here:
+a process that does this beside a run stays small.
+"""
+
+import os
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.history.journal import (
+    STATUS,
+    Assigned,
+    Begin,
+    Declare,
+    Done,
+    End,
+    Group,
+    Invoke,
+    Part,
+    Process,
+    Read,
+    Sent,
+    lines_in,
+)
+
+NONE: Final = -(2**63)  # stands for null in the integer columns
+NO_WORD: Final = -1
+NO_TRANSACTION: Final = -1
+NO_ANSWER = "no answer"
+PIECE_BYTES = 1_000_000
+_TAIL_BYTES = 64
+_OK, _FAIL, _INFO = STATUS["ok"], STATUS["fail"], STATUS["info"]
+_OPERATIONS = {"committed": "commit", "seek": "seek"}  # group events that a client asked for
+
+# What the integers of a row are. begun: the operation's place by its call. told_each, key_each, time_each: the block
+# has such an entry for each of its records, not one for all.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "operations": ("begun", "client", "word", "t0", "txn", "t1", "status", "count", "error"),
+    "blocks": ("op", "sent", "count", "assignment", "first", "log_append", "told_each", "key_each", "time_each"),
+    "told": ("tp", "status", "epoch", "t0", "t1", "error"),
+    "off": ("off",),
+    "value": ("value",),
+    "key": ("key",),
+    "timestamp_ms": ("timestamp_ms",),
+    "begun": ("client", "t0"),
+    "ended": ("txn", "t1", "outcome", "error"),
+    "took": ("txn", "client"),
+    "events": ("word", "t0", "t1", "status", "generation", "member", "error", "client", "txn", "count"),
+    "places": ("tp", "off"),
+}
+
+
+class JournalChanged(HarnessError):
+    """A journal is not the file any more that was read before: it is shorter, or another."""
+
+
+class Asked(msgspec.Struct, array_like=True, frozen=True):
+    """An operation without its answer."""
+
+    begun: int
+    client: int
+    txn: int
+    invoke: Invoke
+
+
+class State(msgspec.Struct, kw_only=True):
+    """All that is needed to read on. `tail`: the bytes before `position`, by which the file is known again."""
+
+    inode: int
+    position: int = 0
+    tail: bytes = b""
+    torn: bool = False  # a line that cannot be read: what follows is not taken
+    operations_begun: int = 0
+    operations_ended: int = 0
+    clients: list[Process] = []
+    numbers: dict[int, int] = {}  # of a topic-partition in the journal: its place in `places`
+    places: list[tuple[str, int]] = []
+    unanswered: dict[int, Asked] = {}
+    assignments: dict[int, dict[int, int]] = {}  # by process and place: how often it was gained
+    transactions: dict[int, int] = {}  # number in the journal: place
+    transactions_begun: int = 0
+
+
+class Strings:
+    """Numbers for strings, in order of first sight since they were last forgotten; so a string may have several."""
+
+    def __init__(self, before: Sequence[str] = ()) -> None:
+        self._before = before
+        self._forgotten = len(before)
+        self._fresh: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._fresh.setdefault(text, self._forgotten + len(self._fresh))
+
+    def fresh(self) -> list[str]:
+        return list(self._fresh)
+
+    def forget(self) -> None:
+        self._forgotten += len(self._fresh)
+        self._fresh = {}
+
+    def all(self) -> list[str]:
+        """By number."""
+        assert self._forgotten == len(self._before), "some were forgotten"
+        return [*self._before, *self._fresh]
+
+
+@dataclass(kw_only=True)
+class Before:
+    """What a journal had grown to when it was put away last."""
+
+    state: State = field(default_factory=lambda: State(inode=-1))
+    integers: dict[str, list[memoryview]] = field(default_factory=lambda: {name: [] for name in FIELDS})
+    words: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+class JournalColumns:
+    """`take` reads what whole lines there are, `end` the rest, once. `fresh`: what has not been put away."""
+
+    def __init__(self, path: Path, before: Before | None = None) -> None:
+        self.path = path
+        self.state = State(inode=path.stat().st_ino) if before is None else before.state
+        self.words = Strings(before.words if before else ())  # errors, operations, members
+        self.texts = Strings(before.texts if before else ())  # values that are not the workload's own
+        self.fresh: dict[str, array[int]] = {name: array("q") for name in FIELDS}
+        self._before = before
+        self._takes: dict[type, Callable[[Any], None]] = {
+            Invoke: self._invoke,
+            Sent: self._sent,
+            Read: self._read,
+            Declare: self._declare,
+            Process: self._begin_client,
+            Assigned: self._assigned,
+            Group: self._group,
+            Done: self._done,
+            Begin: self._begin_transaction,
+            End: self._end_transaction,
+        }
+
+    def integers(self, name: str) -> list[Any]:
+        """The column, one part after the other."""
+        return [*(self._before.integers[name] if self._before else ()), self.fresh[name]]
+
+    def forget(self) -> None:
+        """What is fresh was put away."""
+        for name in FIELDS:
+            self.fresh[name] = array("q")
+        self.words.forget()
+        self.texts.forget()
+
+    def drop(self, name: str) -> None:
+        """Nobody needs the column any more."""
+        self.fresh[name] = array("q")
+        if self._before is not None:
+            self._before.integers[name] = []
+
+    # -- reading ------------------------------------------
+
+    def take(self) -> bool:
+        """Reads a piece of whole lines; False where there is none."""
+        state = self.state
+        if state.torn:
+            return False
+        text = self._text_from(state.position)
+        whole, newline, _ = text.rpartition(b"\n")
+        if not newline:
+            return False
+        self._feed(whole)
+        state.position += len(whole) + 1
+        state.tail = whole[-_TAIL_BYTES:]
+        return True
+
+    def end(self) -> None:
+        """Takes all there is, and what has no answer yet gets none."""
+        while self.take():
+            pass
+        if not self.state.torn:
+            self._feed(self._text_from(self.state.position))
+        for asked in self.state.unanswered.values():
+            self._never_answered(asked)
+
+    def is_as_before(self) -> bool:
+        """Whether the file begins with what was read of it."""
+        try:
+            end = self.state.position - 1
+            return self.state.position == 0 or self._text_from(end - len(self.state.tail), end) == self.state.tail
+        except (OSError, JournalChanged):
+            return False
+
+    def _text_from(self, position: int, end: int | None = None) -> bytes:
+        """Up to `end`; else a piece, or more where a line is longer than that."""
+        with self.path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_ino != self.state.inode or found.st_size < self.state.position:
+                raise JournalChanged(f"{self.path.name} is not the file any more that was read before")
+            file.seek(position)
+            if end is not None:
+                return file.read(end - position)
+            text = file.read(PIECE_BYTES)
+            while b"\n" not in text and (more := file.read(PIECE_BYTES)):
+                text += more
+        return text
+
+    def _feed(self, text: bytes) -> None:
+        lines, self.state.torn = lines_in(text)
+        takes = self._takes
+        for line in lines:
+            takes[type(line)](line)
+
+    # -- operations and records ---------------------------
+
+    def _client(self) -> int:
+        assert self.state.clients, "an operation, a group or a transaction before any client"
+        return len(self.state.clients) - 1
+
+    def _invoke(self, line: Invoke) -> None:
+        state = self.state
+        txn = NO_TRANSACTION if line.txn is None else state.transactions[line.txn]
+        state.unanswered[line.operation] = Asked(state.operations_begun, self._client(), txn, line)
+        state.operations_begun += 1
+
+    def _answered(self, asked: Asked, t1: int, status: int, count: int, error: str | None) -> int:
+        """The place of the operation among those that ended."""
+        number, invoke = self.words.number, asked.invoke
+        why = NO_WORD if error is None else number(error)
+        self.fresh["operations"].extend(
+            (asked.begun, asked.client, number(invoke.f), invoke.t, asked.txn, t1, status, count, why)
+        )
+        self.state.operations_ended += 1
+        return self.state.operations_ended - 1
+
+    def _single(
+        self, f: str, t0: int, t1: int, count: int, error: str | None, *, status: int | None = None,
+        txn: int = NO_TRANSACTION,
+    ) -> None:  # fmt: skip
+        """An operation without records. A crash is one of which nobody knows what became of its work."""
+        if status is None:
+            status = _INFO if f == "crash" else _OK if error is None else _FAIL
+        asked = Asked(self.state.operations_begun, self._client(), txn, Invoke(-1, f, t0, [], [], []))
+        self.state.operations_begun += 1
+        self._answered(asked, t1, status, count, error)
+
+    def _sent(self, line: Sent) -> None:
+        asked = self.state.unanswered.pop(line.operation)
+        invoke, count, errors, number = asked.invoke, len(asked.invoke.tps), line.errors, self.words.number
+        error = next((error for error in errors if error is not None), None)
+        op = self._answered(asked, line.t, _status_of(line.statuses), count, error)
+        if not count:
+            return
+        self._send_block(op, invoke, line.timestamps)
+        off, told, numbers = self.fresh["off"], self.fresh["told"], self.state.numbers
+        for tp, status, offset, error, t0, t1 in zip(
+            invoke.tps, line.statuses, line.offsets, errors, line.t0s, line.t1s, strict=True
+        ):
+            off.append(NONE if offset is None else offset)
+            t0, why = invoke.t if t0 is None else t0, NO_WORD if error is None else number(error)
+            told.extend((numbers[tp], status, NONE, t0, t1, why))
+
+    def _never_answered(self, asked: Asked) -> None:
+        """Nobody knows: a worker was killed, or the run ended first. t1 stays open."""
+        invoke, count, why = asked.invoke, len(asked.invoke.tps), self.words.number(NO_ANSWER)
+        op = self._answered(asked, NONE, _INFO, count, NO_ANSWER)
+        if not count:
+            return
+        self._send_block(op, invoke, ())
+        self.fresh["off"].extend([NONE] * count)
+        for tp in invoke.tps:
+            self.fresh["told"].extend((self.state.numbers[tp], _INFO, NONE, invoke.t, NONE, why))
+
+    def _send_block(self, op: int, invoke: Invoke, timestamps: Sequence[int | None]) -> None:
+        count = len(invoke.tps)
+        keys, times = self._beside("key", invoke.keys, count), self._beside("timestamp_ms", timestamps, count)
+        self.fresh["blocks"].extend((op, 1, count, NONE, 0, NONE, 1, keys, times))
+        self.fresh["value"].extend(self._values(invoke.values, invoke.texts))
+
+    def _read(self, line: Read) -> None:
+        state = self.state
+        asked = state.unanswered.pop(line.operation)
+        status, t0, t1 = _OK if line.error is None else _FAIL, asked.invoke.t, line.t
+        gained = state.assignments.get(state.clients[asked.client].process, {})
+        count = sum([len(part.offsets) for part in line.parts])
+        op = self._answered(asked, t1, status, count, line.error)
+        first = 0
+        for part in line.parts:
+            if part.offsets:
+                tp = state.numbers[part.tp]
+                self._part(part, op, first, tp, gained.get(tp, 0), status, t0, t1)
+                first += len(part.offsets)
+
+    def _part(
+        self, part: Part, op: int, first: int, tp: int, assignment: int, status: int, t0: int, t1: int
+    ) -> None:  # fmt: skip
+        fresh, epochs, count = self.fresh, part.epochs, len(part.offsets)
+        each = len(epochs) == count > 1
+        log_append = NONE if part.log_append is None else int(part.log_append)
+        keys, times = self._beside("key", part.keys, count), self._beside("timestamp_ms", part.timestamps, count)
+        fresh["blocks"].extend((op, 0, count, assignment, first, log_append, int(each), keys, times))
+        for epoch in epochs if each else epochs[:1] or (None,):
+            fresh["told"].extend((tp, status, NONE if epoch is None else epoch, t0, t1, NO_WORD))
+        fresh["off"].extend(part.offsets)
+        fresh["value"].extend(self._values(part.values, part.texts))
+
+    def _beside(self, name: str, column: Sequence[int | None], count: int) -> int:
+        """Keys or timestamps of a block: none, one for all its records, or one for each; whether it is for each."""
+        if len(column) == count:
+            self.fresh[name].extend([NONE if entry is None else entry for entry in column])
+            return 1
+        self.fresh[name].append(NONE if not column or column[0] is None else column[0])
+        return 0
+
+    def _values(self, numbers: list[int], texts: list[str]) -> list[int]:
+        if not texts:
+            return numbers
+        text = self.texts.number
+        return [number if number >= 0 else -1 - text(texts[-1 - number]) for number in numbers]
+
+    # -- what is no send and no poll ----------------------
+
+    def _declare(self, line: Declare) -> None:
+        place, places = (line.topic, line.partition), self.state.places
+        if place not in places:
+            places.append(place)
+        self.state.numbers[line.number] = places.index(place)
+
+    def _begin_client(self, line: Process) -> None:
+        self.state.clients.append(line)
+
+    def _assigned(self, line: Assigned) -> None:
+        self._gained(line.tps)
+        self._single("assign", line.t, line.t, len(line.tps), None)
+
+    def _gained(self, tps: Sequence[int]) -> None:
+        """The present client has these partitions anew: its next reads of them begin a new assignment."""
+        times = self.state.assignments.setdefault(self.state.clients[self._client()].process, {})
+        for tp in tps:
+            place = self.state.numbers[tp]
+            times[place] = times.get(place, 0) + 1
+
+    def _done(self, line: Done) -> None:
+        self._single(line.f, line.t0, line.t1, line.count, line.error)
+
+    def _begin_transaction(self, line: Begin) -> None:
+        self.state.transactions[line.txn] = self.state.transactions_begun
+        self.state.transactions_begun += 1
+        self.fresh["begun"].extend((self._client(), line.t))
+
+    def _end_transaction(self, line: End) -> None:
+        why = NO_WORD if line.error is None else self.words.number(line.error)
+        self.fresh["ended"].extend((self.state.transactions[line.txn], line.t, line.outcome, why))
+
+    def _group(self, line: Group) -> None:
+        number, client = self.words.number, self._client()
+        txn = NO_TRANSACTION if line.txn is None else self.state.transactions[line.txn]
+        member = NO_WORD if line.member is None else number(line.member)
+        why = number(line.error) if line.error else NO_WORD
+        generation = NONE if line.generation is None else line.generation
+        row = (number(line.event), line.t0, line.t1, line.status, generation, member, why, client, txn, len(line.tps))
+        self.fresh["events"].extend(row)
+        for tp, offset in zip(line.tps, line.offsets, strict=True):
+            self.fresh["places"].extend((self.state.numbers[tp], NONE if offset is None else offset))
+        if line.event in ("assigned", "seek") and line.status == _OK:
+            self._gained(line.tps)
+        if txn != NO_TRANSACTION:
+            self.fresh["took"].extend((txn, client))
+        if line.event in _OPERATIONS:
+            f, count = _OPERATIONS[line.event], len(line.tps)
+            self._single(f, line.t0, line.t1, count, line.error, status=line.status, txn=txn)
+
+
+def _status_of(statuses: Sequence[int]) -> int:
+    """ok and fail only where all records agree; the records tell the rest."""
+    first = statuses[0] if statuses else _INFO
+    return first if statuses.count(first) == len(statuses) else _INFO

@@ -1,0 +1,91 @@
+"""Journals' columns brought together: what each numbered for itself gets the run's numbers. From here on, numpy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.history.journal import Process
+from harness.history.journal_columns import FIELDS, NO_WORD, JournalColumns
+from harness.history.values import ValueNames
+
+TopicPart = tuple[str, int]
+_WORDS = ("word", "error", "member")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """columns: by the names of journal_columns.FIELDS. words: all strings but values, with their numbers."""
+
+    columns: dict[str, dict[str, Any]]
+    clients: list[Process]
+    words: dict[str, int]
+    tps: dict[TopicPart, int]
+
+
+def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequence[TopicPart]) -> Merged:
+    """In the order of the journals; they are used up. `known`: topic-partitions that need not occur in any of them."""
+    words: dict[str, int] = {}
+    clients: list[Process] = []
+    mentioned = {place for journal in journals for place in journal.state.places}
+    tps = {place: number for number, place in enumerate(sorted(mentioned.union(known)))}
+    shifts = []
+    operations = begun = transactions = 0
+    for journal in journals:
+        state = journal.state
+        numbers = np.array([words.setdefault(word, len(words)) for word in journal.words.all()], np.int64)
+        spoken = np.append(numbers, NO_WORD)
+        texts = np.array([names.number_of_text(text) for text in journal.texts.all()], np.int64)
+        shifts.append(
+            {
+                "op": operations,
+                "begun": begun,
+                "client": len(clients),
+                "txn": transactions,
+                "tp": np.array([tps[place] for place in state.places], np.int64),
+                "value": texts,
+                **dict.fromkeys(_WORDS, spoken),
+            }
+        )
+        clients += state.clients
+        operations += state.operations_ended
+        begun += state.operations_begun
+        transactions += state.transactions_begun
+    columns = {name: _column(name, fields, journals, shifts) for name, fields in FIELDS.items()}
+    return Merged(columns=columns, clients=clients, words=words, tps=tps)
+
+
+def _column(
+    name: str, fields: Sequence[str], journals: Sequence[JournalColumns], shifts: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    width = len(fields)
+    parts = [[np.frombuffer(part, np.int64) for part in journal.integers(name)] for journal in journals]
+    whole = np.empty((sum(len(part) for of_journal in parts for part in of_journal) // width, width), np.int64)
+    flat, start = whole.reshape(-1), 0
+    for of_journal, shift in zip(parts, shifts, strict=True):
+        begin = start
+        for part in of_journal:
+            flat[start : start + len(part)] = part
+            start += len(part)
+        rows = whole[begin // width : start // width]
+        for place, field in enumerate(fields):
+            if field in shift:
+                rows[:, place] = _shifted(field, rows[:, place], shift[field])
+    for journal in journals:
+        journal.drop(name)
+    return {field: whole[:, place] for place, field in enumerate(fields)}
+
+
+def _shifted(field: str, column: Any, shift: Any) -> Any:
+    match field:
+        case "op" | "begun" | "client":
+            return column + shift
+        case "txn":
+            return np.where(column >= 0, column + shift, column)
+        case "value":  # those below nothing are texts
+            named = column < 0
+            column[named] = shift[-1 - column[named]]
+            return column
+        case _:
+            return shift[column]

@@ -1,0 +1,166 @@
+"""What journals have grown to, put away in pieces while a run goes on: RUN/converting/piece-00000 and so on.
+
+A piece holds what came since the one before it, and the state in which it left each journal. So all pieces from the
+first on are a whole beginning, whoever was killed while the next was being written; and the seal goes on from there.
+"""
+
+import gc
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import HarnessError
+from harness.history.journal import CONTROLLER_ROWS
+from harness.history.journal_columns import FIELDS, Before, JournalColumns, State
+
+FOLDER = "converting"
+_FORMAT = 1  # of the pieces; another one is not read
+_LONG = 8
+_STRING_BYTES = 100  # in memory, about
+
+
+class PiecesUnfit(HarnessError):
+    """The pieces are no beginning of these journals."""
+
+
+class _Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one journal. counts: how many integers, by column."""
+
+    state: State
+    counts: dict[str, int]
+    words: list[str]
+    texts: list[str]
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    journals: dict[str, _Growth]
+
+
+def journal_paths(history: Path) -> list[Path]:
+    """In the order in which a run's tables have them."""
+    return sorted(path for path in history.glob("*.jsonl") if path.name != CONTROLLER_ROWS)
+
+
+class Journals:
+    """All journals of a run, each known by its name."""
+
+    def __init__(self) -> None:
+        self._journals: dict[str, JournalColumns] = {}
+        self._pieces = 0
+
+    def take(self, path: Path) -> bool:
+        """Takes a piece of a journal; False when there is nothing new of it. Raises JournalChanged."""
+        if path.name not in self._journals:
+            self._journals[path.name] = JournalColumns(path)
+        with _no_collection():
+            return self._journals[path.name].take()
+
+    def ended(self) -> list[JournalColumns]:
+        """All of them to their ends, in order."""
+        journals = [self._journals[name] for name in sorted(self._journals)]
+        with _no_collection():
+            for journal in journals:
+                journal.end()
+        return journals
+
+    def join(self, other: "Journals") -> None:
+        """Takes over those of `other`; both have journals of their own."""
+        self._journals |= other._journals
+
+    # -- putting away -------------------------------------
+
+    def fresh_bytes(self) -> int:
+        """What is in memory and in no piece, about."""
+        return sum(
+            _LONG * sum(map(len, journal.fresh.values()))
+            + _STRING_BYTES * (len(journal.words.fresh()) + len(journal.texts.fresh()))
+            for journal in self._journals.values()
+        )
+
+    def put_away(self, folder: Path) -> None:
+        """Writes a piece, there under its name only when it is whole, and forgets what is in it."""
+        growths = {
+            name: _Growth(
+                state=journal.state,
+                counts={column: len(integers) for column, integers in journal.fresh.items()},
+                words=journal.words.fresh(),
+                texts=journal.texts.fresh(),
+            )
+            for name, journal in self._journals.items()
+        }
+        head = msgspec.json.encode(_Head(format=_FORMAT, journals=growths))
+        head += b" " * (-len(head) % _LONG)
+        path = folder / _name(self._pieces)
+        unfinished = path.with_suffix(".unfinished")
+        with unfinished.open("wb") as file:
+            file.write(len(head).to_bytes(_LONG, "little"))
+            file.write(head)
+            for journal in self._journals.values():
+                for integers in journal.fresh.values():
+                    integers.tofile(file)
+        unfinished.rename(path)
+        self._pieces += 1
+        for journal in self._journals.values():
+            journal.forget()
+
+    @classmethod
+    def resumed(cls, folder: Path, history: Path) -> "Journals":
+        """As they were put away last; to be taken on and ended, not put away. Raises PiecesUnfit."""
+        before: dict[str, Before] = {}
+        for number, path in enumerate(sorted(folder.glob("piece-?????"))):
+            if path.name != _name(number):
+                raise PiecesUnfit(f"{_name(number)} is missing")
+            for name, growth, integers in _read(path):
+                known = before.setdefault(name, Before())
+                known.state = growth.state
+                known.words += growth.words
+                known.texts += growth.texts
+                for column, parts in known.integers.items():
+                    parts.append(integers[column])
+        journals = cls()
+        for name, known in before.items():
+            columns = journals._journals[name] = JournalColumns(history / name, known)
+            if not columns.is_as_before():
+                raise PiecesUnfit(f"{name} is not the journal any more that was converted")
+        return journals
+
+
+def _name(number: int) -> str:
+    return f"piece-{number:05d}"
+
+
+def _read(path: Path) -> Iterator[tuple[str, _Growth, dict[str, memoryview]]]:
+    """Each journal in a piece, its integers still on disk."""
+    try:
+        with path.open("rb") as file:
+            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        start = _LONG + int.from_bytes(whole[:_LONG], "little")
+        head = msgspec.json.decode(whole[_LONG:start], type=_Head)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:  # nothing in it, or another program's
+        raise PiecesUnfit(f"{path.name} cannot be read: {error}") from None
+    counts = [growth.counts for growth in head.journals.values()]
+    known = head.format == _FORMAT and all(list(columns) == list(FIELDS) for columns in counts)
+    if not known or start + _LONG * sum(sum(columns.values()) for columns in counts) != len(whole):
+        raise PiecesUnfit(f"{path.name} was written by another version, or is cut short")
+    for name, growth in head.journals.items():
+        integers = {}
+        for column, count in growth.counts.items():
+            integers[column] = whole[start : start + _LONG * count].cast("q")
+            start += _LONG * count
+        yield name, growth, integers
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of small lists come and go while journals are read, none of them in a circle: looking is in vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

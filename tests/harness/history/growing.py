@@ -1,0 +1,152 @@
+"""Journals as a run would write them, with every kind of line, and how they grow on disk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from harness.client_use import ClientUse
+from harness.history.journal import JournalFile
+from harness.history.values import encode
+from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.membership import GroupEvent, TransactionEnd
+from tests.harness.history.test_tables import Ticks
+
+NAMES = ("a", "b", "c")
+_USE = ClientUse(role="both", group="workers", transactional_id="x-1", isolation="read_committed")
+_PLACES = [TopicPartition(topic=topic, partition=part) for topic in ("orders", "audit") for part in range(2)]
+_places = st.lists(st.sampled_from(_PLACES), min_size=1, max_size=3)
+_statuses = st.sampled_from(["ok", "fail", "info", None])
+_values = st.one_of(
+    st.builds(encode, st.integers(0, 3), st.integers(0, 50)), st.sampled_from([b"r0", b"r1", b"\xff", b"a\nb"])
+)
+
+# (what, its arguments): one thing that a client does
+acts = st.one_of(
+    st.tuples(st.just("send"), _statuses, st.lists(st.tuples(st.sampled_from(_PLACES), _values), max_size=3)),
+    st.tuples(st.just("poll"), st.booleans(), st.lists(st.tuples(st.sampled_from(_PLACES), _values), max_size=5)),
+    st.tuples(st.just("final_poll"), st.booleans(), st.lists(st.tuples(st.sampled_from(_PLACES), _values), max_size=3)),
+    st.tuples(st.just("assigned"), _places),
+    st.tuples(st.sampled_from(["committed", "seek", "revoked"]), st.sampled_from(["ok", "fail", "info"]), _places),
+    st.tuples(st.just("done"), st.sampled_from(["subscribe", "crash"])),
+    st.tuples(st.just("begin")),
+    st.tuples(st.just("end"), st.sampled_from(["committed", "aborted", "unknown"])),
+    st.tuples(st.just("client")),
+)
+stories = st.fixed_dictionaries({name: st.lists(acts, max_size=25) for name in NAMES})
+
+
+class _Client:
+    """Does what a story says; what was asked and is not answered at once may never be."""
+
+    def __init__(self, path: Path, *, number: int, clock: Ticks) -> None:
+        self._journal = JournalFile(path, worker=path.stem, clock=clock)
+        self._clock = clock
+        self._process = number
+        self._transaction: int | None = None
+        self._offset = 0
+
+    def act(self, act: tuple[Any, ...]) -> None:
+        journal = self._journal
+        match act:
+            case ("client",):
+                self._transaction = None
+                journal.begin_process(self._process, client="c", acks="all", replica=2, library="l", use=_USE)
+                self._process += 10
+            case ("send", status, records):
+                sends = [Send(topic=to.topic, partition=to.partition, value=value) for to, value in records]
+                operation = journal.invoke("send", sends, transaction=self._transaction)
+                if status is not None:
+                    journal.complete_send(operation, [self._outcome(status) for _ in sends])
+            case ("poll" | "final_poll" as f, failed, records):
+                operation = journal.invoke(f, transaction=self._transaction)
+                error = "E 3" if failed else None
+                journal.complete_poll(operation, [self._read(to, value) for to, value in records], error=error)
+            case ("assigned", places):
+                journal.assigned(places)
+            case (("committed" | "seek" | "revoked") as event, status, places):
+                journal.group_event(self._event(event, status, places), transaction=self._transaction)
+            case ("done", f):
+                journal.done(f)
+            case ("begin",):
+                self._transaction = journal.begin_transaction()
+            case ("end", outcome) if self._transaction is not None:
+                journal.end_transaction(self._transaction, TransactionEnd(outcome=outcome, error=None))
+                self._transaction = None
+
+    def _outcome(self, status: Any) -> SendOutcome:
+        self._offset += 1
+        now, offset = self._clock.monotonic_ns(), self._offset if status == "ok" else None
+        error = None if status == "ok" else f"E {self._offset % 3}"
+        return SendOutcome(status=status, offset=offset, error=error, t1_ns=now, timestamp_ms=now)
+
+    def _read(self, to: TopicPartition, value: bytes) -> ReadRecord:
+        self._offset += 1
+        odd = bool(self._offset % 2)
+        return ReadRecord(
+            topic=to.topic, partition=to.partition, offset=self._offset, value=value, epoch=self._offset // 7,
+            key=b"k%d" % self._offset if odd else None, timestamp_ms=self._offset // 3, log_append=odd,
+        )  # fmt: skip
+
+    def _event(self, event: Any, status: Any, places: list[TopicPartition]) -> GroupEvent:
+        now, error = self._clock.monotonic_ns(), None if status == "ok" else "CommitFailedError"
+        return GroupEvent(
+            event=event, offsets=dict.fromkeys(places, 3), t0_ns=now - 1, t1_ns=now, status=status, generation=1,
+            member="m", error=error,
+        )  # fmt: skip
+
+
+def written(folder: Path, story: dict[str, list[tuple[Any, ...]]]) -> dict[str, bytes]:
+    """The journals' bytes. Clients act by turns, so that their operations lie among each other."""
+    clock = Ticks()
+    clients = {name: _Client(folder / f"{name}.jsonl", number=number, clock=clock) for number, name in enumerate(NAMES)}
+    for client in clients.values():
+        client.act(("client",))
+    for turn in range(max(map(len, story.values()))):
+        for name, client in clients.items():
+            if turn < len(story[name]):
+                client.act(story[name][turn])
+    return {f"{name}.jsonl": (folder / f"{name}.jsonl").read_bytes() for name in NAMES}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """How journals come to be on disk: at each step some have grown to a share of their bytes, in the middle of a line
+
+    as like as not. A journal of which nothing was said is not there yet.
+    """
+
+    steps: tuple[dict[str, float], ...]
+    put_away: tuple[bool, ...]  # after each step
+    ends: dict[str, float]  # what a kill leaves of each; 1: all
+
+
+_shares = st.dictionaries(st.sampled_from([f"{name}.jsonl" for name in NAMES]), st.floats(0, 1), max_size=3)
+growths = st.integers(0, 6).flatmap(
+    lambda count: st.builds(
+        Growth,
+        steps=st.tuples(*[_shares] * count),
+        put_away=st.tuples(*[st.booleans()] * count),
+        ends=st.fixed_dictionaries({f"{name}.jsonl": st.one_of(st.just(1.0), st.floats(0, 1)) for name in NAMES}),
+    )
+)
+
+
+def grow(history: Path, whole: dict[str, bytes], growth: Growth, seen: Callable[[bool], None]) -> None:
+    """Writes the journals as `growth` says; `seen` after each step, with whether to put away. They never shrink."""
+    history.mkdir(parents=True, exist_ok=True)
+    sizes: dict[str, int] = {}
+
+    def reach(shares: dict[str, float]) -> None:
+        for name, share in shares.items():
+            size = max(sizes.get(name, 0), int(share * len(whole[name])))
+            with (history / name).open("ab") as file:
+                file.write(whole[name][sizes.get(name, 0) : size])
+            sizes[name] = size
+
+    for shares, away in zip(growth.steps, growth.put_away, strict=True):
+        reach(shares)
+        seen(away)
+    reach(growth.ends)
