@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+ATTACHED, COMPOSE = "attached", "compose:"  # systems that somebody else runs: at addresses, or of a compose file
 COMMANDS = (
     "kill", "start", "stop", "pause", "resume", "cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log",
 )  # fmt: skip
@@ -56,6 +57,11 @@ class ClusterSpec:
     disk_bytes: int = 0  # of each node's data directory; 0: without a limit
     bootstrap: str = ""  # of a cluster that is there already: "host:port,host:port"
     attached: AttachedSpec = AttachedSpec()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else runs the cluster, and others may use it."""
+        return self.system == ATTACHED or self.system.startswith(COMPOSE)
 
 
 @dataclass(frozen=True, kw_only=True)

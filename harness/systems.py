@@ -13,7 +13,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.scenario import AttachedSpec, ClusterSpec, Scenario
+from harness.scenario import ATTACHED, AttachedSpec, ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_variants import Traits
 
@@ -37,12 +37,11 @@ __all__ = [
 ]
 
 WORLDS = ("local", "docker")
-_ATTACHED, _COMPOSE = "attached", "compose:"
 
 
 def is_foreign(spec: ClusterSpec) -> bool:
     """Whether somebody else runs the cluster."""
-    return spec.system == _ATTACHED or spec.system.startswith(_COMPOSE)
+    return spec.is_foreign
 
 
 def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | ForeignCluster]":
@@ -52,7 +51,7 @@ def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | Fore
     if is_foreign(spec):
         if spec.world != "local":
             raise UsageError(f"--world {spec.world}: a cluster that somebody else runs is where it is; leave it out")
-        if spec.system == _ATTACHED:
+        if spec.system == ATTACHED:
             from harness.cluster.attached.by_commands import cluster_by_commands
 
             return cluster_by_commands(spec)
@@ -70,7 +69,7 @@ def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | Fore
 
 def remedy(spec: ClusterSpec, need: type) -> str:
     """What somebody would have to give so that the cluster can do it."""
-    if spec.system == _ATTACHED:
+    if spec.system == ATTACHED:
         from harness.cluster.attached import by_commands
 
         return by_commands.remedy(need)
@@ -84,8 +83,8 @@ def remedy(spec: ClusterSpec, need: type) -> str:
 def traits_of(spec: ClusterSpec) -> Traits:
     """What the system is like, for scenarios that differ from one to the other. Raises UsageError."""
     if is_foreign(spec):
-        world = _ATTACHED if spec.system == _ATTACHED else "compose"
-        return Traits(kind=_ATTACHED, coordination="unknown", world=world)
+        world = ATTACHED if spec.system == ATTACHED else "compose"
+        return Traits(kind=ATTACHED, coordination="unknown", world=world)
     return traits_of_brokers(spec)
 
 
@@ -95,7 +94,7 @@ def check_cluster(scenario: Scenario) -> None:
     cluster_kind(spec)
     if not is_foreign(spec):
         system_of(spec)
-    elif spec.system != _ATTACHED:
+    elif spec.system != ATTACHED:
         from harness.cluster.attached import compose_project
 
         compose_project.find(spec)[0].close()

@@ -16,14 +16,14 @@ leaves room for it, the ruling is an observation that says so, and the run is in
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harness.checks.story import DiskLoss, Election, PartitionStory, committed_copies
 from harness.checks.tables import Row
 
 Class = Literal["violation", "permitted", "observation"]
-Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "unknown"]
+Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Ruling:
 
 
 class Judge:
-    """Rules on records of one partition; records alike in what decides share one ruling."""
+    """Rules on records of one partition that no setting removed; records alike in what decides share one ruling."""
 
     def __init__(self, story: PartitionStory) -> None:
         self._story = story
@@ -82,6 +82,7 @@ class Judge:
             for cut in story.truncations
         )
         acknowledged = tuple((fate.t_acknowledged or 0) <= row["t"] for row in story.states)
+        removed = fate.offset is not None and fate.offset < (story.log_start or 0)
         wiped = tuple((fate.t_acknowledged or 0) < loss.t for loss in story.disk_losses)
         key = (
             fate.epoch,
@@ -92,11 +93,28 @@ class Judge:
             sides,
             cuts,
             acknowledged,
+            removed,
             wiped,
         )
         if key not in self._rulings:
-            self._rulings[key] = rule(story, fate)
+            self._rulings[key] = _beyond_start(story, rule(story, fate)) if removed else rule(story, fate)
         return self._rulings[key]
+
+
+def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:
+    """Of a record below its log's start, which DeleteRecords may move for anyone who may ask for it.
+
+    The harness never does, so in a cluster of its own nobody has; brokers refuse it where the topic does not delete.
+    """
+    if ruling.classification != "violation":
+        return ruling
+    if story.is_foreign and "delete" in (story.cleanup_policy or "delete"):
+        undecided = (
+            "it lies below the log's start, which no setting moved; somebody else runs this cluster, and whoever may "
+            "have asked for it to be removed (DeleteRecords) is not known"
+        )
+        return replace(ruling, classification="observation", cause="log-start", undecided=undecided)
+    return ruling if ruling.election is not None else replace(ruling, cause="log-start")
 
 
 def rule(story: PartitionStory, fate: Fate) -> Ruling:

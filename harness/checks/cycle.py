@@ -8,17 +8,23 @@ makes the run inconclusive (judge.py).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import functions as sf
 
 from harness.checks.contract import Class
-from harness.checks.cycles import CycleRow, find_cycles
+from harness.checks.cycles import CycleRow, Step, find_cycles
+from harness.checks.cycles.model import REALTIME, RW, WR, WW
+from harness.checks.cycles.names import Names
+from harness.checks.detection import Flagged
 from harness.checks.findings import Finding, RunContext
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
 
 CHECK = "cycle"
 _TOLD_AS = {"read-before-send": ("early",), "order-against-time": ("regression", "send_order")}
+_STEPS_MAX = 20
+_RELATIONS = {WW: "write-write", WR: "write-read", RW: "read-write", REALTIME: "real time"}
 # Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
 _UNREAD = "behind what the final read saw"
 _LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election")
@@ -29,7 +35,7 @@ def query(runs: Runs) -> list[Row]:
     if not wanted:
         return []  # every operation is later than all that it follows: no cycle can be
     searched = replace(runs.tables, records=runs.tables.records.where(sf.col("run").isin(wanted)))
-    search = find_cycles(runs.spark, searched, None)
+    search = find_cycles(runs.spark, searched, told={run: _told(runs.detection.flagged[run]) for run in wanted})
     found: list[Row] = [{"run": run, "cycle": row} for run, rows in search.rows.items() for row in rows]
     left_out: list[Row] = [
         {"run": run, "not_searched": sentence}
@@ -46,14 +52,15 @@ def not_searched(context: RunContext) -> list[str]:
 
 def find(context: RunContext) -> list[Finding]:
     cycles = [row["cycle"] for row in context.rows.get(CHECK, ()) if "cycle" in row]
-    return [_finding(context, cycle) for cycle in cycles if not _told(context, cycle)]
+    return [_finding(context, cycle) for cycle in cycles]
 
 
-def _told(context: RunContext, cycle: CycleRow) -> bool:
-    """Whether a family that looks at single records has told of the very same ones."""
-    flags = _TOLD_AS.get(cycle.kind, ())
-    values = {row.value for row in context.flagged if row.flags.intersection(flags)}
-    return bool(values.intersection(cycle.values))
+def _told(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
+    """Kind of cycle -> the values of which a family that looks at single records tells the same."""
+    return {
+        kind: frozenset(row.value for row in flagged if row.flags.intersection(flags))
+        for kind, flags in _TOLD_AS.items()
+    }
 
 
 def _finding(context: RunContext, cycle: CycleRow) -> Finding:
@@ -64,10 +71,19 @@ def _finding(context: RunContext, cycle: CycleRow) -> Finding:
         operations=cycle.operations, t_first=cycle.t_first, t_last=cycle.t_last,
         evidence={
             "cycle": cycle.cycle_kind, "transactions": list(cycle.transactions),
-            "steps": [{"relation": step.name, "tp": step.tp, "value": step.value, "next_value": step.next_value,
-                       "source": step.source, "target": step.target} for step in cycle.cycle.steps[:20]],
+            "steps": [_step(cycle.names, step) for step in cycle.cycle.steps[:_STEPS_MAX]],
+            "steps_left_out": max(0, len(cycle.cycle.steps) - _STEPS_MAX) or None,
         },
     )  # fmt: skip
+
+
+def _step(names: Names, step: Step) -> dict[str, Any]:
+    """As a page and a terminal print it: reports write a value's number as its text."""
+    return {
+        "relation": _RELATIONS[step.relation], "source": names.operation(step.source),
+        "target": names.operation(step.target), "partition": names.partition(step.tp), "value": step.value,
+        "next_value": step.next_value,
+    }  # fmt: skip
 
 
 def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, str]:

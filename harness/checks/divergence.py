@@ -10,6 +10,7 @@ from harness.checks.detection import small_frame
 from harness.checks.runs import Runs
 from harness.checks.story import RunStory
 from harness.checks.tables import Row, Tables
+from harness.history.schemas import STATUS_FAIL
 
 _ROWS_MAX = 20_000
 _NODE = {
@@ -19,7 +20,47 @@ _NODE = {
 
 
 def query(runs: Runs) -> list[Row]:
-    return diverging(runs.spark, runs.tables, runs.stories)
+    """Of a missing record in a compacted topic also `kept`: no compaction takes it away (None: nobody can tell)."""
+    rows = diverging(runs.spark, runs.tables, runs.stories)
+    compacted = {
+        (story.run, partition.tp)
+        for story in runs.stories
+        for partition in story.partitions.values()
+        if "compact" in (partition.cleanup_policy or "") and partition.read_to_end
+    }
+    missing = [row for row in rows if row["variants"] == 1 and (row["run"], row["tp"]) in compacted]
+    kept = _kept(runs, missing) if missing else {}
+    return [{**row, "kept": kept.get((row["run"], row["tp"], row["off"]))} for row in rows]
+
+
+def _kept(runs: Runs, missing: Sequence[Row]) -> dict[tuple[int, int, int], bool]:
+    """Whether each of these is the last record of its key: of all that were acknowledged, or that readers found.
+
+    Every replica compacts in its own time, but none removes that one. What was aborted goes in any case, and so does
+    a tombstone in time.
+    """
+    place = {"run": pa.int32(), "tp": pa.int32()}
+    wanted = runs.frame({**place, "off": pa.int64(), "value_low": pa.int64()}, missing)
+    known = (
+        runs.tables.records.join(sf.broadcast(wanted.select(*place).distinct()), [*place], "left_semi")
+        .where("key is not null")
+        .groupBy(*place, "value")
+        .agg(sf.max("key").alias("key"), sf.max(sf.expr("if(kind > 0 or status = 0, off, null)")).alias("at"),
+             sf.min(sf.expr("if(kind = 0, status, null)")).alias("status"), sf.bool_or("tombstone").alias("tombstone"))
+    )  # fmt: skip
+    own = sf.broadcast(wanted.withColumnRenamed("value_low", "value")).join(known.drop("at"), [*place, "value"])
+    found = (
+        known.drop("status", "value", "tombstone")
+        .join(sf.broadcast(own), [*place, "key"])
+        .groupBy(*place, "off")
+        .agg(sf.max("at").alias("latest"), sf.max("status").alias("status"), sf.bool_or("tombstone").alias("tombstone"))
+    )
+    return {
+        (row["run"], row["tp"], row["off"]): row["latest"] == row["off"]
+        and row["status"] != STATUS_FAIL
+        and not row["tombstone"]
+        for row in found.toArrow().to_pylist()
+    }
 
 
 def diverging(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> list[Row]:

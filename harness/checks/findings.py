@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.checks.contract import Class, Fate, Judge, Ruling, lawful_rewind
@@ -107,6 +107,13 @@ class RunContext:
     def ruling(self, story: PartitionStory, row: Flagged) -> Ruling:
         judge = self.judges.setdefault(story.tp, Judge(story))
         return judge.rule(fate_of(row))
+
+    def ruling_at(self, story: PartitionStory, row: Flagged) -> Ruling:
+        """On the loss of this one place of a value that has others: only what was seen here was committed here."""
+        fate = replace(fate_of(row), committed=bool(row.seen & SEEN_POLL))
+        if fate.committed and row.off != row.acknowledged:
+            fate = replace(fate, t_acknowledged=row.read_first)
+        return self.judges.setdefault(story.tp, Judge(story)).rule(fate)
 
     def rewound(self, story: PartitionStory, row: Flagged) -> Election | None:
         """The election that lawfully moved the log's end back, so that this later record could get a lower offset.

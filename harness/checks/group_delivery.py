@@ -2,7 +2,7 @@
 
 Redelivered after commit: a member read a record below the offset that was certainly committed before its assignment
 began. At-least-once allows a second delivery only of what was not committed. Redelivered: two members of a group read
-a record that was not committed in between; lawful, and counted. Skipped: the committed offset passed records of
+a record; counted, by what had been committed when the last of them did. Skipped: the committed offset passed records of
 the final log that no member ever read; an offset beyond them may only be committed by who read them. Ahead: an offset
 was committed beyond all that the group had read until then, and records between were read later.
 What a member seeks to is its own affair, and so is what it then commits. Not judged as skipped: groups that do not
@@ -26,6 +26,16 @@ _SPAN = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "process": p
          "low": pa.int64(), "high": pa.int64(), "t": pa.int64()}  # fmt: skip
 _STEPS = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "t": pa.int64(), "reached": pa.int64(),
           "off": pa.int64()}  # fmt: skip
+_COMMITTED = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "t": pa.int64(), "least": pa.int64(),
+              "most": pa.int64()}  # fmt: skip
+# Why a record was delivered to a second member, by what had been committed when it was.
+_CAUSES = {
+    "uncommitted": "nothing beyond them had been committed when they were read again",
+    "unknown": "whether anything beyond them had been committed when they were read again, nobody knows",
+    "held-on": "they were committed only after the assignment in which they were read again had begun",
+    "sought": "they had been committed, and the member that read them again had sought in the partition",
+    "after-commit": "they had been committed before the assignment began in which they were read again",
+}
 
 
 def query(runs: Runs) -> list[Row]:
@@ -43,8 +53,9 @@ def query(runs: Runs) -> list[Row]:
         .toArrow()
         .to_pylist()
     )  # fmt: skip
+    after_commit = _after_commit(runs, polls, known, starts)
     return [
-        *_redelivered(polls), *_after_commit(runs, polls, known, starts), *_skipped(runs, polls, known, starts),
+        *_redelivered(runs, polls, known, after_commit), *after_commit, *_skipped(runs, polls, known, starts),
         *_ahead(runs, polls, known),
     ]  # fmt: skip
 
@@ -52,17 +63,56 @@ def query(runs: Runs) -> list[Row]:
 # ---- delivered again ------------------------------------------------------------------------------------------------
 
 
-def _redelivered(polls: DataFrame) -> list[Row]:
-    """Per group and partition: records that more than one member read."""
-    found = (
+def _redelivered(
+    runs: Runs, polls: DataFrame, known: Mapping[Key, Register], after_commit: Sequence[Row]
+) -> list[Row]:  # fmt: skip
+    """Per group, partition and reason: records that more than one member read."""
+    steps = [
+        {"run": run, "tp": tp, "group": group, "t": t, "least": -1 if least is None else least, "most": most}
+        for (run, group, tp), register in known.items()
+        for t, least, most in register.steps()
+    ]
+    twice = (
         polls.groupBy("run", "tp", "group", "off")
-        .agg(sf.min("process").alias("one"), sf.max("process").alias("other"), sf.max("t1").alias("t"))
+        .agg(sf.min("process").alias("one"), sf.max("process").alias("other"), sf.max("t0").alias("t"),
+             sf.max("t1").alias("heard"), sf.max_by(sf.struct("process", "assignment"), "t0").alias("whose"))
         .where("one <> other")
-        .groupBy("run", "tp", "group")
-        .agg(sf.count("*").alias("count"), sf.min("off").alias("low"), sf.max("off").alias("high"),
-             sf.min("t").alias("t0"), sf.max("t").alias("t1"))
     )  # fmt: skip
-    return [{**row, "kind": "at-least-once"} for row in found.toArrow().to_pylist()]
+    so_far = "partition by run, tp, group order by t range between unbounded preceding and current row"
+    seen = "case when had > off then 'held-on' when may > off then 'unknown' else 'uncommitted' end"
+    found = (
+        twice.unionByName(runs.frame(_COMMITTED, steps), allowMissingColumns=True)
+        .selectExpr("*", f"last(least, true) over ({so_far}) as had", f"last(most, true) over ({so_far}) as may")
+        .where("off is not null")
+        .withColumn("seen", sf.expr(seen))
+        .groupBy("run", "tp", "group", "whose", "seen")
+        .agg(sf.count("*").alias("count"), sf.min("off").alias("low"), sf.max("off").alias("high"),
+             sf.min("heard").alias("t0"), sf.max("heard").alias("t1"), sf.max("had").alias("committed"))
+    )  # fmt: skip
+    broken = {(row["run"], row["tp"], row["group"], row["process"], row["assignment"]) for row in after_commit}
+    sought = _own_events(runs, "seek")
+    merged: dict[tuple[int, int, str, str], Row] = {}
+    for row in found.toArrow().to_pylist():
+        process, assignment = row["whose"]["process"], row["whose"]["assignment"]
+        why = row["seen"]
+        if why == "held-on" and (row["run"], process, row["tp"]) in sought:
+            why = "sought"
+        elif why == "held-on" and (row["run"], row["tp"], row["group"], process, assignment) in broken:
+            why = "after-commit"
+        key = (row["run"], row["tp"], row["group"], why)
+        merged[key] = _merged({**row, "kind": "at-least-once", "seen": why, "process": process}, merged.get(key))
+    return list(merged.values())
+
+
+def _merged(row: Row, other: Row | None) -> Row:
+    if other is None:
+        return row
+    return {
+        **row, "count": row["count"] + other["count"], "low": min(row["low"], other["low"]),
+        "high": max(row["high"], other["high"]), "t0": min(row["t0"], other["t0"]), "t1": max(row["t1"], other["t1"]),
+        "committed": max((each for each in (row["committed"], other["committed"]) if each is not None), default=None),
+        "process": None,
+    }  # fmt: skip
 
 
 def _own_events(runs: Runs, *wanted: str) -> dict[tuple[int, int, int], list[Row]]:
@@ -86,7 +136,7 @@ def _after_commit(
             continue
         # It is told of its partitions in a poll: in that of its first records, or in one before.
         told = [event["t0"] for event in events if event["t0"] <= row["heard"]]
-        began = min(row["t"], *told[-1:])
+        began = min([row["t"], *told[-1:]])
         committed = register.least_at(began)
         if committed is not None and row["low"] < committed:
             spans.append({**row, "high": committed, "t": began})
@@ -156,7 +206,8 @@ def _ahead(runs: Runs, polls: DataFrame, known: Mapping[Key, Register]) -> list[
             if commit.certain
         ]
     for event in runs.group_events():
-        if event["event"] in ("assigned", "fetched", "seek") and (event["off"] or -1) >= 0 and event["group"]:
+        told = event["event"] in ("assigned", "fetched", "seek") and event["off"] is not None and event["off"] >= 0
+        if told and event["group"]:
             positions.append({"run": event["run"], "tp": event["tp"], "group": event["group"], "t": event["t0"],
                               "reached": event["off"] - 1, "off": None})  # fmt: skip
     if not commits:
@@ -196,7 +247,10 @@ def _ahead(runs: Runs, polls: DataFrame, known: Mapping[Key, Register]) -> list[
 
 
 def find(context: RunContext) -> list[Finding]:
-    rows = sorted(context.rows.get(CHECK, ()), key=lambda row: (row["tp"], row["group"], row["kind"], row["low"]))
+    rows = sorted(
+        context.rows.get(CHECK, ()),
+        key=lambda row: (row["tp"], row["group"], row["kind"], row["low"], row.get("seen", "")),
+    )
     return [_finding(context, row) for row in rows]
 
 
@@ -212,10 +266,10 @@ def _finding(context: RunContext, row: Row) -> Finding:
             "assignment began."
         )
     elif row["kind"] == "at-least-once":
-        check, classification, cause = "group-redelivery", "observation", "nothing was committed in between"
+        check, classification, cause = "group-redelivery", "observation", _CAUSES[row["seen"]]
         sentence = (
             f"{records} of {story.name} ({span_words(row['low'], row['high'])}) {plural(count, 'was')} delivered to "
-            f"more than one member of group {row['group']}."
+            f"more than one member of group {row['group']}: {cause}."
         )
     elif row["kind"] == "ahead":
         cause = "an offset was committed before its records were read"
@@ -228,11 +282,13 @@ def _finding(context: RunContext, row: Row) -> Finding:
             f"Group {row['group']} committed offset {row['high']} of {story.name}, and none of its members ever read "
             f"{records} below it ({span_words(row['low'], row['last'])})."
         )
+    # Of what was delivered again the least that was certainly committed is known.
+    committed = {"committed_at_least": row["committed"]} if "committed" in row else {"committed": row["high"]}
     return Finding(
         run=context.run, check=check, classification="violation" if classification == "violation" else "observation",
         kind=row["kind"], topic=story.topic, part=story.part, count=count, sentence=sentence, cause=cause,
         offsets=[row["low"], row["last" if "last" in row else "high"]], values=row.get("values") or (),
         operations=sorted(row.get("ops") or ()), t_first=row.get("t0", row.get("t")),
         t_last=row.get("t1", row.get("t")), salt=row["group"],
-        evidence={"group": row["group"], "committed": row["high"], "process": row.get("process")},
+        evidence={"group": row["group"], **committed, "process": row.get("process")},
     )  # fmt: skip

@@ -64,6 +64,15 @@ class Register:
             return None
         return min(commit.off for commit in self.admissible(t, t))
 
+    def steps(self) -> list[tuple[int, int | None, int]]:
+        """(from when, what is committed at the least, what may be at the most: -1 for nothing), until the next one."""
+        times = {t for commit in self.commits for t in (commit.t0, commit.t1 + 1)}
+        return [
+            (t, self.least_at(t), max((commit.off for commit in self.admissible(t, t)), default=-1))
+            for t in sorted(times)
+            if t < _FAR
+        ]
+
 
 def registers(runs: Runs) -> dict[Key, Register]:
     ends = _written_by(runs)

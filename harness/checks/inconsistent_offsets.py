@@ -48,7 +48,7 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
         finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
     )
     losers = [row for row in values if row is not stayed]
-    rulings = [context.ruling(story, row) for row in losers]
+    rulings = [context.ruling_at(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
         return "permitted", f"the first value was lost by a permitted {rulings[0].cause}, the second written after it"
     if all(ruling.classification != "violation" for ruling in rulings):
@@ -71,8 +71,10 @@ def find_divergence(context: RunContext) -> list[Finding]:
             kind = "different" if row["variants"] > 1 else "missing"
             classification, cause = _divergence_ruled(story, row, kind)
             groups.setdefault((kind, classification, cause), []).append(row)
+        hidden = rows[0]["total"] - len(rows)  # counted, but not brought here, since there were too many
         for (kind, classification, cause), members in groups.items():
-            findings.append(_divergence_finding(context, story, members, kind, classification, cause))
+            count, hidden = len(members) + hidden, 0
+            findings.append(_divergence_finding(context, story, members, count, kind, classification, cause))
     return findings
 
 
@@ -84,8 +86,10 @@ def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class
         if lacking and lacking <= damaged_nodes(story.faults):
             return "permitted", f"the log of {nodes_words(sorted(lacking))} was damaged, and it has not had to read it"
         if "compact" in (story.cleanup_policy or ""):
-            # compacted-away asks of the final log whether the latest record of every key is there.
-            return "observation", "the topic is compacted, and every replica compacts its own log in its own time"
+            if row["kept"]:
+                return "violation", "a replica of the ISR lacks the last record of a key, which no compaction removes"
+            unknown = "" if row["kept"] is False else ", and whether these were the last of their keys nobody knows"
+            return "observation", f"every replica compacts its own log in its own time{unknown}"
         return "violation", "a replica of the ISR has no record where another one has"
     if row["sync_variants"] > 1:  # whoever else holds a record there
         return "violation", "members of the ISR hold different records below the high watermark"
@@ -101,20 +105,23 @@ def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class
 
 
 def _divergence_finding(
-    context: RunContext, story: PartitionStory, rows: Sequence[Row], kind: str, classification: Class, cause: str
-) -> Finding:
+    context: RunContext, story: PartitionStory, rows: Sequence[Row], count: int, kind: str, classification: Class,
+    cause: str,
+) -> Finding:  # fmt: skip
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["off"] for row in rows]
-    verb = "differ" if kind == "different" else "do not both have"
-    sentence = (
-        f"The final logs of {nodes_words(nodes)} of {story.name} {verb} "
-        f"{'at ' if kind == 'different' else ''}{plural(len(rows), 'offset')} below their high watermarks "
-        f"({ranges(offsets)}): {cause}."
-    )
-    total = rows[0]["total"] if len(rows) < rows[0]["total"] and rows[0]["variants"] else len(rows)
+    if kind == "different":
+        told = f"The final logs of {nodes_words(nodes)} of {story.name} differ at {plural(count, 'offset')} below their"
+    else:
+        lacking = sorted({node for row in rows for node in set(story.final_isr) - set(row["nodes"])})
+        told = (
+            f"{plural(count, 'offset')} of {story.name} {plural(count, 'has')} a record in the final log of one member "
+            f"of the ISR and none in another's ({nodes_words(lacking)}), below their"
+        )
+    sentence = f"{told} high watermarks ({ranges(offsets)}): {cause}."
     return Finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
-        part=story.part, count=total, sentence=sentence, cause=cause, offsets=offsets,
+        part=story.part, count=count, sentence=sentence, cause=cause, offsets=offsets,
         epoch=rows[0]["epoch_high"],
         evidence={"nodes": nodes, "offsets": [_without_its_run(row) for row in rows[:20]]},
     )  # fmt: skip

@@ -115,6 +115,9 @@ def cause_words(story: PartitionStory, ruling: Ruling) -> str:
     if ruling.cause == "destruction":
         nodes = nodes_words(sorted({loss.node for loss in ruling.disk_losses}))
         return f"the disks of every in-sync copy were lost ({nodes})"
+    if ruling.cause == "log-start":
+        hand = "by an unknown hand" if ruling.undecided else "and no setting asks for that"
+        return f"the log's start was moved to {story.log_start}, beyond them, {hand}"
     if election is None:
         return "no election and no lost disk explains it"
     end = "an unknown log end" if election.start is None else f"log end {election.start}"

@@ -5,6 +5,9 @@ final read began, or enough lies above the log's start for retention.bytes. Segm
 record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a later record
 of the same key; the last one of each key stays unless it is a tombstone. Every value that a setting ever had counts in
 favour of the system. What neither allows is judged like any other loss.
+
+A tombstone may go once delete.retention.ms has passed, and never before the earlier records of its key, which would
+come back. Clients of the workloads send none: only histories that tell of them (`records.tombstone`) are so judged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +25,16 @@ from harness.checks.tables import Row
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
-_WEEK_MS = str(7 * 24 * 3600 * 1000)
+_WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # What a record takes on disk beside its value and key, at the most: its own headers and a batch to itself.
 _OVERHEAD_BYTES = 128
 
 
 def query(runs: Runs) -> list[Row]:
-    """run, tp, value, key, off, timestamp_ms, t0, final_t, latest: what is known of acknowledged records that are gone.
+    """run, tp, value, key, off, timestamp_ms, tombstone, t0, final_t, latest, oldest: what is known of records gone.
 
-    Only for partitions that compact, or whose log does not start at 0. latest: the highest offset of the record's key.
+    Only for partitions that compact, or whose log does not start at 0. latest: the highest offset of the record's key;
+    oldest: the lowest one at which the final log has it.
     """
     wanted = [
         {"run": row["run"], "tp": row["tp"]}
@@ -38,7 +42,7 @@ def query(runs: Runs) -> list[Row]:
         if (row["log_start"] or 0) > 0 or "compact" in (row["cleanup_policy"] or "")
     ]
     gone = {(row.run, row.tp, row.value) for rows in runs.detection.flagged.values() for row in rows
-            if row.flags & {"lost", "unseen", "dirty"}}  # fmt: skip
+            if row.flags & {"lost", "unseen", "dirty", "duplicate"}}  # fmt: skip
     places = {(row["run"], row["tp"]) for row in wanted}
     rows = [{"run": run, "tp": tp, "value": value} for run, tp, value in sorted(gone) if (run, tp) in places]
     if not rows:
@@ -47,16 +51,18 @@ def query(runs: Runs) -> list[Row]:
     records = runs.tables.records.join(sf.broadcast(runs.frame(place, wanted)), ["run", "tp"], "left_semi")
     known = records.groupBy("run", "tp", "value").agg(
         sf.max("key").alias("key"), sf.max(sf.expr("if(kind > 0 or status = 0, off, null)")).alias("off"),
-         sf.min("timestamp_ms").alias("timestamp_ms"),
+        sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
+        sf.min(sf.expr("if(kind = 2 and replica is null, off, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, t0, null)")).alias("t0"),
     )  # fmt: skip
     latest = known.where("key is not null and off is not null").groupBy("run", "tp", "key").agg(
-        sf.max("off").alias("latest")
+        sf.max("off").alias("latest"), sf.min("kept").alias("oldest")
     )  # fmt: skip
     ends = records.where("kind = 2").groupBy("run", "tp").agg(sf.min("t0").alias("final_t"))
     values = runs.frame({**place, "value": pa.int64()}, rows)
     found = (
-        known.join(values, ["run", "tp", "value"], "left_semi")
+        known.drop("kept")
+        .join(values, ["run", "tp", "value"], "left_semi")
         .join(latest, ["run", "tp", "key"], "left")
         .join(sf.broadcast(ends), ["run", "tp"], "left")
     )
@@ -69,6 +75,7 @@ class _Policy:
     compacts: bool
     retention_ms: int | None  # the shortest that ever held; None: by time nothing is deleted
     retention_bytes: int | None
+    delete_retention_ms: int  # the shortest that ever held
     stamped_by_client: bool
 
 
@@ -101,11 +108,22 @@ class Removal:
         story = self._context.partition(tp)
         policy = self._policy(story)
         below = off is not None and story.log_start is not None and off < story.log_start
-        if below and policy.deletes:
-            return self._deleted(story, policy, known)
-        if policy.compacts and off is not None and known["latest"] is not None and known["latest"] > off:
+        if below and policy.deletes and (why := self._deleted(story, policy, known)) is not None:
+            return why
+        if not policy.compacts or off is None or known["latest"] is None:
+            return None
+        if known["latest"] > off:
             return "compaction, by a later record of the same key"
-        return None
+        return self._deleted_for_good(policy, known)
+
+    def _deleted_for_good(self, policy: _Policy, known: Row) -> str | None:
+        """Of the last record of a key."""
+        if not known["tombstone"] or known["oldest"] is not None:
+            return None
+        age_ms = self._age_ms(policy, known)
+        if age_ms is not None and age_ms < policy.delete_retention_ms:
+            return None
+        return f"compaction, as a tombstone after delete.retention.ms={policy.delete_retention_ms}"
 
     def _deleted(self, story: PartitionStory, policy: _Policy, known: Row) -> str | None:
         age_ms = self._age_ms(policy, known)
@@ -146,6 +164,9 @@ class Removal:
                 deletes="delete" in policies, compacts="compact" in policies,
                 retention_ms=min((time for time in times if time >= 0), default=None),
                 retention_bytes=min((size for size in sizes if size >= 0), default=None),
+                delete_retention_ms=min(
+                    self._settings.numbers("delete.retention.ms", topic=story.topic, default=_DAY_MS)
+                ),
                 stamped_by_client="LogAppendTime" not in stamps,
             )  # fmt: skip
         return self._policies[story.tp]

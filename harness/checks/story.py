@@ -104,6 +104,7 @@ class PartitionStory:
     unclean_allowed: bool = False  # at the run's end, and by what the brokers said of the topic
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
+    is_foreign: bool = False  # others than the harness may have asked something of it
 
     @property
     def name(self) -> str:
@@ -185,7 +186,7 @@ def read_story(
             snapshots=tuple(snapshots.get(key, ())), faults=faults,
             exact=not states or any(state["exact"] for state in states),
             unclean_allowed=rules.at(row["topic"], _FAR)[0], log_start=row["log_start"],
-            cleanup_policy=row["cleanup_policy"],
+            cleanup_policy=row["cleanup_policy"], is_foreign=scenario is None or scenario.cluster.is_foreign,
         )  # fmt: skip
     times = [row["t_asked"] for row in faults] + [r["t"] for rows in by_partition.values() for r in rows]
     if origin is None:

@@ -18,6 +18,7 @@ from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext, plural, ranges
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.scenario import ATTACHED
 
 CHECK = "timestamps"
 _ROWS_MAX = 20_000
@@ -38,7 +39,7 @@ def query(runs: Runs) -> list[Row]:
     clocks = [
         {"run": story.run, "least_ns": story.wall_ns[0], "most_ns": story.wall_ns[1]}
         for story in runs.stories
-        if story.wall_ns is not None and story.scenario is not None and story.scenario.cluster.world != "attached"
+        if story.wall_ns is not None and story.scenario is not None and story.scenario.cluster.system != ATTACHED
     ]
     sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0")
     said = stamped.groupBy("run", "tp", "value").agg(

@@ -20,10 +20,11 @@ Two ways in (both judge many histories as one job; nothing is skipped in silence
   "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(tp)` and
   `value_of(tp, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
 
-`find_cycles(spark, tables, ops)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka promises
-nothing about a batch as a whole), a transaction or a poll is one. `ops` may be None: only its clients' names are used.
-  -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, operations, transactions, values,
-  topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle explained;
+`find_cycles(spark, tables, told=)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka says
+nothing of a batch as a whole), a transaction or a poll is one.
+  -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
+  values, topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle
+  explained; `names` says what its operations, partitions and values are called; `told`: values that need no cycle;
   `not_searched[run]`: sentences. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
     read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0

@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, Search
-from harness.checks.cycles.native_graph import PLACES, NativeGraph, operation_of, transaction_of
+from harness.checks.cycles.names import Names, names_of
+from harness.checks.cycles.native_graph import NativeGraph, operation_of
 from harness.checks.cycles.search import search_graph
 from harness.checks.cycles.words import in_words
 from harness.checks.tables import Tables
-from harness.history.values import text
 
 _SHOWN = 20
 
@@ -43,6 +42,7 @@ class CycleRow:
     reason: str
     count: int
     cycle: Cycle
+    names: Names
     sentence: str
     topic: str | None
     part: int | None
@@ -59,18 +59,23 @@ class NativeSearch:
     not_searched: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
+Told: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]  # run -> kind -> values of which something else tells
+
+
 def find_cycles(
-    spark: SparkSession, tables: Tables, ops: DataFrame | None = None, *, read_write: bool = False,
+    spark: SparkSession, tables: Tables, *, told: Told | None = None, read_write: bool = False,
     limits: Limits | None = None,
 ) -> NativeSearch:  # fmt: skip
-    """See the package. `ops` is only asked for the clients of the operations on a cycle."""
+    """See the package."""
     found = search_graph(spark, NativeGraph(spark, tables, read_write=read_write), Mode.FULL, limits or Limits())
-    best = {run: _best(components) for run, components in found.components.items()}
-    clients = _clients(ops, best)
+    known = told or {}
+    best = {
+        run: kinds for run, components in found.components.items() if (kinds := _best(components, known.get(run, {})))
+    }
+    names = names_of(tables, {run: [chosen.cycle for chosen, _ in kinds.values()] for run, kinds in best.items()})
     rows = {
-        run: [_row(run, chosen, count, tables, clients) for chosen, count in kinds.values()]
+        run: [_row(run, chosen, count, tables, names[run]) for chosen, count in kinds.values()]
         for run, kinds in best.items()
-        if kinds
     }
     return NativeSearch(rows=rows, not_searched=_left_out(tables, found))
 
@@ -84,11 +89,13 @@ class _Chosen:
 _Best: TypeAlias = Mapping[str, tuple[_Chosen, int]]
 
 
-def _best(components: Sequence[Component]) -> _Best:
-    """Per kind the shortest cycle (the earliest of them) and how many components hold one."""
+def _best(components: Sequence[Component], told: Mapping[str, frozenset[int]]) -> _Best:
+    """Per kind the shortest cycle (the earliest of them) and how many components hold one that is not told yet."""
     found: dict[str, tuple[_Chosen, int]] = {}
     for component in components:
         for cycle in component.cycles:
+            if told.get(_KINDS.get(cycle.kind, cycle.kind), frozenset()).intersection(_values(cycle)):
+                continue
             kept, count = found.get(cycle.kind, (None, 0))
             if kept is None or len(cycle.steps) < len(kept.cycle.steps):
                 kept = _Chosen(cycle=cycle, component=component)
@@ -96,52 +103,26 @@ def _best(components: Sequence[Component]) -> _Best:
     return found
 
 
-def _clients(ops: DataFrame | None, best: Mapping[int, _Best]) -> dict[tuple[int, int], str]:
-    wanted = sorted(
-        {
-            (run, operation)
-            for run, kinds in best.items()
-            for chosen, _ in kinds.values()
-            for operation in _operations(chosen.cycle)
-        }
-    )
-    if ops is None or not wanted:
-        return {}
-    asked = sf.broadcast(ops.sparkSession.createDataFrame(wanted, "run int, op long"))
-    rows = ops.join(asked, ["run", "op"]).select("run", "op", "client").collect()
-    return {(row["run"], row["op"]): row["client"] for row in rows if row["client"]}
+def _values(cycle: Cycle) -> list[int]:
+    return [value for step in cycle.steps for value in (step.value, step.next_value) if value is not None]
 
 
 def _operations(cycle: Cycle) -> list[int]:
     return sorted({operation for name in cycle.operations if (operation := operation_of(name)) is not None})
 
 
-def _row(run: int, chosen: _Chosen, count: int, tables: Tables, clients: Mapping[tuple[int, int], str]) -> CycleRow:
+def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) -> CycleRow:
     cycle, times = chosen.cycle, chosen.component.times
-    partitions = {row["tp"]: (row["topic"], row["part"]) for row in tables.rows("partitions", run)}
     touched = {step.tp for step in cycle.steps if step.tp is not None}
-    topic, part = partitions.get(min(touched), (None, None)) if len(touched) == 1 else (None, None)
+    topic, part = names.partitions.get(min(touched), (None, None)) if len(touched) == 1 else (None, None)
     in_transactions = any(name < 0 for name in cycle.operations)
     promised, reason = _promise(cycle.kind, _all_read_committed(run, tables), in_transactions=in_transactions)
-    values = [value for step in cycle.steps for value in (step.value, step.next_value) if value is not None]
     known = [moment for begin, end in times.values() for moment in (begin, end) if moment is not None]
-
-    def operation_name(name: int) -> str:
-        transaction = transaction_of(name)
-        if transaction is not None:
-            return f"transaction {transaction}"
-        operation = operation_of(name)
-        client = clients.get((run, operation or 0))
-        return f"{'poll' if name % PLACES == 0 else 'send'} {operation}" + (f" of {client}" if client else "")
-
-    def record_name(tp: int, value: int) -> str:
-        where = partitions.get(tp)
-        return f"{text(value)} to {where[0]}-{where[1]}" if where else text(value)
-
     return CycleRow(
         run=run, kind=_KINDS.get(cycle.kind, cycle.kind), cycle_kind=cycle.kind, promised=promised, reason=reason,
-        count=count, cycle=cycle, topic=topic, part=part, values=list(dict.fromkeys(values))[:_SHOWN],
-        sentence=in_words(cycle, operation_name=operation_name, record_name=record_name),
+        count=count, cycle=cycle, names=names, topic=topic, part=part,
+        values=list(dict.fromkeys(_values(cycle)))[:_SHOWN],
+        sentence=in_words(cycle, operation_name=names.operation, record_name=names.record),
         operations=_operations(cycle)[:_SHOWN], t_first=min(known), t_last=max(known),
         transactions=sorted({-name - 1 for name in cycle.operations if name < 0})[:_SHOWN],
     )  # fmt: skip

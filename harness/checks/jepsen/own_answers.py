@@ -25,8 +25,8 @@ def own_errors(run: RunRows) -> dict[str, Any]:
         "acknowledged-without-offset": [_sent(run, row) for row in run.flagged(NO_OFFSET)],
         "seen-only-by-aborted-poll": [{**_read(run, row), "writer": op_index(row["op"])} for row in
                                       run.flagged(ONLY_ABORTED)],
-        "torn-transaction": _torn(run, STATUS_OK),
-        "torn-transaction-candidate": _torn(run, None),
+        "torn-transaction": _torn(run, proved=True),
+        "torn-transaction-candidate": _torn(run, proved=False),
         "aborted-read-in-aborted-poll": _aborted_reads(run),
         "group-redelivery": _redelivered(run),
     }  # fmt: skip
@@ -52,16 +52,27 @@ def _read(run: RunRows, row: Row) -> Error:
 
 def _tails(run: RunRows) -> Mapping[bool, list[Error]]:
     """Acknowledged above all that was read. True: the log was later said to end below it; False: nobody knows."""
+    ends = _ends(run)
+    found: dict[bool, list[Error]] = {True: [], False: []}
+    for row in run.flagged(UNREAD_TAIL):
+        error = {**_sent(run, row), "offset": row["off"]}
+        lost = _ended_below(row, ends)
+        told, end = ends.get(row["tp"], (-1, 0))
+        found[lost].append({**error, "end-offset": end, "told": op_index(told)} if lost else error)
+    return found
+
+
+def _ends(run: RunRows) -> Mapping[int, tuple[int, int]]:
+    """Partition -> (who told last where its log ends, where)."""
     ends: dict[int, tuple[int, int]] = {}
     for row in run.history.tables["imported_keys"].filter(pc.field("what") == "end").to_pylist():
         ends[row["tp"]] = max(ends.get(row["tp"], (-1, 0)), (row["op"], row["off"]))
-    found: dict[bool, list[Error]] = {True: [], False: []}
-    for row in run.flagged(UNREAD_TAIL):
-        told, end = ends.get(row["tp"], (-1, 0))
-        error = {**_sent(run, row), "offset": row["off"]}
-        lost = told > row["op"] and row["off"] >= end
-        found[lost].append({**error, "end-offset": end, "told": op_index(told)} if lost else error)
-    return found
+    return ends
+
+
+def _ended_below(row: Row, ends: Mapping[int, tuple[int, int]]) -> bool:
+    told, end = ends.get(row["tp"], (-1, 0))
+    return bool(told > row["op"] and row["off"] >= end)
 
 
 def _regressions(run: RunRows) -> list[Error]:
@@ -85,18 +96,22 @@ def _head_skips(run: RunRows) -> list[Error]:
     ]  # fmt: skip
 
 
-def _torn(run: RunRows, status: int | None) -> list[Error]:
-    """By operation. For an info operation (None) only keys of which something was read: a candidate, no proof.
+def _torn(run: RunRows, *, proved: bool) -> list[Error]:
+    """By operation. Proved: it succeeded, and what is missing is known to be gone: somebody read past it in its key,
+    or the log was said to end below it. Else a candidate: of an operation that nobody knows the outcome of, only in
+    keys of which something was read.
 
     Where readers saw a part of the operation in the same key they may just not have come to the rest of it.
     """
-    lost = {(row["tp"], row["value"]) for row in run.rows["value"] if row["number"] & LOST}
+    ends = _ends(run)
+    gone = {(row["tp"], row["value"]) for row in run.rows["value"] if row["number"] & LOST}
+    gone |= {(row["tp"], row["value"]) for row in run.flagged(UNREAD_TAIL) if _ended_below(row, ends)}
     missing: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows["torn"]:
-        if row["at"] and (row["tp"], row["value"]) not in lost:
+        known, certain = (row["tp"], row["value"]) in gone, row["number"] == STATUS_OK
+        if row["at"] and not known:
             continue
-        certain = row["number"] == STATUS_OK
-        if certain if status == STATUS_OK else not certain and row["tp"] in run.bounds:
+        if (known and certain) == proved and (certain or row["tp"] in run.bounds):
             missing[row["op"]].append(row)
     return [
         {"op": op_index(op), "missing": [

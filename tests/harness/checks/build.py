@@ -22,10 +22,11 @@ def scenario(
     expect: ExpectSpec | None = None,
     coverage: Mapping[str, str] | None = None,
     workload: WorkloadSpec | None = None,
+    topics: Sequence[TopicSpec] = (TopicSpec(name="t"),),
 ) -> Scenario:
     return Scenario(
         name="test", story="", source="", cluster=ClusterSpec(settings=settings or {}),
-        topics=(TopicSpec(name="t"),), workload=workload or WorkloadSpec(), faults=(), steps=(),
+        topics=tuple(topics), workload=workload or WorkloadSpec(), faults=(), steps=(),
         expect=expect or ExpectSpec(), coverage=coverage or {},
     )  # fmt: skip
 

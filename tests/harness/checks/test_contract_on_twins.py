@@ -2,12 +2,14 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.history.schemas import FINDINGS
 from harness.verdict import Verdict
-from tests.harness.checks import twins_of_scenarios
+from tests.harness.checks import twins_of_copies, twins_of_scenarios
 from tests.harness.checks.build import judge_stories
 from tests.harness.checks.twins import STORIES
 
@@ -29,6 +31,7 @@ def found(judgement: Judgement) -> dict[tuple[str, str], int]:
     return sums
 
 
+assert twins_of_copies.__doc__, "imported, so that its stories are among STORIES"
 assert twins_of_scenarios.__doc__, "imported, so that its stories are among STORIES"
 
 VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
@@ -81,8 +84,23 @@ VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
         ("twice_in_the_log_of_an_idempotent_producer", VIOLATION, {("duplicate", "violation"): 1}),
         ("twice_in_the_log_after_a_retry_under_a_fault", PASS, {("duplicate", "permitted"): 1}),
         ("twice_in_the_log_without_a_reason_to_retry", VIOLATION, {("duplicate", "violation"): 1}),
+        ("moved_by_a_loss_of_which_nobody_knows_whether_it_was_permitted", Verdict.INCONCLUSIVE,
+         {("lost-write", "observation"): 2, ("duplicate", "observation"): 1,
+          ("inconsistent-offsets", "observation"): 1}),
+        ("moved_by_a_loss_that_nothing_unseen_could_have_permitted", VIOLATION,
+         {("lost-write", "violation"): 2, ("duplicate", "violation"): 1, ("inconsistent-offsets", "violation"): 1}),
+        ("moved_by_a_permitted_loss_and_read_where_it_went", PASS,
+         {("lost-write", "permitted"): 2, ("duplicate", "permitted"): 1, ("inconsistent-offsets", "permitted"): 1}),
+        ("moved_by_a_fail_over_though_it_had_been_read_where_it_was", VIOLATION,
+         {("lost-write", "permitted"): 2, ("duplicate", "violation"): 1, ("inconsistent-offsets", "permitted"): 1}),
+        ("repeated_by_a_retry_and_its_first_copy_removed_by_retention", PASS,
+         {("removed-by-configuration", "observation"): 2, ("duplicate", "permitted"): 1}),
+        ("repeated_by_an_idempotent_producer_and_its_first_copy_removed_by_retention", VIOLATION,
+         {("removed-by-configuration", "observation"): 2, ("duplicate", "violation"): 1}),
         ("two_values_at_one_offset", VIOLATION,
          {("inconsistent-offsets", "violation"): 1, ("lost-write", "violation"): 1, ("reordering", "violation"): 1}),
+        ("two_orders_against_time_of_which_one_is_told_by_its_acknowledgements", VIOLATION,
+         {("acknowledged-regression", "violation"): 1, ("cycle", "violation"): 1}),
         ("a_poll_went_back", VIOLATION, {("nonmonotonic-read", "violation"): 1}),
         ("a_new_assignment_starts_over", PASS, {}),
         ("a_poll_skipped", VIOLATION, {("skipped-read", "violation"): 1}),
@@ -93,6 +111,12 @@ VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
           ("replica-divergence", "violation"): 1}),
         ("a_replica_of_the_isr_lacks_a_record", VIOLATION, {("replica-divergence", "violation"): 1}),
         ("a_replica_of_the_isr_has_compacted_further_than_another", PASS, {("replica-divergence", "observation"): 1}),
+        ("a_replica_of_the_isr_has_compacted_what_was_overwritten", PASS, {("replica-divergence", "observation"): 1}),
+        ("a_replica_of_the_isr_lacks_the_last_record_of_a_key", VIOLATION, {("replica-divergence", "violation"): 1}),
+        ("a_replica_of_the_isr_lacks_the_last_record_of_a_key_and_overwritten_ones", VIOLATION,
+         {("replica-divergence", "violation"): 1, ("replica-divergence", "observation"): 2}),
+        ("a_replica_of_the_isr_lacks_a_record_that_was_aborted", PASS, {("replica-divergence", "observation"): 1}),
+        ("a_replica_of_the_isr_has_no_tombstone_any_more", PASS, {("replica-divergence", "observation"): 1}),
         ("replicas_differ_above_their_high_watermarks", PASS, {}),
         ("an_expectation_failed", VIOLATION, {("expectation", "violation"): 1}),
         ("a_wait_ran_out", Verdict.INCONCLUSIVE, {}),
@@ -108,6 +132,11 @@ def test_the_verdict_follows_the_evidence(
     judgement = judged[name]
     assert found(judgement) == expected, [finding.sentence for _, finding in judgement.findings]
     assert judgement.verdict is verdict, judgement.sentence
+
+
+def test_every_finding_can_be_stored(judged: Judged) -> None:
+    rows = [finding.as_row(name) for judgement in judged.values() for name, finding in judgement.findings]
+    assert pa.Table.from_pylist(rows, schema=FINDINGS).num_rows == len(rows) > 0
 
 
 def test_every_accounting_adds_up(judged: Judged) -> None:

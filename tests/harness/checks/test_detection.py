@@ -21,7 +21,7 @@ def test_where_nothing_is_entangled_no_cycle_is_found(spark: SparkSession, tmp_p
     built = tables(spark, tmp_path, histories)
 
     entangled = detect(spark, built).entangled
-    search = find_cycles(spark, built, None)
+    search = find_cycles(spark, built)
 
     found = {run for run, rows in search.rows.items() if rows}
     assert len(found) > 5

@@ -3,18 +3,21 @@
 Each bad history beside a good one that differs in the one thing that counts, all judged as one job.
 """
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.history.schemas import FINDINGS
 from harness.verdict import Verdict
-from tests.harness.checks import twins_of_groups, twins_of_transactions
+from tests.harness.checks import twins_of_groups, twins_of_removal, twins_of_rules, twins_of_transactions
 from tests.harness.checks.build import judge_stories
 from tests.harness.checks.twins_of_clients import STORIES
 
 Judged = dict[str, Judgement]
 Expected = dict[tuple[str, str, str], int]
 assert twins_of_groups.__doc__, "imported, so that its stories are among STORIES"
+assert twins_of_removal.__doc__, "imported, so that its stories are among STORIES"
 assert twins_of_transactions.__doc__, "imported, so that its stories are among STORIES"
 
 pytestmark = pytest.mark.timeout(900)  # the whole job is the first test's
@@ -89,6 +92,34 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     ),
     "removed_by_retention_size": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
     "removed_beyond_its_retention_size": (VIOLATION, {("lost-write", "lost", BAD): 4}),
+    "removed_by_nobody_knows_whom_in_somebody_elses_cluster": (
+        INCONCLUSIVE,
+        {("lost-write", "undecided", NOTED): 4},
+    ),
+    "removed_and_read_before_by_nobody_knows_whom": (
+        INCONCLUSIVE,
+        {("lost-write", "undecided", NOTED): 4, ("dirty-read", "vanished", NOTED): 4},
+    ),
+    "removed_by_nobody_knows_whom_and_one_more_above_the_start": (
+        VIOLATION,
+        {("lost-write", "undecided", NOTED): 4, ("lost-write", "lost", BAD): 1},
+    ),
+    "removed_in_a_cluster_where_only_the_harness_could_have_asked_for_it": (
+        VIOLATION,
+        {("lost-write", "lost", BAD): 4},
+    ),
+    "removed_where_brokers_refuse_to_remove_anything": (VIOLATION, {("compacted-away", "last-of-its-key", BAD): 4}),
+    "removed_by_retention_in_somebody_elses_cluster": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
+    "tombstone_removed_in_its_time": (PASS, {("removed-by-configuration", "compaction", NOTED): 8}),
+    "tombstone_removed_before_its_time": (
+        VIOLATION,
+        {("removed-by-configuration", "compaction", NOTED): 7, ("compacted-away", "last-of-its-key", BAD): 1},
+    ),
+    "tombstone_removed_before_what_it_deletes": (
+        VIOLATION,
+        {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
+    ),
+    "stamped_out_of_time_by_a_machine_whose_clock_nobody_knows": (PASS, {}),
     "removed_by_compaction": (PASS, {("removed-by-configuration", "compaction", NOTED): 6}),
     "the_last_of_a_key_was_compacted_away": (
         VIOLATION,
@@ -104,6 +135,10 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         {("group-redelivery", "after-commit", BAD): 2, ("group-redelivery", "at-least-once", NOTED): 2},
     ),
     "group_read_again_what_a_member_sought": (PASS, {("group-redelivery", "at-least-once", NOTED): 2}),
+    "group_read_on_under_an_assignment_from_before_the_commit": (
+        PASS,
+        {("group-redelivery", "at-least-once", NOTED): 10},
+    ),
     "group_skipped_what_nobody_read": (VIOLATION, {("group-skip", "skipped", BAD): 2}),
     "group_skipped_after_its_commit": (
         VIOLATION,
@@ -124,6 +159,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     # transactions
     "transaction_committed_as_a_whole": (PASS, {}),
     "transaction_aborted_as_a_whole": (PASS, {}),
+    "transactions_interleaved_in_two_partitions": (PASS, {("cycle", "G0", LAWFUL): 1}),
     "transaction_of_unknown_outcome_as_a_whole": (PASS, {}),
     "transaction_of_unknown_outcome_not_at_all": (PASS, {}),
     "transaction_of_unknown_outcome_torn": (VIOLATION, {("torn-transaction", "torn", BAD): 1}),
@@ -154,6 +190,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "processed_and_no_output": (VIOLATION, {("read-process-write", "missing", BAD): 1}),
     "processed_without_its_offset": (VIOLATION, {("read-process-write", "uncommitted", BAD): 1}),
     "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
+    **twins_of_rules.OUTCOMES,
 }
 
 
@@ -169,5 +206,52 @@ def test_a_family_finds_its_own_and_nothing_else(judged: Judged, name: str) -> N
     assert judgement.verdict is verdict, judgement.sentence
 
 
+def test_every_finding_can_be_stored(judged: Judged) -> None:
+    rows = [finding.as_row(name) for judgement in judged.values() for name, finding in judgement.findings]
+    assert pa.Table.from_pylist(rows, schema=FINDINGS).num_rows == len(rows) > 0
+
+
 def test_every_accounting_adds_up(judged: Judged) -> None:
     assert [name for name, judgement in judged.items() if not judgement.accounting["adds_up"]] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "causes"),
+    [
+        ("group_read_again_what_was_not_committed", {"nothing beyond them had been committed": 5}),
+        ("group_read_again_what_may_have_been_committed", {"whether anything beyond them had been committed": 5}),
+        ("group_read_again_what_was_committed", {"they had been committed before the assignment began": 2}),
+        ("group_read_again_what_a_member_sought", {"they had been committed, and the member": 2}),
+        (
+            "group_read_on_under_an_assignment_from_before_the_commit",
+            {"nothing beyond them had been committed": 5, "they were committed only after the assignment": 5},
+        ),
+    ],
+)
+def test_a_second_delivery_is_told_by_what_had_been_committed(
+    judged: Judged, name: str, causes: dict[str, int]
+) -> None:
+    told = {finding.cause: finding.count for _, finding in judged[name].findings if finding.kind == "at-least-once"}
+    assert sorted(told.values()) == sorted(causes.values())
+    assert all(any(cause.startswith(start) and told[cause] == causes[start] for cause in told) for start in causes), (
+        told
+    )
+
+
+def test_the_steps_of_a_cycle_are_told_by_their_names(judged: Judged) -> None:
+    ((_, finding),) = judged["transactions_interleaved_in_two_partitions"].findings
+    one, other = "transaction 7 of id", "transaction 8 of other"
+    steps = {(step["source"], step["target"]): step for step in finding.evidence["steps"]}
+    assert steps[one, other]["partition"] == "t-0"
+    assert (steps[one, other]["value"], steps[one, other]["next_value"]) == (10, 20)  # reports write them as text
+    assert steps[other, one]["partition"] == "t-1"
+    assert {step["relation"] for step in steps.values()} == {"write-write"}
+    assert f"T1 is {one}; T2 is {other}" in finding.sentence or f"T1 is {other}; T2 is {one}" in finding.sentence
+
+
+def test_what_nobody_asked_for_is_told_by_the_start_of_the_log(judged: Judged) -> None:
+    ((_, unknown),) = judged["removed_by_nobody_knows_whom_in_somebody_elses_cluster"].findings
+    assert "the log's start was moved to 4, beyond them, by an unknown hand" in unknown.sentence
+    assert "DeleteRecords" in " ".join(judged["removed_by_nobody_knows_whom_in_somebody_elses_cluster"].reasons)
+    ((_, ours),) = judged["removed_in_a_cluster_where_only_the_harness_could_have_asked_for_it"].findings
+    assert "the log's start was moved to 4, beyond them, and no setting asks for that" in ours.sentence

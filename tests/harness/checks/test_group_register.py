@@ -49,3 +49,12 @@ def test_a_long_commit_is_not_hidden_by_short_ones_after_it() -> None:
 
     assert offsets(register, 90, 95) == [1, 8]
     assert offsets(register, 101, 102) == [1, 8]
+
+
+def test_the_steps_say_what_was_committed_at_every_moment() -> None:
+    register = Register([commit(1, 0, 1), commit(7, 2, 2, certain=False), commit(5, 4, 5)])
+    steps = register.steps()
+
+    for t in range(9):
+        _, least, most = [step for step in steps if step[0] <= t][-1]
+        assert (least, most) == (register.least_at(t), max(each.off for each in register.admissible(t, t)))

@@ -278,6 +278,19 @@ def two_values_at_one_offset() -> History:
 
 
 @story
+def two_orders_against_time_of_which_one_is_told_by_its_acknowledgements() -> History:
+    """Value 2 was acknowledged below 1; value 4 stands below 3, which had been acknowledged, and had no answer."""
+    history = History()
+    history.state(1, 0, ISR, at=0, start=0)
+    history.send(1, 1, at=1)
+    history.send(2, 0, at=2, process=2)
+    history.send(3, 3, at=3)
+    history.send(4, None, at=4, process=2, status=2)
+    history.final([(0, 2), (1, 1), (2, 4), (3, 3)])
+    return history
+
+
+@story
 def a_poll_went_back() -> History:
     history = nothing_happened()
     history.poll([(2, 2), (3, 3)], at=5)

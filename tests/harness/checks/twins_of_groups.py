@@ -58,6 +58,15 @@ def group_read_again_what_a_member_sought() -> History:
 
 
 @story
+def group_read_on_under_an_assignment_from_before_the_commit() -> History:
+    """Member 1 was deposed and does not know it: it reads 5 to 9 after member 2 has committed them."""
+    history = _handed_over(committed=None, from_offset=0)
+    history.rows["group_events"] = [row for row in history.rows["group_events"] if row["event"] != "revoked"]
+    history.poll(LOG[5:], at=6, process=ONE)
+    return history
+
+
+@story
 def group_skipped_what_nobody_read() -> History:
     """Member 1 commits 7 after reading 0 to 4; member 2 goes on at 7."""
     return _handed_over(committed=7, from_offset=7)

@@ -1,6 +1,6 @@
 """Tiny histories whose verdict turns on what the scenario states: steps, coverage, bounds, findings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.scenario import ExpectSpec, FindingPattern
 from tests.harness.checks.build import ISR, History, scenario
@@ -129,11 +129,16 @@ def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
     return history
 
 
-def _one_replica_lacks_a_record(cleanup_policy: str) -> History:
+def _one_replica_lacks_a_record(
+    cleanup_policy: str, keys: Mapping[int, int] | None = None, lacking: Sequence[int] = (4,)
+) -> History:
     history = nothing_happened()
+    for row in history.rows["records"]:
+        row["key"] = (keys or {}).get(row["value"])
     history.partition["cleanup_policy"] = cleanup_policy
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(10) if (node, off) != (3, 4)], high_watermark=10)
+        log = [(off, 0, off) for off in range(10) if node != 3 or off not in lacking]
+        history.snapshot(node, log, high_watermark=10)
     return history
 
 
@@ -145,3 +150,39 @@ def a_replica_of_the_isr_lacks_a_record() -> History:
 @story
 def a_replica_of_the_isr_has_compacted_further_than_another() -> History:
     return _one_replica_lacks_a_record("compact")
+
+
+@story
+def a_replica_of_the_isr_has_compacted_what_was_overwritten() -> History:
+    return _one_replica_lacks_a_record("compact", {value: value % 3 for value in range(10)})
+
+
+@story
+def a_replica_of_the_isr_lacks_the_last_record_of_a_key() -> History:
+    return _one_replica_lacks_a_record("compact", {value: 4 if value == 4 else 0 for value in range(10)})
+
+
+@story
+def a_replica_of_the_isr_lacks_the_last_record_of_a_key_and_overwritten_ones() -> History:
+    keys = {value: 4 if value == 4 else 0 for value in range(10)}
+    return _one_replica_lacks_a_record("compact", keys, lacking=(3, 4, 5))
+
+
+@story
+def a_replica_of_the_isr_lacks_a_record_that_was_aborted() -> History:
+    """Value 4 is the last of its key in the log, and no reader was ever given it."""
+    history = a_replica_of_the_isr_lacks_the_last_record_of_a_key()
+    of_4 = [row for row in history.rows["records"] if row["value"] == 4]
+    history.rows["records"] = [row for row in history.rows["records"] if row not in of_4 or row["kind"] == 0]
+    of_4[0] |= {"status": 1, "off": None}
+    for row in history.rows["records"]:
+        row["last"] = row["last"] or (row["kind"] == 1 and row["value"] == 3)  # its poll ended there
+    return history
+
+
+@story
+def a_replica_of_the_isr_has_no_tombstone_any_more() -> History:
+    history = a_replica_of_the_isr_lacks_the_last_record_of_a_key()
+    for row in history.rows["records"]:
+        row["tombstone"] = row["value"] == 4
+    return history

@@ -51,6 +51,24 @@ def _with_something(history: History) -> History:
 
 
 @story
+def transactions_interleaved_in_two_partitions() -> History:
+    """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
+    history = _history()
+    history.client(2, transactional_id="other", acks=-1, idempotent=True)
+    for txn, process in ((7, PRODUCER), (8, 2)):
+        history.transaction(
+            txn, COMMITTED, at=2, until=4, process=process, transactional_id="id" if txn == 7 else "other"
+        )
+    history.send(10, 0, at=2.5, txn=7, tp=0)
+    history.send(11, 1, at=2.5, txn=7, tp=1)
+    history.send(20, 1, at=2.5, txn=8, tp=0, process=2)
+    history.send(21, 0, at=2.5, txn=8, tp=1, process=2)
+    history.final([(0, 10), (1, 20)], tp=0)
+    history.final([(0, 21), (1, 11)], tp=1)
+    return history
+
+
+@story
 def transaction_of_unknown_outcome_as_a_whole() -> History:
     return _finally(_with_something(_two_sent(_history(), UNKNOWN)), 0, 1)
 

@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.cycles import CycleRow, NativeSearch, find_cycles
+from harness.checks.cycles.model import REALTIME, WR
+from harness.history.values import NAMED_FROM
 from tests.harness.checks.build import SECOND, History, tables
 
 
@@ -96,6 +98,23 @@ def one_after_the_other() -> History:
     return history
 
 
+def order_against_time_in_a_batch() -> History:
+    history = History()
+    history.sends([(1, 0, 0), (2, 2, 0)], at=1)
+    history.send(3, 1, at=5)
+    history.final([(0, 1), (1, 3), (2, 2)])
+    return history
+
+
+def probe_read_before_it_was_sent() -> History:
+    history = History()
+    history.poll([(0, NAMED_FROM)], at=1)
+    history.send(NAMED_FROM, 0, at=5)
+    history.final([(0, NAMED_FROM)])
+    history.rows["value_names"].append({"run": 0, "value": NAMED_FROM, "text": "r0"})
+    return history
+
+
 def lagging_poll() -> History:
     history = sound()
     history.poll([(0, 1)], at=4)
@@ -107,6 +126,8 @@ STORIES: Mapping[str, Callable[[], History]] = {
     "read before send": read_before_send,
     "read while sent": read_while_sent,
     "order against time": order_against_time,
+    "order against time, in a batch": order_against_time_in_a_batch,
+    "probe read before it was sent": probe_read_before_it_was_sent,
     "order of overlapping sends": lambda: order_against_time(at=2.5),
     "order without acknowledgement": lambda: order_against_time(acks=0),
     "circular, committed only": lambda: circular_reading("read_committed"),
@@ -120,6 +141,8 @@ STORIES: Mapping[str, Callable[[], History]] = {
 FOUND = {
     "read before send": {("read-before-send", True)},
     "order against time": {("order-against-time", True)},
+    "order against time, in a batch": {("order-against-time", True)},
+    "probe read before it was sent": {("read-before-send", True)},
     "circular, committed only": {("circular-reading", True)},
     "circular, uncommitted too": {("circular-reading", False)},
     "interleaved": {("G0", False)},
@@ -155,8 +178,8 @@ def test_each_story_shows_its_cycle_and_only_it(found: NativeSearch, story: str)
 def test_a_row_tells_the_cycle_in_words_with_its_times_and_operations(found: NativeSearch) -> None:
     (row,) = rows_of(found, "read before send")
     assert row.sentence == (
-        "T1 is send 1; T2 is poll 0. T1 wrote p0-000007 to t-0 and T2 read it; yet T2 had ended before T1 began: these "
-        "cannot all have happened in one order."
+        "T1 is send 1 of process 1; T2 is poll 0 of process 9. T1 wrote p0-000007 to t-0 and T2 read it; yet T2 had "
+        "ended before T1 began: these cannot all have happened in one order."
     )
     assert (row.topic, row.part, list(row.operations), list(row.values)) == ("t", 0, [0, 1], [7])
     assert (row.t_first, row.t_last) == (1 * SECOND, int(5.1 * SECOND))
@@ -166,7 +189,16 @@ def test_a_row_names_the_transactions_of_a_cycle(found: NativeSearch) -> None:
     (row,) = rows_of(found, "interleaved")
     assert list(row.transactions) == [1, 2]
     assert row.topic is None
-    assert "transaction 1" in row.sentence
+    assert "transaction 1 of t1" in row.sentence
+
+
+def test_what_is_on_a_cycle_is_called_by_its_names(found: NativeSearch) -> None:
+    (batch,) = rows_of(found, "order against time, in a batch")
+    (send,) = [step.source for step in batch.cycle.steps if step.relation == REALTIME]
+    assert batch.names.operation(send) == "record 2 of send 0 of process 1"
+    (probe,) = rows_of(found, "probe read before it was sent")
+    (step,) = [step for step in probe.cycle.steps if step.relation == WR]
+    assert (probe.names.partition(step.tp), probe.names.value(step.value)) == ("t-0", "r0")
 
 
 def test_what_no_order_is_known_of_is_said(found: NativeSearch) -> None:

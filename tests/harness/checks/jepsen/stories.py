@@ -28,6 +28,8 @@ def _spot(row: int, bad: str, good: str, ours: str = "", jepsens: str = "") -> B
 _SENT_012 = "0I send s:x=0; 0O send s:x@0=0; 0I send s:x=1; 0O send s:x@1=1; 0I send s:x=2; 0O send s:x@2=2; "
 _READ_ALL = "1I assign x; 1O assign x; 1I poll p; 1O poll p{x@0=0,x@1=1,x@2=2}; "
 
+_TWO_KEYS = "0I txn s:x=1 s:y=2; 0O txn s:x@0=1 s:y@0=2; "
+
 BLIND_SPOTS = {
     "phantom": _spot(
         1, "0I poll p; 0O poll p{x@0=99}",
@@ -85,9 +87,17 @@ BLIND_SPOTS = {
         _SENT_012 + "1I poll p; 1F poll p{x@0=0,x@1=1}; 1I poll p; 1O poll p{x@0=0,x@1=1,x@2=2}",
         "seen-only-by-aborted-poll"),
     "torn-transaction": _spot(
-        13, "0I txn s:x=1 s:y=2; 0O txn s:x@0=1 s:y@0=2; 1I poll p; 1O poll p{x@0=1}",
-        "0I txn s:x=1 s:y=2; 0O txn s:x@0=1 s:y@0=2; 1I poll p; 1O poll p{x@0=1,y@0=2}",
-        "torn-transaction unread-tail", "unseen"),
+        13, _TWO_KEYS + "1I poll p; 1O poll p{x@0=1}; 7I ends; 7O ends !end:y@0",
+        _TWO_KEYS + "1I poll p; 1O poll p{x@0=1,y@0=2}; 7I ends; 7O ends !end:y@1",
+        "torn-transaction tail-loss", "unseen"),
+    "torn-transaction-read-past": _spot(
+        13, _TWO_KEYS + "2I send s:y=3; 2O send s:y@1=3; 1I poll p; 1O poll p{x@0=1,y@1=3}",
+        _TWO_KEYS + "2I send s:y=3; 2O send s:y@1=3; 1I poll p; 1O poll p{x@0=1,y@0=2,y@1=3}",
+        "torn-transaction", "lost-write unseen"),
+    # Nobody polled y, or nobody came as far: whether it has its part nobody knows.
+    "torn-transaction-not-looked-for": _spot(
+        13, _TWO_KEYS + "1I poll p; 1O poll p{x@0=1}", _TWO_KEYS + "1I poll p; 1O poll p{x@0=1,y@0=2}",
+        "torn-transaction-candidate unread-tail", "unseen"),
     "torn-transaction-candidate": _spot(
         14, "0I txn s:x=1 s:y=2; 0N txn s:x@0=1 s:y=2; 2I send s:y=3; 2O send s:y@1=3; 1I poll p; "
         "1O poll p{x@0=1,y@1=3}",

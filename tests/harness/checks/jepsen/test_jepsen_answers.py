@@ -30,7 +30,7 @@ _FALSE_UNSEEN = "the last ok operation was the first to touch the key, and it re
 _TAIL = "acknowledged above all that was read: lost or late, nobody asked for the log's end (1.6 row 10)"
 _FUTURE = "the history invokes the send after the polls that read its values (1.6 row 6)"
 _ABORTED = "a fail or info poll returned the values: they are in the log, though no ok poll read them (1.6 row 12)"
-_TORN = "of one operation's values one was read, and one of another key never (1.6 row 13)"
+_NOT_LOOKED_FOR = "of one operation's values one was read, and nobody came as far in the other key (1.6 row 13)"
 _TORN_LOST = "of one operation's values one was read, and one before it never (1.6 row 13)"
 _CANDIDATE = "of an info operation that a read proves, another value was never read (1.6 row 14)"
 DIFFERENCES = (
@@ -71,7 +71,7 @@ DIFFERENCES = (
     ("duplicate/aborted-txns", "aborted-read-in-aborted-poll", "own", "a fail poll returned an aborted value (row 15)"),
     ("lost-write/atomic-proven", "torn-transaction-candidate", "own", _CANDIDATE),
     ("int-send-skip", "torn-transaction", "own", _TORN_LOST),
-    ("g1c-ww-wr", "torn-transaction", "own", _TORN),
+    ("g1c-ww-wr", "torn-transaction-candidate", "own", _NOT_LOOKED_FOR),
 )  # fmt: skip
 
 
