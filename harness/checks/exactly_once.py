@@ -1,10 +1,10 @@
 """Exactly once (KIP-98, KIP-447): what was read, processed and written in transactions, input offset by input offset.
 
-An output is named after the input record it was made of (history/values.py). In the final log each input record below
-the group's certainly committed offset has one output. Twice: it has more. Missing: it has none. Uncommitted: an output
-is there, and the group's offset cannot have passed its input. Not judged: partitions that more than one group
-processes, and groups that do not start at the earliest record. Records that were lawfully lost excuse what is missing,
-and a lawful loss of the group's offsets what was processed twice.
+An output is named after its input record (history/values.py). In the final log each input record below the group's
+certainly committed offset has one output. Twice: it has more. Missing: it has none. Uncommitted: it has any, and the
+group's offset cannot have passed it. Not judged: partitions that more than one group processes, and groups that do not
+start at the earliest record. Lawful losses of records excuse what is missing, and of the group's offsets the others;
+what is missing may also lie where the final read did not get.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from pyspark.sql import functions as sf
 from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext, plural, span_words
 from harness.checks.group_offsets import offsets_ruled
-from harness.checks.group_register import Key, Register, registers, resets
+from harness.checks.group_register import registers, resets
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
 
 CHECK = "read-process-write"
-# values.encode_output, as Spark reads it
-_NAME = r"^(.+)-([0-9]+)-([0-9]+)/[0-9]+[.][0-9]+$"
+# values.decode_output, as Spark reads it
+_NAME = r"^(.+)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)/[0-9]+[.][0-9]+$"
 _INPUT = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "certain": pa.int64(), "possible": pa.int64()}
 _PLACE = {"run": pa.int32(), "topic": pa.string(), "part": pa.int32(), "tp": pa.int32()}
 
@@ -37,15 +37,15 @@ def query(runs: Runs) -> list[Row]:
         sf.count("*").alias("outputs"), sf.slice(sf.collect_set("value"), 1, 3).alias("values")
     )  # fmt: skip
     final = runs.tables.records.where("kind = 2 and replica is null").select("run", "tp", "off").distinct()
-    kind = (
-        "case when outputs > 1 then 'twice' when outputs is null and off < certain then 'missing' "
-        "when outputs = 1 and off >= possible then 'uncommitted' end"
+    kinds = (
+        "array_compact(array(if(outputs > 1, 'twice', null), "
+        "if(outputs is null and off < certain, 'missing', null), "
+        "if(outputs > 0 and off >= possible, 'uncommitted', null)))"
     )
     found = (
         final.join(outputs, ["run", "tp", "off"], "full")
         .join(frame, ["run", "tp"])
-        .withColumn("kind", sf.expr(kind))
-        .where("kind is not null")
+        .withColumn("kind", sf.explode(sf.expr(kinds)))
         .groupBy("run", "tp", "group", "kind", "certain", "possible")
         .agg(sf.count("*").alias("count"), sf.min("off").alias("low"), sf.max("off").alias("high"),
              sf.slice(sf.flatten(sf.collect_list("values")), 1, 200).alias("values"))
@@ -55,23 +55,25 @@ def query(runs: Runs) -> list[Row]:
 
 def _inputs(runs: Runs) -> list[Row]:
     """Partitions whose offsets were sent to transactions, with how far they were committed at the least and most."""
-    begin_at = resets(runs)
-    by_place: dict[tuple[int, int], list[tuple[Key, Register]]] = {}
-    for key, register in registers(runs).items():
-        if any(commit.event["txn"] is not None for commit in register.commits):
-            by_place.setdefault((key[0], key[2]), []).append((key, register))
+    begin_at, known = resets(runs), registers(runs)
+    groups: dict[tuple[int, int], set[str]] = {}
+    for event in runs.group_events():
+        if event["event"] == "committed" and event["txn"] is not None:
+            groups.setdefault((event["run"], event["tp"]), set()).add(event["group"])
     rows: list[Row] = []
-    for (run, tp), groups in by_place.items():
-        ((_, group, _), register) = groups[0]
-        if len(groups) == 1 and begin_at.get((run, group)) == "earliest":
-            certain = max((commit.off for commit in register.commits if commit.certain), default=0)
-            possible = max(commit.off for commit in register.commits)
+    for (run, tp), own in groups.items():
+        group = min(own)
+        if len(own) == 1 and begin_at.get((run, group)) == "earliest":
+            register = known.get((run, group, tp))
+            commits = register.commits if register is not None else ()  # none where all were refused
+            certain = max((commit.off for commit in commits if commit.certain), default=0)
+            possible = max((commit.off for commit in commits), default=0)
             rows.append({"run": run, "tp": tp, "group": group, "certain": certain, "possible": possible})
     return rows
 
 
 def _outputs(runs: Runs) -> DataFrame:
-    """Outputs in the final log, at the partition and offset of their inputs."""
+    """Outputs in the final log, at the partition and offset of their inputs; once, however often they were read."""
     places = [{name: row[name] for name in _PLACE} for row in runs.rows("partitions")]
     named = runs.tables.value_names.select(
         "run", "value", sf.regexp_extract("text", _NAME, 1).alias("topic"),
@@ -80,10 +82,11 @@ def _outputs(runs: Runs) -> DataFrame:
     ).where("part is not null")  # fmt: skip
     return (
         runs.tables.records.where("kind = 2 and replica is null")
-        .select("run", "value")
+        .selectExpr("run", "value", "tp as output_tp", "off as output_off")
         .join(named, ["run", "value"])
         .join(sf.broadcast(runs.frame(_PLACE, places)), ["run", "topic", "part"])
-        .select("run", "tp", "off", "value")
+        .select("run", "tp", "off", "value", "output_tp", "output_off")
+        .distinct()
     )
 
 
@@ -122,4 +125,7 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, str]:
         return "permitted", f"outputs were lost by a permitted {elsewhere[0].cause_kind}"
     if row["kind"] != "missing":
         return offsets_ruled(story, 2**62)
+    unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
+    if unread:
+        return "observation", f"outputs may lie in what was not read of {', '.join(sorted(unread)[:3])}"
     return "violation", "nothing permits it"

@@ -2,9 +2,10 @@
 
 A generation's assignment is a function from partition to member (KIP-429: in a cooperative rebalance a partition is
 revoked in one generation and given away in a later one; KIP-848: the same holds for member epochs). So it is a
-violation when two members were assigned a partition in one generation and neither had certainly given it up, by a
-revocation or a loss that ended before the other's assignment began. A member that was deposed and does not know it yet
-is of an older generation, and lawful. Not judged: assignments whose generation the client does not tell.
+violation when two members were assigned a partition in one generation and neither can have given it up, by a revocation
+or a loss that began before the other's assignment was answered. Being told of the partition anew gives up nothing. A
+member that was deposed and does not know it yet is of an older generation, and lawful. Not judged: assignments whose
+generation the client does not tell.
 """
 
 from collections.abc import Sequence
@@ -23,14 +24,8 @@ _FAR = 2**62
 @dataclass(frozen=True, slots=True)
 class _Ownership:
     begin: int  # the assignment was answered
-    end: int  # the latest moment at which it was given up, or never
+    end: int  # the earliest moment at which it may have been given up, or never
     event: Row
-
-    @property
-    def member(self) -> tuple[object, ...]:
-        """Clients that tell no member id are told apart by their process."""
-        event = self.event
-        return (event["member"],) if event["member"] else (event["process"],)
 
 
 def query(runs: Runs) -> list[Row]:
@@ -42,10 +37,20 @@ def query(runs: Runs) -> list[Row]:
         for generation, held in by_generation.items():
             for one, other in combinations(held, 2):
                 # What is given up and what is taken overlap where the times have a margin: then it was given up.
-                together = max(one.begin, other.begin) < min(one.end, other.end)
-                if one.member != other.member and together:
+                both_held_it = one.begin < other.end and other.begin < one.end
+                if both_held_it and _are_two(one.event, other.event):
                     rows.append(_row(one, other, generation))
     return rows
+
+
+def _are_two(one: Row, other: Row) -> bool:
+    """Whether they are two members: of two clients, and of two ids as far as these are told."""
+    return bool(one["process"] != other["process"] and (not one["member"] or one["member"] != other["member"]))
+
+
+def _told_again(before: Row | None, event: Row) -> bool:
+    """The same assignment once more."""
+    return before is not None and all(before[name] == event[name] for name in ("event", "generation", "member"))
 
 
 def _row(one: _Ownership, other: _Ownership, generation: int) -> Row:
@@ -67,12 +72,12 @@ def _ownerships(runs: Runs) -> dict[tuple[int, str, int], list[_Ownership]]:
             events.setdefault(key, []).append(event)
     owned: dict[tuple[int, str, int], list[_Ownership]] = {}
     for (run, group, tp, _), own in events.items():
-        for place, event in enumerate(own):
-            if event["event"] != "assigned" or event["generation"] is None or event["generation"] < 0:
-                continue
-            # Told of the same partition again, a member holds it by the later assignment.
-            end = own[place + 1]["t0"] if place + 1 < len(own) else _FAR
-            owned.setdefault((run, group, tp), []).append(_Ownership(event["t1"], end, event))
+        end = _FAR
+        for before, event in zip(reversed([None, *own[:-1]]), reversed(own), strict=True):
+            if event["event"] != "assigned":
+                end = event["t0"]
+            elif event["generation"] is not None and event["generation"] >= 0 and not _told_again(before, event):
+                owned.setdefault((run, group, tp), []).append(_Ownership(event["t1"], end, event))
     return owned
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from harness.checks.findings import Finding, RunContext, plural, span_words
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
-from harness.history.schemas import STATUS_FAIL
+from harness.history.schemas import STATUS_FAIL, STATUS_OK
 
 CHECK = "head-skip"
 _FIRST = ("run", "process", "assignment", "tp", "off", "value", "op", "t0", "t1", "epoch")
@@ -65,14 +65,19 @@ def _start(row: Row, client: Row, own: Sequence[Row], committed: Sequence[Row]) 
     last = before[-1] if before else None
     if last is not None and last["event"] == "seek":
         return max(last["off"] or 0, 0), f"it had sought to {_place(last['off'])}"
+    free = client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest")
     commits = [event["off"] for event in committed if event["t0"] <= row["t1"]]
-    if commits:
+    if commits and (not free or _certain_before(committed, row["t0"] if last is None else last["t0"])):
         return max(commits), f"the group's committed offset was {max(commits)}"
     if last is not None and last["off"] is not None and client["group"] is None:
         return last["off"], f"it was assigned the partition at {last['off']}"
     # Without a group and with auto.offset.reset=none, a client reads only what it was assigned from the beginning.
-    free = client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest")
     return None if free else (0, "it starts at the earliest record")
+
+
+def _certain_before(committed: Sequence[Row], t: int) -> bool:
+    """What was sent to a transaction is stored at a time that nobody knows."""
+    return any(row["status"] == STATUS_OK and row["txn"] is None and row["t1"] < t for row in committed)
 
 
 def _place(off: int | None) -> str:

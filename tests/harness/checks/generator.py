@@ -7,6 +7,7 @@ the check (generator_planters.py puts the faults in).
 """
 
 import random
+from collections.abc import Callable
 
 from tests.harness.checks.build import ISR, SECOND, History
 from tests.harness.checks.generator_rows import (
@@ -28,7 +29,7 @@ from tests.harness.checks.generator_rows import (
 
 FINAL_READER = 99
 _TRANSACTIONAL, _LAST_PRODUCER, _FIRST_CONSUMER = 6, 7, 8
-_TICK_NS = SECOND // 100
+TICK_NS = SECOND // 100
 
 
 class Simulation:
@@ -43,6 +44,8 @@ class Simulation:
         self._consumers = [Consumer(_FIRST_CONSUMER + n) for n in range(chance.randrange(0, 3))]
         self._isolation = chance.choice((COMMITTED_ONLY, EVERYTHING))
         self.grouped = chance.random() < 0.5
+        self._reset = chance.choice(("earliest", "earliest", "earliest", "latest"))
+        self._tells_generation = chance.random() < 0.9
         self._log_append = chance.random() < 0.3
         self._transactional = chance.random() < 0.5
         self._in_flight: list[Send] = []
@@ -51,19 +54,27 @@ class Simulation:
         self._open: Txn | None = None
         self._generation = 0
         self._committed: dict[int, int] = {}
+        self._inputs = len(self.partitions)  # those that producers write
         self.sends: list[Send] = []
         self.polls: list[Poll] = []
         self.transactions: list[Txn] = []
         self.events: list[dict[str, object]] = []
+        self._prepare()
         for partition in self.partitions:
             partition.note(0)
         self._rebalance()
-        acts = (self._send, self._send, self._land, self._land, self._answer, self._answer, self._poll, self._poll,
-                self._poll, self._disturb, self._commit, self._transact, self._transact)  # fmt: skip
+        acts = self._acts()
         for _ in range(ticks):
-            self.t += chance.randrange(1, 10) * _TICK_NS
+            self.t += chance.randrange(1, 10) * TICK_NS
             chance.choice(acts)()
         self._finish()
+
+    def _prepare(self) -> None:
+        """What a run of another kind has beside."""
+
+    def _acts(self) -> tuple[Callable[[], None], ...]:
+        return (self._send, self._send, self._land, self._land, self._answer, self._answer, self._poll, self._poll,
+                self._poll, self._disturb, self._commit, self._transact, self._transact)  # fmt: skip
 
     # -- producers ----------------------------------------
 
@@ -75,7 +86,7 @@ class Simulation:
     def _send(self) -> None:
         process = self._chance.choice(self._producers)
         if sum(send.process == process for send in self._in_flight) < 2:
-            tp = self._chance.randrange(len(self.partitions))
+            tp = self._chance.randrange(self._inputs)
             values = self._next_values(process, 4)
             self._in_flight.append(Send(process=process, tp=tp, acks=self._acks[process], values=values, t0=self.t))
 
@@ -135,7 +146,7 @@ class Simulation:
             values = self._next_values(_TRANSACTIONAL, 3)
             send = Send(process=_TRANSACTIONAL, tp=tp, acks=-1, values=values, t0=self.t, txn=self._open)
             self._append(send)
-            self.t += _TICK_NS
+            self.t += TICK_NS
             send.t1 = self.t
             self._open.sends.append(send)
             self.sends.append(send)
@@ -150,7 +161,7 @@ class Simulation:
             self.partitions[tp].log.append(Entry(None, self.partitions[tp].epoch))
         for send in txn.sends:
             send.status = txn.outcome
-        self.t += _TICK_NS
+        self.t += TICK_NS
         txn.t1 = self.t
         self._open = None
 
@@ -162,7 +173,8 @@ class Simulation:
             "t1": self.t + after + 1,
         }  # fmt: skip
         if self.grouped:
-            told |= {"group": GROUP, "member": f"m{consumer.process}", "generation": self._generation}
+            generation = consumer.generation if self._tells_generation else None
+            told |= {"group": GROUP, "member": f"m{consumer.process}", "generation": generation}
         self.events.append(told | columns)
 
     def _rebalance(self) -> None:
@@ -173,19 +185,44 @@ class Simulation:
             for tp in list(consumer.position):
                 if self.grouped and self._chance.random() < 0.5:
                     self._commit_position(consumer, tp)
-                self._event(consumer, "revoked", tp, after=10)
+                self._event(consumer, "lost" if consumer.deposed else "revoked", tp, after=10)
             consumer.position.clear()
+            consumer.deposed = False
         self._generation += 1
-        for tp, partition in enumerate(self.partitions):
-            consumer = self._chance.choice(self._consumers)
-            if self.grouped:
-                start = self._committed.get(tp, 0)
-                self._event(consumer, "fetched", tp, after=20, off=self._committed.get(tp))
-                self._event(consumer, "assigned", tp, after=22)
-            else:
-                start = self._chance.randrange(len(partition.log) + 1)
-                self._event(consumer, "assigned", tp, after=22, off=start)
-            self._place(consumer, tp, start)
+        for tp in range(len(self.partitions)):
+            self._assign(self._chance.choice(self._consumers), tp)
+
+    def _assign(self, consumer: Consumer, tp: int) -> None:
+        consumer.generation = self._generation
+        if self.grouped:
+            end = self.partitions[tp].stable_end(isolation=self._isolation)
+            start = self._committed.get(tp, 0 if self._reset == "earliest" else end)
+            self._event(consumer, "fetched", tp, after=20, off=self._committed.get(tp))
+            self._event(consumer, "assigned", tp, after=22)
+        else:
+            start = self._chance.randrange(len(self.partitions[tp].log) + 1)
+            self._event(consumer, "assigned", tp, after=22, off=start)
+        self._place(consumer, tp, start)
+
+    def _hand_over(self) -> None:
+        """One partition changes hands; who had it gave it up, or is deposed, and goes on reading without knowing it."""
+        owners = [consumer for consumer in self._consumers if consumer.position and not consumer.deposed]
+        if len(self._consumers) < 2 or not owners or not self.grouped:
+            return
+        consumer = self._chance.choice(owners)
+        others = [other for other in self._consumers if other is not consumer and not other.deposed]
+        if not others:
+            return
+        given = [self._chance.choice(list(consumer.position))]
+        if self._chance.random() < 0.5:
+            consumer.deposed = True
+            given = list(consumer.position)
+        else:
+            self._event(consumer, "revoked", given[0], after=10)
+            del consumer.position[given[0]]
+        self._generation += 1
+        for tp in given:
+            self._assign(self._chance.choice(others), tp)
 
     @staticmethod
     def _place(consumer: Consumer, tp: int, offset: int) -> None:
@@ -194,7 +231,7 @@ class Simulation:
 
     def _seek(self) -> None:
         owners = [consumer for consumer in self._consumers if consumer.position]
-        if owners and not self.grouped:
+        if owners and (not self.grouped or self._chance.random() < 0.3):
             consumer = self._chance.choice(owners)
             tp = self._chance.choice(list(consumer.position))
             self._place(consumer, tp, self._chance.randrange(len(self.partitions[tp].log) + 1))
@@ -207,8 +244,8 @@ class Simulation:
             self._commit_position(consumer, self._chance.choice(list(consumer.position)))
 
     def _commit_position(self, consumer: Consumer, tp: int) -> None:
-        """An answer that is lost says nothing on whether the offset was stored."""
-        status = self._chance.choice((OK, OK, OK, FAIL, INFO))
+        """An answer that is lost says nothing on whether the offset was stored; a deposed member's is refused."""
+        status = FAIL if consumer.deposed else self._chance.choice((OK, OK, OK, FAIL, INFO))
         if status == OK or (status == INFO and self._chance.random() < 0.5):
             self._committed[tp] = consumer.position[tp]
         self._event(consumer, "committed", tp, off=consumer.position[tp], status=status)
@@ -226,7 +263,7 @@ class Simulation:
             after[tp] = end
         status = self._chance.choice((OK,) * 8 + (FAIL, INFO))
         self.polls.append(
-            Poll(process=consumer.process, t0=self.t - _TICK_NS // 2, t1=self.t, records=records,
+            Poll(process=consumer.process, t0=self.t - TICK_NS // 2, t1=self.t, records=records,
                  assignments=dict(consumer.assignment), status=status)
         )  # fmt: skip
         if status == OK:
@@ -236,7 +273,7 @@ class Simulation:
 
     def _disturb(self) -> None:
         partition = self._chance.choice(self.partitions)
-        act = self._chance.choice(("elect", "shrink", "expand", "seek", "rebalance"))
+        act = self._chance.choice(("elect", "shrink", "expand", "seek", "rebalance", "hand over"))
         if act == "elect":
             partition.leader, partition.epoch = self._chance.choice(partition.isr), partition.epoch + 1
             partition.note(self.t)
@@ -251,17 +288,19 @@ class Simulation:
             self._seek()
         elif act == "rebalance":
             self._rebalance()
+        elif act == "hand over":
+            self._hand_over()
 
     def _finish(self) -> None:
         """Every request gets its answer, one more is acknowledged by all, and then the logs are read back."""
         while self._in_flight:
-            self.t += _TICK_NS
+            self.t += TICK_NS
             self._answer()
         if self._open is not None:
             self._end_transaction(self._open)
         last = Send(process=_LAST_PRODUCER, tp=0, acks=-1, values=[_LAST_PRODUCER << 40], t0=self.t)
         self._append(last)
-        self.t += _TICK_NS
+        self.t += TICK_NS
         last.t1 = self.t
         self.sends.append(last)
         self.t += SECOND
@@ -275,11 +314,11 @@ class Simulation:
                 self._read_finally(tp, 0, end, replica=self._chance.choice(partition.isr))
 
     def _read_finally(self, tp: int, start: int, end: int, *, replica: int | None = None) -> None:
-        self.t += _TICK_NS
+        self.t += TICK_NS
         readable = self.partitions[tp].readable(start, end, isolation=COMMITTED_ONLY)
         reader = FINAL_READER if replica is None else FINAL_READER + 1 + replica
         self.polls.append(
-            Poll(process=reader, t0=self.t - _TICK_NS // 2, t1=self.t, assignments={tp: 0}, final=True,
+            Poll(process=reader, t0=self.t - TICK_NS // 2, t1=self.t, assignments={tp: 0}, final=True,
                  records=[(tp, off, entry) for off, entry in readable], replica=replica)
         )  # fmt: skip
 
@@ -297,17 +336,21 @@ class Simulation:
             told.transaction(txn)
         for event in self.events:
             told.event(**event)
-        for process in {send.process for send in self.sends}:
+        self._describe(told)
+        for tp, partition in enumerate(self.partitions):
+            told.cluster(tp, partition)
+        number_steps(told.history)
+        return told.history
+
+    def _describe(self, told: Rows) -> None:
+        """The clients."""
+        for process in {send.process for send in self.sends if send.process in self._values} | {_LAST_PRODUCER}:
             acks = self._acks.get(process, -1)
             name = "tx" if process == _TRANSACTIONAL else None
             told.client(process, role="producer", acks=acks, idempotent=acks == -1, transactional_id=name)
         for consumer in self._consumers:
             group = GROUP if self.grouped else None
             told.client(consumer.process, role="consumer", isolation=self._isolation, group=group,
-                        offset_reset="earliest")  # fmt: skip
+                        offset_reset=self._reset if self.grouped else "earliest")  # fmt: skip
         for process in {poll.process for poll in self.polls if poll.final}:
             told.client(process, role="consumer", isolation=COMMITTED_ONLY, offset_reset="none")
-        for tp, partition in enumerate(self.partitions):
-            told.cluster(tp, partition)
-        number_steps(told.history)
-        return told.history

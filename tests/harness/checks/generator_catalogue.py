@@ -1,8 +1,9 @@
-"""Every planter, those of the log and those of groups, transactions and timestamps."""
+"""Every planter: those of the log, of clients, of groups and of processors."""
 
-from tests.harness.checks import generator_client_planters, generator_planters
+from tests.harness.checks import generator_client_planters, generator_group_planters, generator_planters
 
 __all__ = ["PLANTERS"]
 
-assert generator_client_planters  # it registers its planters when it is imported
+assert generator_client_planters  # they register their planters when they are imported
+assert generator_group_planters
 PLANTERS = generator_planters.PLANTERS

@@ -51,7 +51,8 @@ def _events(history: History, event: str) -> list[Row]:
 @planter("two-owners/same-generation")
 def give_a_partition_to_two_members(history: History, chance: random.Random) -> bool:
     members = {row["process"] for row in history.rows["processes"] if row["group"] == GROUP}
-    found = [(row, other) for row in _events(history, "assigned") for other in members - {row["process"]}]
+    assigned = [row for row in _events(history, "assigned") if row["generation"] is not None]
+    found = [(row, other) for row in assigned for other in members - {row["process"]}]
     if not found:
         return False
     row, other = chance.choice(sorted(found, key=lambda pair: (pair[0]["t0"], pair[0]["part"])))
@@ -101,16 +102,18 @@ def answer_an_older_committed_offset(history: History, chance: random.Random) ->
 @planter("group-redelivery/after-commit")
 def deliver_again_what_was_committed(history: History, chance: random.Random) -> bool:
     """A last rebalance gives a partition to a member, which begins below the committed offset."""
+    sought = {(row["process"], row["part"]) for row in _events(history, "seek")}
     found = [
         (commit, row)
         for commit in _committed(history)
         for row in log_of(history)
         if row["tp"] == commit["part"] and row["off"] < commit["off"] and row["t1"] < _LATE
-    ]
+        and (commit["process"], commit["part"]) not in sought
+    ]  # fmt: skip
     if not found:
         return False
     commit, row = chance.choice(found)
-    generation = 1 + max(event["generation"] for event in _events(history, "assigned"))
+    generation = 1 + max(event["generation"] or 0 for event in _events(history, "assigned"))
     assignment = 1 + max(other["assignment"] for other in history.rows["records"])
     owner = commit["process"]
     history.rows["group_events"].append(
@@ -128,7 +131,7 @@ def _sends_of(history: History, *, outcome: int) -> list[list[Row]]:
     """The sends of each transaction of that outcome that has at least two records."""
     by_txn: dict[int, list[Row]] = {}
     for row in records_of(history, kind=0):
-        if row["txn"] is not None:
+        if row["txn"] is not None and row["off"] is not None:
             by_txn.setdefault(row["txn"], []).append(row)
     outcomes = {row["txn"]: row["outcome"] for row in history.rows["transactions"]}
     return [rows for txn, rows in by_txn.items() if outcomes[txn] == outcome and len(rows) > 1]
@@ -212,6 +215,48 @@ def read_another_timestamp_than_was_written(history: History, chance: random.Ran
         return False
     chance.choice(found)["timestamp_ms"] += 5
     number_steps(history)
+    return True
+
+
+def _stamped_by_the_broker(history: History) -> list[Row]:
+    """Acknowledged sends of records that are in the final log, at which another of the same epoch lies before."""
+    kept = kept_offsets(history)
+    return [
+        row for row in records_of(history, kind=0, status=OK)
+        if row["log_append"] and (row["tp"], row["off"]) in kept and (row["tp"], (row["off"] or 0) - 1) in kept
+    ]  # fmt: skip
+
+
+def _stamp(history: History, sent: Row, stamp_ms: int) -> None:
+    for row in history.rows["records"]:
+        if (row["tp"], row["value"]) == (sent["tp"], sent["value"]):
+            row["timestamp_ms"] = stamp_ms
+
+
+@planter("timestamps/backwards")
+def stamp_a_record_earlier_than_the_one_before(history: History, chance: random.Random) -> bool:
+    log = {(row["tp"], row["off"]): row for row in log_of(history)}
+    found = []
+    for sent in _stamped_by_the_broker(history):
+        before, own = log[sent["tp"], sent["off"] - 1], log[sent["tp"], sent["off"]]
+        if before["epoch"] == own["epoch"]:
+            found.append((sent, before["timestamp_ms"]))
+    if not found:
+        return False
+    sent, before_ms = chance.choice(found)
+    _stamp(history, sent, before_ms - 1)
+    return True
+
+
+@planter("timestamps/out-of-time", may={"timestamps/backwards": "the record before, or the one after, is in time"})
+def stamp_a_record_seconds_before_its_send_or_after_its_answer(history: History, chance: random.Random) -> bool:
+    found = _stamped_by_the_broker(history)
+    if not found:
+        return False
+    sent = chance.choice(found)
+    history.anchors = [{"wall_ns": 0, "monotonic_ns": 0}]
+    early_ms, late_ms = sent["t0"] // 1_000_000 - 1_001, sent["t1"] // 1_000_000 + 1_002
+    _stamp(history, sent, chance.choice((early_ms, late_ms)))
     return True
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.checks.build import ISR, SECOND, History
-from tests.harness.checks.generator import FINAL_READER
+from tests.harness.checks.generator import FINAL_READER, Simulation
 from tests.harness.checks.generator_rows import number_steps
 
 Row = dict[str, Any]
@@ -26,17 +26,22 @@ class Planter:
     must: frozenset[str]
     may: Mapping[str, str] = field(default_factory=dict)
     classification: str = "violation"  # of every finding in `must`
+    of: type[Simulation] = Simulation  # what kind of run it is for
 
 
 PLANTERS: dict[str, Planter] = {}
 
 
 def planter(
-    *must: str, may: Mapping[str, str] | None = None, classification: str = "violation"
+    *must: str,
+    may: Mapping[str, str] | None = None,
+    classification: str = "violation",
+    of: type[Simulation] = Simulation,
 ) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
         name = plant.__name__
-        PLANTERS[name] = Planter(plant=plant, must=frozenset(must), may=may or {}, classification=classification)
+        PLANTERS[name] = Planter(plant=plant, must=frozenset(must), may=may or {}, classification=classification,
+                                 of=of)  # fmt: skip
         return plant
 
     return register
@@ -88,7 +93,7 @@ def take_from_the_logs(history: History, tp: int, value: int) -> None:
     drop(history, "replica_log", lambda row: (row["tp"], row["value"]) == (tp, value))
 
 
-def _append_to_the_logs(history: History, tp: int, value: int) -> int:
+def append_to_the_logs(history: History, tp: int, value: int) -> int:
     """One more record at the end of the final log and of every replica; returns its offset."""
     partition = next(row for row in history.rows["partitions"] if row["tp"] == tp)
     off, epoch = partition["end_offset"], max(row["leader_epoch"] for row in states_of(history, tp))
@@ -220,7 +225,7 @@ def write_a_record_twice(history: History, chance: random.Random) -> bool:
     if not log:
         return False
     row = chance.choice(log)
-    _append_to_the_logs(history, row["tp"], row["value"])
+    append_to_the_logs(history, row["tp"], row["value"])
     return True
 
 
@@ -231,7 +236,7 @@ def move_a_record_after_it_was_acknowledged(history: History, chance: random.Ran
         return False
     row = chance.choice(found)
     take_from_the_logs(history, row["tp"], row["value"])
-    _append_to_the_logs(history, row["tp"], row["value"])
+    append_to_the_logs(history, row["tp"], row["value"])
     return True
 
 
@@ -263,7 +268,7 @@ def deliver_a_refused_record(history: History, chance: random.Random) -> bool:
     if not found:
         return False
     row = chance.choice(found)
-    _append_to_the_logs(history, row["tp"], row["value"])
+    append_to_the_logs(history, row["tp"], row["value"])
     return True
 
 
@@ -288,8 +293,8 @@ def read_a_record_before_it_was_sent(history: History, chance: random.Random) ->
 def _two_acknowledged_in_reverse(history: History, chance: random.Random, *, first: int, second: int, t: int) -> bool:
     """Process `first` is told the higher of two new offsets; `second`, whose send began at t, the lower one."""
     tp = chance.choice(history.rows["partitions"])["tp"]
-    lower = _append_to_the_logs(history, tp, STRANGER + 1)
-    higher = _append_to_the_logs(history, tp, STRANGER + 2)
+    lower = append_to_the_logs(history, tp, STRANGER + 1)
+    higher = append_to_the_logs(history, tp, STRANGER + 2)
     _acknowledge(history, tp, STRANGER + 2, higher, process=first, t0=_LATE, t1=_LATE + SECOND)
     _acknowledge(history, tp, STRANGER + 1, lower, process=second, t0=t, t1=t + SECOND)
     return True

@@ -47,6 +47,8 @@ class Txn:
     sends: list[Send] = field(default_factory=list)
     committed: bool | None = None
     outcome: int = INFO
+    transactional_id: str = "tx"
+    group: str | None = None  # whose offsets were sent to it
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Poll:
     status: int = OK
     final: bool = False
     replica: int | None = None
+    txn: "Txn | None" = None
 
 
 @dataclass
@@ -98,6 +101,8 @@ class Consumer:
     process: int
     position: dict[int, int] = field(default_factory=dict)
     assignment: dict[int, int] = field(default_factory=dict)
+    generation: int = 0
+    deposed: bool = False  # others have its partitions, and it does not know
 
 
 class Rows:
@@ -130,18 +135,19 @@ class Rows:
             )  # fmt: skip
 
     def poll(self, done: Poll) -> None:
-        operation = self._operation_row("final_poll" if done.final else "poll", done, len(done.records), None)
+        txn = None if done.txn is None else done.txn.number
+        operation = self._operation_row("final_poll" if done.final else "poll", done, len(done.records), txn)
         for i, (tp, off, entry) in enumerate(done.records):
             self.history._add(
                 "records", kind=2 if done.final else 1, status=done.status, op=operation, process=done.process,
                 assignment=done.assignments[tp], topic="t", part=tp, tp=tp, i=i, off=off, epoch=entry.epoch,
                 value=entry.value, t0=done.t0, t1=done.t1, replica=done.replica, timestamp_ms=entry.stamp_ms,
-                log_append=self._log_append,
+                log_append=self._log_append, txn=txn,
             )  # fmt: skip
 
     def transaction(self, txn: Txn) -> None:
-        self.history._add("transactions", txn=txn.number, process=txn.process, transactional_id="tx", t0=txn.t0,
-                          t1=txn.t1, outcome=txn.outcome)  # fmt: skip
+        self.history._add("transactions", txn=txn.number, process=txn.process, transactional_id=txn.transactional_id,
+                          t0=txn.t0, t1=txn.t1, outcome=txn.outcome, group=txn.group)  # fmt: skip
 
     def event(self, **columns: Any) -> None:
         self.history._add("group_events", topic="t", **columns)

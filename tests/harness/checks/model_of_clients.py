@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
-from tests.harness.checks.build import History
+from tests.harness.checks.build import SECOND, History
+from tests.harness.checks.model_of_groups import may_be_committed
 
 Row = Mapping[str, Any]
 _COMMITTED, _UNKNOWN = 0, 2
@@ -48,21 +50,24 @@ def _required_start(history: History, client: Row, first: Row) -> int | None:
         for row in _events(history, "assigned", "seek")
         if row["process"] == first["process"] and row["part"] == first["tp"] and row["t0"] <= first["t1"]
     ]
-    commits = [
-        row["off"]
-        for row in _events(history, "committed")
-        if client["group"] is not None and row["group"] == client["group"] and row["part"] == first["tp"]
-        and row["status"] != 1 and row["off"] is not None and row["t0"] <= first["t1"]
-    ]  # fmt: skip
     if own and own[-1]["event"] == "seek":
         return max(own[-1]["off"] or 0, 0)
-    if commits:
-        return int(max(commits))
-    if own and own[-1]["off"] is not None and client["group"] is None:
-        return int(own[-1]["off"])
-    if client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest"):
-        return None
-    return 0
+    reset = client["offset_reset"]
+    if client["group"] is None:
+        if own and own[-1]["off"] is not None:
+            return int(own[-1]["off"])
+        return None if reset == "latest" else 0
+    commits = [
+        row for row in _events(history, "committed")
+        if row["group"] == client["group"] and row["part"] == first["tp"] and row["status"] != 1
+    ]  # fmt: skip
+    began = own[-1]["t0"] if own else first["t0"]
+    starts = [row["off"] for row in commits if row["t0"] <= first["t1"]]
+    if not any(row["status"] == _COMMITTED and row["txn"] is None and row["t1"] < began for row in commits):
+        if reset != "earliest":
+            return None  # there may have been no commit, and then it began where it liked
+        starts.append(0)
+    return int(max(starts))
 
 
 def torn(history: History) -> set[tuple[int, int, int]]:
@@ -131,19 +136,9 @@ def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
     for fetch in _events(history, "fetched"):
         if fetch["status"] != 0:
             continue
-        commits = [
-            row for row in _events(history, "committed")
-            if (row["group"], row["part"]) == (fetch["group"], fetch["part"]) and row["status"] != 1
-        ]  # fmt: skip
-        certain = [row for row in commits if row["status"] == 0]
-        before = [row for row in certain if row["t1"] < fetch["t0"]]
-        possible = {
-            row["off"] for row in commits
-            if row["t0"] <= fetch["t1"]
-            and not (row["status"] == 0 and any(later["t0"] > row["t1"] for later in before))
-        }  # fmt: skip
+        possible, certain = may_be_committed(history, fetch["group"], fetch["part"], fetch["t0"], fetch["t1"])
         told = fetch["off"]
-        if told is None and before:
+        if told is None and certain:
             kind = "lost"
         elif told is not None and told not in possible:
             kind = "regressed" if possible and told < min(possible) else "foreign"
@@ -167,4 +162,39 @@ def changed_timestamps(history: History) -> set[tuple[int, int]]:
         sent = {row["timestamp_ms"] for row in sends if row["status"] == 0 or not by_broker}
         if read and len(read | sent) > 1:
             found.add(place)
+    return found
+
+
+def stamped_out_of_time(history: History) -> set[tuple[int, int]]:
+    """(partition, value) that a broker, whose clock is the run's own, stamped a second before its send or after that.
+
+    What was read with two timestamps has none of its own.
+    """
+    found = set()
+    stamped = [row for row in history.rows["records"] if row["timestamp_ms"] is not None]
+    for tp, value in {(row["tp"], row["value"]) for row in stamped} - changed_timestamps(history):
+        own = [row for row in stamped if (row["tp"], row["value"]) == (tp, value)]
+        sends = [row for row in own if row["kind"] == 0 and row["acks"] != 0]
+        read = {row["timestamp_ms"] for row in own if row["kind"] > 0}
+        if not sends or not read or not any(row["log_append"] for row in own):
+            continue
+        (stamp_ms,) = read
+        too_early = stamp_ms * 1_000_000 < min(row["t0"] for row in sends) - SECOND
+        answered = all(row["status"] == _COMMITTED for row in sends)
+        if too_early or (answered and stamp_ms * 1_000_000 > max(row["t1"] for row in sends) + SECOND):
+            found.add((tp, value))
+    return found
+
+
+def stamped_backwards(history: History) -> set[tuple[int, int, int, int]]:
+    """(partition, offset, timestamp before, own one) of what the broker stamped earlier than the record before."""
+    found = set()
+    for tp in {row["tp"] for row in _final(history)}:
+        stamps: dict[int, int] = {}
+        for row in _final(history):
+            if row["tp"] == tp and row["log_append"]:
+                stamps[row["off"]] = max(row["timestamp_ms"], stamps.get(row["off"], 0))
+        for before, off in pairwise(sorted(stamps)):
+            if stamps[off] < stamps[before]:
+                found.add((tp, off, stamps[before], stamps[off]))
     return found

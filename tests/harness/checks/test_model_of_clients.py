@@ -1,6 +1,7 @@
-"""The families that ask questions of their own answer what the slow model of clients says, run by run."""
+"""The families that ask questions of their own answer what the slow models of clients and groups say, run by run."""
 
 import random
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -8,34 +9,89 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from harness.checks import group_offsets, head_skip, isolation, stable_offset, timestamps, torn_transaction
+from harness.checks import (
+    exactly_once,
+    group_delivery,
+    group_offsets,
+    group_owners,
+    head_skip,
+    isolation,
+    stable_offset,
+    timestamps,
+    torn_transaction,
+    zombie_transaction,
+)
 from harness.checks.detection import detect
-from harness.checks.runs import Query, Runs
+from harness.checks.runs import Runs
 from harness.checks.story import read_story
-from tests.harness.checks import generator_client_planters
+from harness.checks.tables import Row
+from tests.harness.checks import generator_client_planters, generator_group_planters, model_of_groups
 from tests.harness.checks import model_of_clients as model
 from tests.harness.checks.build import History, tables
-from tests.harness.checks.generator import Simulation
 from tests.harness.checks.generator_catalogue import PLANTERS
+from tests.harness.checks.generator_collisions import colliding_groups
+from tests.harness.checks.generator_of_processors import Processing
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 BATCHES, HISTORIES = (20, 500) if NIGHTLY else (1, 300)
 OF_CLIENTS = [
-    planter for planter in PLANTERS.values() if planter.plant.__module__ == generator_client_planters.__name__
+    planter
+    for planter in PLANTERS.values()
+    if planter.plant.__module__ in (generator_client_planters.__name__, generator_group_planters.__name__)
 ]
+CLOCK = [{"wall_ns": 0, "monotonic_ns": 0}]  # the brokers' clock is the run's own
+Answers = dict[int, set[tuple[object, ...]]]
 
 
 def drawn(run: int, seed: str) -> History:
-    """A third of them sound, the others with one fault of those that there is room for."""
+    """Colliding, or simulated: some of those sound, the others with one fault, in the first that has room for it."""
     chance = random.Random(seed)
-    history = Simulation(chance).history(run)
-    if chance.random() < 0.7:
-        planters = chance.sample(OF_CLIENTS, len(OF_CLIENTS))
-        next((planter for planter in planters if planter.plant(history, chance)), None)
+    if chance.random() < 0.3:
+        return colliding_groups(run, chance)
+    planter = OF_CLIENTS[run % len(OF_CLIENTS)]
+    kind = chance.choice((planter.of, planter.of, Processing))
+    history = kind(chance).history(run)
+    tries = chance.choice((0, 30, 30))
+    while tries and not planter.plant(history, chance):
+        history, tries = kind(chance).history(run), tries - 1
     for rows in history.rows.values():
         for row in rows:
             row["run"] = run
     return history
+
+
+def answers(rows: Iterable[Row], *names: str, kind: str | None = None) -> Answers:
+    found: Answers = {}
+    for row in rows:
+        if kind is None or row["kind"] == kind:
+            found.setdefault(row["run"], set()).add(tuple(row[name] for name in names))
+    return found
+
+
+def summed(rows: Iterable[Row]) -> Answers:
+    """What several members read, whatever the reason."""
+    places: dict[tuple[int, int, str], list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "at-least-once":
+            places.setdefault((row["run"], row["tp"], row["group"]), []).append(row)
+    found: Answers = {}
+    for (run, tp, group), own in places.items():
+        count, low, high = sum(row["count"] for row in own), min(row["low"] for row in own), max(r["high"] for r in own)
+        found.setdefault(run, set()).add((tp, group, count, low, high))
+    return found
+
+
+def owners(rows: Iterable[Row]) -> Answers:
+    pairs = [{**row, "one": min(row["processes"]), "other": max(row["processes"])} for row in rows]
+    return answers(pairs, "tp", "group", "generation", "one", "other")
+
+
+def zombies(histories: Iterable[History]) -> Answers:
+    found: Answers = {}
+    for history in histories:
+        for name, row, _ in zombie_transaction.fenced(history.rows["transactions"]):
+            found.setdefault(history.run, set()).add((name, row["txn"]))
+    return found
 
 
 @pytest.mark.timeout(7200 if NIGHTLY else 300)
@@ -47,28 +103,36 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
     folder = tmp_path / str(seed)
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
-    stories = [read_story(built, history.run, history.scenario, 0) for history in histories]
+    stories = [read_story(built, history.run, history.scenario, 0, anchors=CLOCK) for history in histories]
     detected = detect(spark, built)
     runs = Runs(spark=spark, tables=built, stories=stories, detecting=lambda: detected)
-
-    def asked(query: Query, *names: str) -> dict[int, set[tuple[object, ...]]]:
-        found: dict[int, set[tuple[object, ...]]] = {}
-        for row in query(runs):
-            found.setdefault(row["run"], set()).add(tuple(row[name] for name in names))
-        return found
-
-    answers = {
-        "head skips": (asked(head_skip.query, "process", "assignment", "tp", "skipped"), model.head_skips),
-        "torn": (asked(torn_transaction.query, "txn", "sent", "visible"), model.torn),
-        "stable": (asked(stable_offset.query, "tp", "off", "op"), model.past_the_stable_offset),
-        "isolation": (asked(isolation.query, "tp", "value", "strict"), model.uncommitted_reads),
-        "offsets": (asked(group_offsets.query, "process", "tp", "t0", "kind"), model.wrong_offsets),
-        "timestamps": (
-            asked(lambda runs: [row for row in timestamps.query(runs) if row["kind"] == "changed"], "tp", "value"),
-            model.changed_timestamps,
+    delivered, stamps = group_delivery.query(runs), timestamps.query(runs)
+    pairs: dict[str, tuple[Answers, Callable[[History], object]]] = {
+        "head skips": (answers(head_skip.query(runs), "process", "assignment", "tp", "skipped"), model.head_skips),
+        "torn": (answers(torn_transaction.query(runs), "txn", "sent", "visible"), model.torn),
+        "stable": (answers(stable_offset.query(runs), "tp", "off", "op"), model.past_the_stable_offset),
+        "isolation": (answers(isolation.query(runs), "tp", "value", "strict"), model.uncommitted_reads),
+        "offsets": (answers(group_offsets.query(runs), "process", "tp", "t0", "kind"), model.wrong_offsets),
+        "changed": (answers(stamps, "tp", "value", kind="changed"), model.changed_timestamps),
+        "out of time": (answers(stamps, "tp", "value", kind="out-of-time"), model.stamped_out_of_time),
+        "backwards": (answers(stamps, "tp", "off", "before_ms", "now_ms", kind="backwards"), model.stamped_backwards),
+        "owners": (owners(group_owners.query(runs)), model_of_groups.two_owners),
+        "several": (summed(delivered), model_of_groups.read_by_several),
+        "after commit": (
+            answers(delivered, "tp", "group", "process", "assignment", "high", "low", "last", kind="after-commit"),
+            model_of_groups.read_after_commit,
         ),
-    }
-    for name, (found, said) in answers.items():
+        "skipped": (answers(delivered, "tp", "group", "count", "low", "last", kind="skipped"), model_of_groups.skipped),
+        "ahead": (
+            answers(delivered, "tp", "group", "count", "low", "last", kind="ahead"), model_of_groups.committed_ahead,
+        ),
+        "zombies": (zombies(histories), model_of_groups.zombies),
+        "processed": (
+            answers(exactly_once.query(runs), "tp", "group", "kind", "count", "low", "high"),
+            model_of_groups.processed_wrongly,
+        ),
+    }  # fmt: skip
+    for name, (found, said) in pairs.items():
         for history in histories:
             assert found.get(history.run, set()) == said(history), (name, seed, history.run)
         assert any(found.values()), f"{name}: none of {HISTORIES} histories has one"

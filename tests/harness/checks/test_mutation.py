@@ -13,18 +13,19 @@ from harness.checks.judge import Judgement
 from tests.harness.checks.build import History, judge_all
 from tests.harness.checks.generator import Simulation
 from tests.harness.checks.generator_catalogue import PLANTERS
+from tests.harness.checks.generator_of_processors import Processing
 
 # What Kafka lawfully does and a cycle search cannot but see, in any of these histories.
 INTERLEAVED = {"cycle/G0", "cycle/G1c-ww", "cycle/G1c-ww-realtime"}
 SOUND = 120
-PLANTED_EACH = 6
+PLANTED_EACH = 5
 
 
 def spoiled(name: str, count: int) -> list[History]:
     """Histories with that one fault, from the first seeds that have room for it."""
     found: list[History] = []
     for seed in range(100 * count):
-        history = Simulation(random.Random(f"{name}/{seed}")).history(len(found))
+        history = PLANTERS[name].of(random.Random(f"{name}/{seed}")).history(len(found))
         if PLANTERS[name].plant(history, random.Random(seed)):
             found.append(history)
         if len(found) == count:
@@ -56,7 +57,9 @@ def told(judgement: Judgement) -> dict[str, set[str]]:
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Judgement]]:
     """All of them as one job."""
-    histories = {"sound": [Simulation(random.Random(f"sound/{seed}")).history(seed) for seed in range(SOUND)]}
+    kinds = (Simulation, Simulation, Processing)
+    sound = [kinds[seed % len(kinds)](random.Random(f"sound/{seed}")).history(seed) for seed in range(SOUND)]
+    histories = {"sound": sound}
     histories |= {name: spoiled(name, PLANTED_EACH) for name in PLANTERS}
     every = renumbered([history for group in histories.values() for history in group])
     answers = iter(judge_all(spark, tmp_path_factory.mktemp("mutation"), every))

@@ -1,0 +1,96 @@
+"""What a system may lose, by the tables of a run, against what is read off the brokers' logs themselves."""
+
+import random
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame
+
+from harness.checks import unclean_election
+from harness.checks.contract import Fate, rule
+from harness.checks.findings import RunContext
+from harness.checks.story import read_story
+from harness.checks.tables import Tables
+from tests.harness.checks.build import SECOND, History
+from tests.harness.checks.generator_of_fail_overs import Acknowledged, FailOvers, TookOver
+
+EACH = 500 if settings.get_current_profile_name() == "nightly" else 15
+BATCHES = 20
+
+
+def small_tables(history: History) -> Tables:
+    """Those that a story is read from: no Spark is needed for them."""
+    none = cast("DataFrame", None)
+    small = {name: {0: rows} for name, rows in history.rows.items()}
+    return Tables(records=none, replica_log=none, value_names=none, record_count=0, small=small, runs=1)
+
+
+def lost(run: FailOvers) -> list[Acknowledged]:
+    final = run.logs[run.leaders[-1].leader]
+    return [
+        record for record in run.sent
+        if record.t >= 0 and final[record.off : record.off + 1] != [(record.epoch, record.value)]
+    ]  # fmt: skip
+
+
+def to_blame(run: FailOvers, record: Acknowledged) -> TookOver:
+    """The first leader after the record's that took over without it."""
+    return next(
+        leader for leader in run.leaders
+        if leader.epoch > record.epoch
+        and leader.log[record.off : record.off + 1] != ((record.epoch, record.value),)
+    )  # fmt: skip
+
+
+def may_be_lost(run: FailOvers, record: Acknowledged) -> bool:
+    leader = to_blame(run, record)
+    failed_over = record.acks == 1 and not record.was_read and leader.leader != record.leader
+    return failed_over or (leader.unclean and run.allowed) or record.burnt <= leader.t
+
+
+@pytest.mark.timeout(3600)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=BATCHES, deadline=None)
+def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
+    for number in range(EACH):
+        run = FailOvers(random.Random(f"{seed}/{number}"))
+        story = read_story(small_tables(run.history), 0, None, 0).partitions[0]
+        for record in lost(run):
+            fate = Fate(
+                offset=record.off, epoch=record.epoch, acks=record.acks,
+                t_acknowledged=int(record.t * SECOND), committed=record.was_read, in_a_log=True,
+            )  # fmt: skip
+            ruling = rule(story, fate)
+            wanted = "permitted" if may_be_lost(run, record) else "violation"
+            assert (ruling.classification, ruling.cause_epoch) == (wanted, to_blame(run, record).epoch), (
+                seed, number, record, ruling,
+            )  # fmt: skip
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=BATCHES, deadline=None)
+def test_unclean_elections_are_told_and_no_others(seed: int) -> None:
+    run = FailOvers(random.Random(seed))
+    story = read_story(small_tables(run.history), 0, None, 0)
+    context = RunContext(story=story, flagged=(), counts={})
+    told = {(finding.epoch, finding.classification) for finding in unclean_election.find(context)}
+    wanted = "observation" if run.allowed else "violation"  # what it cost is told by the lost records
+    assert told == {(leader.epoch, wanted) for leader in run.leaders if leader.unclean}
+
+
+def test_the_histories_have_losses_of_every_kind() -> None:
+    runs = [FailOvers(random.Random(f"kinds/{number}")) for number in range(300)]
+    kinds = {
+        (
+            may_be_lost(run, record),
+            to_blame(run, record).unclean,
+            record.acks,
+            record.was_read,
+            record.burnt <= to_blame(run, record).t,
+        )
+        for run in runs
+        for record in lost(run)
+    }
+    assert len(kinds) >= 16, kinds
