@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.checks.contract import Ruling, prevention, rules_as_json
+from harness.checks.contract import Ruling, rules_as_json
 from harness.checks.detection import Flagged
 from harness.checks.findings import acks_words, epochs_words, fate_of, nodes_words, offsets_words, plural
+from harness.checks.prevention import prevention
 from harness.checks.story import Election, PartitionStory, Truncation
 from harness.checks.tables import Row
 

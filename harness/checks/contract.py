@@ -15,7 +15,7 @@ Where the cluster's own books cannot be read, an exception may have held unseen 
 leaves room for it, the ruling is an observation that says so, and the run is inconclusive; if not, it is a violation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ class Fate:
     t_acknowledged: int | None
     committed: bool  # a consumer read it
     in_a_log: bool  # some replica's log held it
+    taken: bool = False  # the leader in force when it was acknowledged gave its offset to another record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ class Judge:
             fate.committed,
             fate.in_a_log,
             fate.offset is None,
+            fate.taken,
             sides,
             cuts,
             acknowledged,
@@ -118,11 +120,26 @@ def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:
 
 
 def rule(story: PartitionStory, fate: Fate) -> Ruling:
-    zombie_epoch = None if fate.epoch is not None or fate.in_a_log else _zombie_epoch(story, fate)
-    by_time = fate.epoch is None and not fate.in_a_log and zombie_epoch is None
-    epoch = fate.epoch if fate.epoch is not None else zombie_epoch
-    if epoch is None:
-        epoch = story.epoch_at(fate.t_acknowledged)
+    """A record that no log held was acknowledged by the leader in force, or by one deposed before that cut it later."""
+    deposed = None if fate.epoch is not None or fate.in_a_log else _deposed(story, fate)
+    if deposed is None:
+        return _rule(story, fate)
+    as_deposed = _rule(story, replace(fate, epoch=deposed))
+    if fate.taken:
+        return as_deposed  # within its epoch a leader gives an offset once
+    ruling = _rule(story, fate)
+    if ruling.classification == as_deposed.classification:
+        return ruling
+    undecided = (
+        f"it may have been acknowledged by broker {story.leader_of(deposed)}, deposed before, which cut its offset "
+        "later; that log was not read in between"
+    )
+    return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
+
+
+def _rule(story: PartitionStory, fate: Fate) -> Ruling:
+    by_time = fate.epoch is None and not fate.in_a_log
+    epoch = fate.epoch if fate.epoch is not None else story.epoch_at(fate.t_acknowledged)
     election = _deciding_election(story, fate, epoch, by_time)
     unclean = _unclean_rule(election, fate, epoch)
     fail_over, moved = _fail_over_rule(story, election, fate, epoch)
@@ -143,10 +160,10 @@ def rule(story: PartitionStory, fate: Fate) -> Ruling:
     )  # fmt: skip
 
 
-def _zombie_epoch(story: PartitionStory, fate: Fate) -> int | None:
-    """The epoch in which a deposed leader acknowledged the record, when no log that was read held it.
+def _deposed(story: PartitionStory, fate: Fate) -> int | None:
+    """The last epoch of a leader that had a successor when the record was acknowledged, and cut its offset after that.
 
-    It stood in the tail that this leader cut later, on learning of its successor; nobody read that log in between.
+    It cut on learning of the successor; what stood in its tail nobody can have read in between.
     """
     if fate.offset is None or fate.t_acknowledged is None:
         return None
@@ -154,9 +171,8 @@ def _zombie_epoch(story: PartitionStory, fate: Fate) -> int | None:
         if cut.epoch is None or cut.t < fate.t_acknowledged or not cut.to_offset <= fate.offset < cut.from_offset:
             continue
         led = [each.epoch for each in story.elections if each.leader == cut.node and each.epoch < cut.epoch]
-        successor = min((each.epoch for each in story.elections if led and each.epoch > led[-1]), default=None)
-        elected = story.election_of(successor)
-        if elected is not None and elected.t + elected.uncertainty_ns < fate.t_acknowledged:
+        successor = next((each for each in story.elections if led and each.epoch > led[-1]), None)
+        if successor is not None and successor.t + successor.uncertainty_ns < fate.t_acknowledged:
             return led[-1]
     return None
 
@@ -347,38 +363,6 @@ def lawful_rewind(
 
 def _before(story: PartitionStory, election: Election) -> int:
     return max((each.epoch for each in story.elections if each.epoch < election.epoch), default=election.epoch - 1)
-
-
-def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:
-    """What would have kept the records, from the rule that decided. It was not run.
-
-    in_sync: the largest ISR in force when one of them was acknowledged; replicas: how many the partition has.
-    """
-    if ruling.classification == "violation":
-        return []
-    if ruling.cause == "unclean-election" and ruling.election is not None:
-        back = " or ".join(f"broker {node}" for node in ruling.election.eligible) or "an in-sync replica"
-        ways = [
-            f"With unclean.leader.election.enable=false the partition would have stayed without a leader until {back} "
-            "came back, and nothing acknowledged with acks=all would have been lost."
-        ]
-        if fate.acks not in (0, 1) and 0 < len(in_sync) < replicas:
-            ways.append(
-                f"With min.insync.replicas={len(in_sync) + 1} none of these records would have been acknowledged: "
-                f"the ISR was {list(in_sync)}, and acks=all then needs {len(in_sync) + 1} members."
-            )
-        return ways
-    if ruling.cause == "fail-over":
-        return [
-            "With acks=all the leader would have acknowledged these records only after every in-sync replica had them; "
-            "the new leader would have had them too.",
-        ]
-    if ruling.cause == "destruction":
-        return [
-            "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of "
-            "disks lost at once refuses writes that fewer copies would hold."
-        ]
-    return []
 
 
 def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from harness.checks.contract import Class, Fate, Judge, Ruling, lawful_rewind
@@ -106,11 +107,25 @@ class RunContext:
 
     def ruling(self, story: PartitionStory, row: Flagged) -> Ruling:
         judge = self.judges.setdefault(story.tp, Judge(story))
-        return judge.rule(fate_of(row))
+        return judge.rule(replace(fate_of(row), taken=self._taken(story, row)))
+
+    def _taken(self, story: PartitionStory, row: Flagged) -> bool:
+        """Whether the leader in force when it was acknowledged gave its offset to another record."""
+        others = self._epochs_at.get((row.tp, row.off), ())
+        return row.epoch is None and bool(others) and story.epoch_at(row.t1) in others
+
+    @cached_property
+    def _epochs_at(self) -> Mapping[tuple[int, int | None], set[int]]:
+        """The epochs of the records at places that more than one record had."""
+        epochs: dict[tuple[int, int | None], set[int]] = {}
+        for row in self.flagged:
+            if "conflict" in row.flags and row.epoch is not None:
+                epochs.setdefault((row.tp, row.off), set()).add(row.epoch)
+        return epochs
 
     def ruling_at(self, story: PartitionStory, row: Flagged) -> Ruling:
         """On the loss of this one place of a value that has others: only what was seen here was committed here."""
-        fate = replace(fate_of(row), committed=bool(row.seen & SEEN_POLL))
+        fate = replace(fate_of(row), committed=bool(row.seen & SEEN_POLL), taken=self._taken(story, row))
         if fate.committed and row.off != row.acknowledged:
             fate = replace(fate, t_acknowledged=row.read_first)
         return self.judges.setdefault(story.tp, Judge(story)).rule(fate)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from harness.checks.causes import in_sync_at_acknowledgement, shrink_reason
-from harness.checks.contract import Fate, Ruling, prevention
+from harness.checks.contract import Fate, Ruling
 from harness.checks.detection import Flagged
+from harness.checks.prevention import prevention
 from harness.checks.story import Election, PartitionStory
 
 REPLICAS = (1, 2, 3)

@@ -91,31 +91,43 @@ def acknowledged_below_by_the_only_leader_there_was_and_lost_later() -> History:
     return _below_what_was_acknowledged(elected_at=7)
 
 
-def _acknowledged_above_its_successor_and_cut(*, cut_by: int, acks: int) -> History:
-    """Acknowledged at 6 s, when broker 2 leads since 5 s; the cut takes the offset, and no log was read before it."""
+def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1, taken: bool = True) -> History:
+    """Acknowledged at 6 s, when broker 2 leads since 5 s; the cut takes the offset, and no log was read before it.
+
+    taken: the successor gives the offset to a record of its own.
+    """
     history = acknowledged(acks=acks)
     history.state(2, 1, (2, 3), at=5, start=10)
     history.send(20, 12, at=6, acks=acks)
     history.truncation(cut_by, 10, 13, epoch=1, at=9)
+    end = 13 if taken else 10
+    for off in range(10, end):
+        history.send(off, off, at=10, acks=acks, process=2)
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(10)], high_watermark=10, epochs="0:0")
-    history.final([(off, off) for off in range(10)])
+        log = [(off, 0 if off < 10 else 1, off) for off in range(end)]
+        history.snapshot(node, log, high_watermark=end, epochs="0:0 1:10")
+    history.final([(off, off) for off in range(end)])
     return history
 
 
 @story
 def zombie_leader_acknowledged_what_nobody_read_before_it_was_cut() -> History:
-    return _acknowledged_above_its_successor_and_cut(cut_by=1, acks=1)
+    return _acknowledged_above_its_successor_and_cut()
+
+
+@story
+def zombie_leader_or_its_successor_acknowledged_what_nobody_read() -> History:
+    return _acknowledged_above_its_successor_and_cut(taken=False)
 
 
 @story
 def zombie_leader_acknowledged_with_acks_all_what_it_cut() -> History:
-    return _acknowledged_above_its_successor_and_cut(cut_by=1, acks=-1)
+    return _acknowledged_above_its_successor_and_cut(acks=-1)
 
 
 @story
 def cut_by_a_broker_that_never_led_and_acknowledged_by_the_leader() -> History:
-    return _acknowledged_above_its_successor_and_cut(cut_by=3, acks=1)
+    return _acknowledged_above_its_successor_and_cut(cut_by=3, taken=False)
 
 
 @story
