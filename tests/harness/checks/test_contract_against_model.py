@@ -71,6 +71,20 @@ def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=BATCHES, deadline=None)
+def test_where_no_log_with_the_record_was_read_it_is_ruled_right_or_left_open(seed: int) -> None:
+    run = FailOvers(random.Random(seed))
+    story = read_story(small_tables(run.history), 0, None, 0).partitions[0]
+    for record in lost(run):
+        fate = Fate(
+            offset=record.off, epoch=None, acks=record.acks, t_acknowledged=int(record.t * SECOND),
+            committed=record.was_read, in_a_log=False,
+        )  # fmt: skip
+        wanted = "permitted" if may_be_lost(run, record) else "violation"
+        assert rule(story, fate).classification in (wanted, "observation"), (seed, record)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=BATCHES, deadline=None)
 def test_unclean_elections_are_told_and_no_others(seed: int) -> None:
     run = FailOvers(random.Random(seed))
     story = read_story(small_tables(run.history), 0, None, 0)
