@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.history_writing import write_many, write_run  # a benchmark is a script beside its parts
 from benchmarks.process_tree import ProcessTree
+from harness.history.extent import MANY_ROWS
 
 DEFAULT_READS = 1_250_000
-MANY_ROWS = 10_000_000  # harness.checks.session has it too, behind an import of Spark
 GROWTH = (625_000, 1_250_000, 2_500_000, 5_000_000)
 CHILD = Path(__file__).resolve().parent / "check_once.py"
 GIB = 2**30

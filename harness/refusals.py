@@ -21,7 +21,7 @@ from harness.interfaces import (
     ShowsLogs,
 )
 from harness.scenario import FaultSpec, Scenario, StepSpec
-from harness.systems import cluster_kind, is_foreign, remedy
+from harness.systems import cluster_kind, remedy
 
 _ACTS: Mapping[str, type] = {
     "kill": CanCrash,
@@ -66,7 +66,7 @@ def check_means(scenario: Scenario) -> None:
         raise UsageError(
             f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks; {remedy(scenario.cluster, CanFillDisks)}"
         )
-    if is_foreign(scenario.cluster):
+    if scenario.cluster.is_foreign:
         for what, refused in _on_somebody_elses(scenario):
             raise UsageError(f"{what}: {refused}")
 
@@ -96,7 +96,7 @@ def check_workload(scenario: Scenario) -> None:
 
 def ignored(scenario: Scenario) -> list[str]:
     """What of a scenario has no meaning on a cluster that runs already, in one line each."""
-    if not is_foreign(scenario.cluster):
+    if not scenario.cluster.is_foreign:
         return []
     told = []
     if scenario.cluster.settings:
@@ -112,7 +112,7 @@ def ignored(scenario: Scenario) -> list[str]:
 
 def _of(scenario: Scenario) -> str:
     cluster = scenario.cluster
-    return f"the {cluster.system} cluster" if is_foreign(cluster) else f"a {cluster.world} cluster"
+    return f"the {cluster.system} cluster" if cluster.is_foreign else f"a {cluster.world} cluster"
 
 
 def needs(scenario: Scenario) -> Iterator[tuple[str, type]]:

@@ -27,7 +27,6 @@ __all__ = [
     "cluster_kind",
     "cluster_of",
     "docker_health",
-    "is_foreign",
     "made",
     "owes",
     "remedy",
@@ -39,16 +38,11 @@ __all__ = [
 WORLDS = ("local", "docker")
 
 
-def is_foreign(spec: ClusterSpec) -> bool:
-    """Whether somebody else runs the cluster."""
-    return spec.is_foreign
-
-
 def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | ForeignCluster]":
     """The class whose capabilities say what can be done. Raises UsageError for what nobody knows, or lacks."""
     if spec.world not in WORLDS:
         raise UsageError(f"unknown world {spec.world!r}; {nearest(spec.world, WORLDS)}")
-    if is_foreign(spec):
+    if spec.is_foreign:
         if spec.world != "local":
             raise UsageError(f"--world {spec.world}: a cluster that somebody else runs is where it is; leave it out")
         if spec.system == ATTACHED:
@@ -73,7 +67,7 @@ def remedy(spec: ClusterSpec, need: type) -> str:
         from harness.cluster.attached import by_commands
 
         return by_commands.remedy(need)
-    if is_foreign(spec):
+    if spec.is_foreign:
         from harness.cluster.attached import by_docker
 
         return by_docker.remedy(need)
@@ -82,7 +76,7 @@ def remedy(spec: ClusterSpec, need: type) -> str:
 
 def traits_of(spec: ClusterSpec) -> Traits:
     """What the system is like, for scenarios that differ from one to the other. Raises UsageError."""
-    if is_foreign(spec):
+    if spec.is_foreign:
         world = ATTACHED if spec.system == ATTACHED else "compose"
         return Traits(kind=ATTACHED, coordination="unknown", world=world)
     return traits_of_brokers(spec)
@@ -92,7 +86,7 @@ def check_cluster(scenario: Scenario) -> None:
     """Before anything is started: the system and the world exist, and the scenario says something about them."""
     spec = scenario.cluster
     cluster_kind(spec)
-    if not is_foreign(spec):
+    if not spec.is_foreign:
         system_of(spec)
     elif spec.system != ATTACHED:
         from harness.cluster.attached import compose_project

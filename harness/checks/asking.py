@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from harness.checks.session import MANY_ROWS
+from harness.history.extent import MANY_ROWS
 
 _AT_ONCE_MAX = 4  # each may hold as much as one stage of one query does
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.user_cache import cache_directory
+
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to anything: neither used nor made
 _AHEAD_OF_TIME_FROM = 25
 _ABANDONED_S = 3600.0
@@ -54,7 +56,7 @@ def class_archive(
         return None
     told = "\n".join((*_build(home), class_path, *options))
     name = hashlib.sha256(told.encode()).hexdigest()[:20]
-    folder = _cache(environment) / "spark-classes"
+    folder = cache_directory(environment) / "spark-classes"
     path = folder / f"{name}.{'aot' if version >= _AHEAD_OF_TIME_FROM else 'jsa'}"
     if path.exists():
         option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
@@ -72,11 +74,6 @@ def class_archive(
 
 # What Java has to say of classes that do not fit into an archive is of no use to anybody.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:aot*=off", "-Xlog:cds*=off")
-
-
-def _cache(environment: Mapping[str, str]) -> Path:
-    chosen = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "kafka-chaos"
 
 
 def _build(home: Path) -> list[str]:

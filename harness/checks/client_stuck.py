@@ -19,8 +19,8 @@ from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
+from harness.history.journal_columns import NO_ANSWER
 from harness.history.schemas import STATUS_FAIL, STATUS_INFO
-from harness.history.tables import NO_ANSWER
 from harness.scenario import Scenario
 
 CHECK = "client-stuck"

@@ -83,6 +83,9 @@ class Judge:
             for cut in story.truncations
         )
         acknowledged = tuple((fate.t_acknowledged or 0) <= row["t"] for row in story.states)
+        succeeded = tuple(
+            election.t + election.uncertainty_ns < (fate.t_acknowledged or 0) for election in story.elections
+        )
         removed = fate.offset is not None and fate.offset < (story.log_start or 0)
         wiped = tuple((fate.t_acknowledged or 0) < loss.t for loss in story.disk_losses)
         key = (
@@ -95,6 +98,7 @@ class Judge:
             sides,
             cuts,
             acknowledged,
+            succeeded,
             removed,
             wiped,
         )

@@ -10,7 +10,8 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from harness.checks.session import MANY_ROWS, Jvm, spark_session, start_jvm_early
+from harness.checks.session import Jvm, spark_session, start_jvm_early
+from harness.history.extent import MANY_ROWS
 
 _PATIENCE_S = 30.0  # for one stage of the warm-up; then both go on side by side
 _LOG = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ one another below their own high watermarks, where they must agree byte for byte
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Class, Fate
+from harness.checks.contract import Class, Fate, rule
 from harness.checks.corrupt_record import damaged_nodes
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
 from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
@@ -94,8 +94,6 @@ def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class
     if row["sync_variants"] > 1:  # whoever else holds a record there
         return "violation", "members of the ISR hold different records below the high watermark"
     fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
-    from harness.checks.contract import rule
-
     ruling = rule(story, fate)
     if ruling.classification == "permitted":
         return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from harness.checks.class_archive import OFF, ClassArchive, class_archive
 from harness.checks.standalone import cluster_settings, driver_address, is_standalone
 from harness.errors import HarnessError
+from harness.history.extent import MANY_ROWS
 from harness.java import java_home, java_version
 
 _START_TIMEOUT_S = 90.0
@@ -33,7 +34,6 @@ _NICE = 10
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 # What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
 _ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
-MANY_ROWS = 10_000_000
 DEFAULT_MEMORY_MB = 2048
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _UNSAFE_ASKED_FROM = 23

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from harness.history.journal_columns import NO_ANSWER
 from harness.history.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK, TABLES
 
 WIDTH_MIN_NS = 100_000_000
@@ -21,7 +22,7 @@ class Bins:
     def add(self, records: pa.Table) -> None:
         """Sends fall into the bin of their answer, unanswered ones into the bin of their call. Not the final reads."""
         kind, status, t0, t1 = (records.column(name).to_numpy() for name in ("kind", "status", "t0", "t1"))
-        unanswered = np.asarray(pa.compute.fill_null(pa.compute.equal(records.column("error"), "no answer"), False))
+        unanswered = np.asarray(pa.compute.fill_null(pa.compute.equal(records.column("error"), NO_ANSWER), False))
         sent = kind == KIND_SEND
         t = np.where(unanswered, t0, t1)
         self._sends.append((t[sent], (t1 - t0)[sent], status[sent]))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+MANY_ROWS = 10_000_000  # from here on a check is long: it is compiled, shared out and asked for accordingly
 _BYTES_PER_RECORD = 25  # of the journals, where most of the records are read in polls of 25
 
 

@@ -41,4 +41,4 @@ def _halves(sizes: dict[Path, int]) -> tuple[list[Path], list[Path]]:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

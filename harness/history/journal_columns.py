@@ -35,7 +35,7 @@ from harness.history.journal import (
 NONE: Final = -(2**63)  # stands for null in the integer columns
 NO_WORD: Final = -1
 NO_TRANSACTION: Final = -1
-NO_ANSWER = "no answer"
+NO_ANSWER: Final = "no answer"  # the error of an operation that its run ended first
 PIECE_BYTES = 1_000_000
 _TAIL_BYTES = 64
 _OK, _FAIL, _INFO = STATUS["ok"], STATUS["fail"], STATUS["info"]

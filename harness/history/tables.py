@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.history import journal_columns
 from harness.history.group_tables import Transactions, group_events_table, processes_table
 from harness.history.merging import Merged, TopicPart, merged
 from harness.history.operation_columns import operations_of
@@ -21,8 +20,6 @@ from harness.history.pieces import Journals
 from harness.history.record_columns import record_tables
 from harness.history.schemas import TABLES
 from harness.history.values import ValueNames
-
-NO_ANSWER = journal_columns.NO_ANSWER
 
 
 class Conversion:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.brokers.kafka_jars import KafkaHome, cache_directory
+from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.interfaces import NodeId
+from harness.user_cache import cache_directory
 
 _START_S = 40.0
 _STOP_S = 15.0

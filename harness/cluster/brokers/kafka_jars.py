@@ -7,11 +7,10 @@ whoever fetches holds a lock, so two commands that want the same version downloa
 import contextlib
 import fcntl
 import hashlib
-import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from harness.cluster.brokers import ivy
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.errors import HarnessError, UsageError
 from harness.java import java_home, java_version
+from harness.user_cache import cache_directory
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
@@ -58,12 +58,6 @@ class Manifest:
     @property
     def bytes(self) -> int:
         return sum(jar.bytes for jar in self.jars)
-
-
-def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Ours below XDG_CACHE_HOME; a relative one is void, as the XDG specification wants it."""
-    chosen = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "kafka-chaos"
 
 
 def _kafka_directory() -> Path:

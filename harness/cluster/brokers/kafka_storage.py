@@ -14,10 +14,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.cluster.brokers.kafka_jars import KafkaHome, cache_directory
+from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
 from harness.interfaces import NodeId
 from harness.java import java_home
+from harness.user_cache import cache_directory
 
 _FORMAT_S = 60.0
 _META = "meta.properties"

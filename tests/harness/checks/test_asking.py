@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from harness.checks.asking import asking
-from harness.checks.session import MANY_ROWS
+from harness.history.extent import MANY_ROWS
 from tests.waiting import until
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from harness.checks import client_stuck
 from harness.checks.judge import Judgement
 from harness.checks.story import read_story
-from harness.history.tables import NO_ANSWER
+from harness.history.journal_columns import NO_ANSWER
 from harness.scenario import ExpectSpec, FindingPattern, WorkloadSpec
 from tests.harness.checks.build import ISR, SECOND, History, judge_all, scenario, tables
 

@@ -1,6 +1,7 @@
 """What a system may lose, by the tables of a run, against what is read off the brokers' logs themselves."""
 
 import random
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
 from harness.checks import unclean_election
-from harness.checks.contract import Fate, rule
+from harness.checks.contract import Fate, Judge, rule
 from harness.checks.findings import RunContext
 from harness.checks.story import read_story
 from harness.checks.tables import Tables
@@ -81,6 +82,24 @@ def test_where_no_log_with_the_record_was_read_it_is_ruled_right_or_left_open(se
         )  # fmt: skip
         wanted = "permitted" if may_be_lost(run, record) else "violation"
         assert rule(story, fate).classification in (wanted, "observation"), (seed, record)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=BATCHES, deadline=None)
+def test_a_ruling_that_records_share_is_the_one_that_each_would_get_alone(seed: int) -> None:
+    """Also where elections were only polled for, so that their times are known to within a second."""
+    for number in range(EACH):
+        run = FailOvers(random.Random(f"{seed}/{number}"))
+        exact = read_story(small_tables(run.history), 0, None, 0).partitions[0]
+        polled = tuple(replace(election, uncertainty_ns=SECOND) for election in exact.elections)
+        story = replace(exact, elections=polled)
+        judge = Judge(story)
+        for record in lost(run):
+            fate = Fate(
+                offset=record.off, epoch=None, acks=record.acks, t_acknowledged=int(record.t * SECOND),
+                committed=record.was_read, in_a_log=False,
+            )  # fmt: skip
+            assert judge.rule(fate).classification == rule(story, fate).classification, (seed, number, record)
 
 
 @given(seed=st.integers(0, 2**32))

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from harness.checks import early_session, warm_up
 from harness.checks.early_session import EarlySession
-from harness.checks.session import MANY_ROWS
 from harness.errors import HarnessError
+from harness.history.extent import MANY_ROWS
 
 AT_MOST_S = 20.0
 

@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.class_archive import ClassArchive
-from harness.checks.session import MANY_ROWS, Jvm, sized_for, start_jvm_early
+from harness.checks.session import Jvm, sized_for, start_jvm_early
 from harness.errors import HarnessError
+from harness.history.extent import MANY_ROWS
 
 
 def test_a_jvm_started_early_listens_and_leaves_nothing_when_it_is_ended(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_jars import KafkaHome, fetch, home_from_distribution, installed, kafka_health
 from harness.cluster.brokers.kafka_versions import KafkaVersion, Module, resolve_version
 from harness.errors import HarnessError, UsageError
+from harness.user_cache import cache_directory
 
 SMALL = resolve_version("0.9")  # few modules, no extra ones
 Told = list[str]
@@ -239,7 +240,7 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(cache: Path) -> 
 def test_a_real_version_comes_from_maven_central(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With Ivy's own cache of this machine, so that it is downloaded once and not with every test."""
     monkeypatch.undo()
-    kept = kafka_jars.cache_directory() / "ivy"
+    kept = cache_directory() / "ivy"
     kept.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache.parent.mkdir(parents=True)
@@ -315,7 +316,7 @@ def test_health_without_any_kafka_is_good_and_says_how_to_get_one() -> None:
 def test_a_relative_cache_folder_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
 
-    assert kafka_jars.cache_directory() == Path.home() / ".cache" / "kafka-chaos"
+    assert cache_directory() == Path.home() / ".cache" / "kafka-chaos"
 
 
 # ---- a distribution -------------------------------------------------------------------------------------------------
