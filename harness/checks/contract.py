@@ -9,7 +9,8 @@ acknowledgement and its loss; else it is a violation, and the ruling lists each 
    committed: a record that a consumer read was below the high watermark, so it is held to the strict promise;
 3. the destruction of every in-sync copy.
 
-Epochs and offsets decide; time decides only where no replica's log ever held the record.
+Epochs and offsets decide; time decides only where no replica's log ever held the record. Even then a deposed leader may
+have acknowledged it, one that cut its offset later: what took the offset meanwhile tells, or else it is left open.
 
 Where the cluster's own books cannot be read, an exception may have held unseen between two polls. If the configuration
 leaves room for it, the ruling is an observation that says so, and the run is inconclusive; if not, it is a violation.
