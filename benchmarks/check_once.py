@@ -1,172 +1,41 @@
-"""One measured process of check_history.py: `cold`, `after-run`, `duckdb` or `many`; the last line told is JSON."""
+"""One measured process of check_history.py: `cold`, `after-run`, `duckdb` or `many`; the last line told is JSON.
+
+As in the command `check`, the JVM starts first and the rest of the program is read beside it.
+"""
 
 import time
 
 BEGAN = time.perf_counter()
 
 import argparse  # noqa: E402  # the clock starts before anything is imported
-import contextlib  # noqa: E402
 import json  # noqa: E402
-import os  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.process_tree import cpu_s, tree_of  # noqa: E402
-from harness import compose  # noqa: E402
-from harness.checks.judge import judge, judge_many  # noqa: E402
-from harness.checks.session import DEFAULT_MEMORY_MB, spark_session, start_jvm_early  # noqa: E402
-from harness.checks.warm_up import warm_up  # noqa: E402
-from harness.history.following import follow, once  # noqa: E402
-from harness.history.run_folder import RunFolder  # noqa: E402
-from harness.history.sealing import seal  # noqa: E402
-
-
-class Stages:
-    """Wall and CPU seconds of named pieces of work, the CPU of this process and all below it (the JVM)."""
-
-    def __init__(self) -> None:
-        self.told: dict[str, float] = {}
-
-    def timed(self, name: str, work: Callable[[], Any]) -> Any:
-        pids = tree_of(os.getpid())
-        began, cpu = time.perf_counter(), sum(map(cpu_s, pids))
-        result = work()
-        self.told[f"{name}_s"] = round(time.perf_counter() - began, 3)
-        self.told[f"{name}_cpu_s"] = round(sum(map(cpu_s, {*pids, *tree_of(os.getpid())})) - cpu, 2)
-        return result
-
-
-class Spark:
-    """A JVM that starts at once, and its session when it is asked for: as a `check` would, with sizes to choose."""
-
-    def __init__(self, memory_mb: int | None, *, large: bool) -> None:
-        self._jvm = start_jvm_early(memory_mb=memory_mb or DEFAULT_MEMORY_MB, large=large)
-        self._open = contextlib.ExitStack()
-        self._opened: Any = None
-
-    def session(self) -> Any:
-        if self._opened is None:
-            self._opened = self._open.enter_context(spark_session(master="local[2]", jvm=self._jvm))
-        return self._opened
-
-    def close(self) -> None:
-        self._open.close()
-        self._jvm.end()
-
-
-def table_mb(folder: Path) -> float:
-    return round(sum(path.stat().st_size for path in (folder / "tables").glob("*.parquet")) / 1e6, 2)
-
-
-def convert_as_beside_a_run(folder: Path) -> None:
-    """What the process that follows a run's journals leaves when it has come to their ends and is told to stop."""
-    follow(folder, stopped=once())
-
-
-def check(folder: Path, bench: Spark, *, waiting: bool) -> dict[str, Any]:
-    """Seal and judge. `waiting`: as beside a run, the journals are converted and the JVM is warm before it ends."""
-    stages, began = Stages(), BEGAN
-    try:
-        if waiting:
-            convert_as_beside_a_run(folder)
-            warm_up(bench.session())
-            began = time.perf_counter()
-        run = RunFolder(folder)
-        stages.timed("load", lambda: seal(run))
-        spark = stages.timed("start", bench.session)
-        judgement = stages.timed("check", lambda: judge(folder, spark))
-        total = time.perf_counter() - began
-        cpu = sum(map(cpu_s, tree_of(os.getpid())))
-        stages.timed("report", lambda: compose.render(folder))
-        stages.timed("warm_load", lambda: seal(run))
-        again = stages.timed("warm_check", lambda: judge(folder, spark))
-        assert again.counts == judgement.counts
-    finally:
-        bench.close()
-    return stages.told | {
-        "seconds_total": round(total, 3), "total_cpu_s": cpu, "verdict": judgement.sentence,
-        "warm_total_s": stages.told["warm_load_s"] + stages.told["warm_check_s"], "table_mb": table_mb(folder),
-    }  # fmt: skip
-
-
-def many(place: Path, bench: Spark) -> dict[str, Any]:
-    folders = sorted(place.iterdir())
-    stages = Stages()
-    try:
-        spark = stages.timed("start", bench.session)
-        judged = stages.timed("check", lambda: judge_many(folders, spark))
-        stages.timed("warm_check", lambda: judge_many(folders, spark))
-    finally:
-        bench.close()
-    verdicts = sorted({judgement.verdict.value for judgement in judged})
-    return stages.told | {"runs": len(folders), "verdicts": " ".join(verdicts)}
-
-
-def duckdb_ratio(folder: Path, bench: Spark) -> dict[str, Any]:
-    """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
-    import duckdb
-
-    from harness.checks import detection
-    from harness.checks.tables import read_large
-
-    path = folder / "tables" / "records.parquet"
-    names = list(detection.BITS)
-    stages = Stages()
-    try:
-        records = read_large(bench.session(), "records", [str(path)])
-
-        def spark_counts() -> list[int]:
-            rows = detection.flagged_rows(bench.session(), records).toArrow().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
-                sum(row["a_count"] for row in rows if row["accounts"])
-            ]
-
-        expected = spark_counts()
-        assert stages.timed("spark_query", spark_counts) == expected
-    finally:
-        bench.close()
-    # The same text in the other dialect; hints are comments there.
-    last = "last(if(status = 0, off, null), true)", "last_value(if(status = 0, off, null) ignore nulls)"
-    text = detection.QUERY.replace(*last).format(records=f"read_parquet('{path}')")
-    columns = ", ".join((*detection.OF_ROW, *detection.OF_LINE))
-    wide = (
-        f"select {columns}, {detection.FLAG_BITS} as flags from ({text}) where {detection.FLAG_BITS} <> 0 or accounts"
-    )
-    with duckdb.connect() as engine:
-        engine.execute("set threads = 2; set enable_progress_bar = false")
-
-        def duckdb_counts() -> list[int]:
-            rows = engine.sql(wide).to_arrow_table().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
-                sum(row["a_count"] for row in rows if row["accounts"])
-            ]
-
-        duckdb_counts()
-        assert stages.timed("duckdb_query", duckdb_counts) == expected
-    return stages.told | {
-        "duckdb_ratio": round(stages.told["spark_query_cpu_s"] / stages.told["duckdb_query_cpu_s"], 2),
-        "flags": dict(zip((*names, "values"), expected, strict=True)), "duckdb": duckdb.__version__,
-    }  # fmt: skip
+from harness.checks.jvm import DEFAULT_MEMORY_MB, start_jvm_early  # noqa: E402
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=["cold", "after-run", "duckdb", "many"])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--memory-mb", type=int)
+    parser.add_argument("--memory-mb", type=int, default=DEFAULT_MEMORY_MB)
     parser.add_argument("--large", action="store_true", help="so many rows that the full compiler pays")
     options = parser.parse_args()
-    bench = Spark(options.memory_mb, large=options.large)
+    jvm = start_jvm_early(memory_mb=options.memory_mb, large=options.large)
+
+    from benchmarks import check_steps
+    from harness.checks.early_session import EarlySession
+
+    bench = EarlySession(master="local[2]", jvm=jvm)
     if options.mode == "many":
-        told = many(options.folder, bench)
+        told = check_steps.many(options.folder, bench)
     elif options.mode == "duckdb":
-        told = duckdb_ratio(options.folder, bench)
+        told = check_steps.duckdb_ratio(options.folder, bench)
     else:
-        told = check(options.folder, bench, waiting=options.mode == "after-run")
+        told = check_steps.check(options.folder, bench, began=BEGAN, waiting=options.mode == "after-run")
     print(json.dumps(told))
 
 

@@ -1,6 +1,31 @@
-"""`python -m harness` is the command `kafka-chaos`; workers are started this way."""
+"""`python -m harness` is the command `kafka-chaos`; workers are started this way.
 
-from harness.cli import main
+A check's JVM starts before the rest of the program is read: both take as long.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from harness.checks.jvm import end_ahead, start_ahead
+
+_NO_JVM = {"--help", "--master"}  # nothing is checked, or perhaps elsewhere
+
+
+def main() -> None:
+    if will_check(sys.argv[1:]):
+        start_ahead()
+    try:
+        from harness.cli import main as obey
+
+        obey()
+    finally:
+        end_ahead()
+
+
+def will_check(arguments: Sequence[str]) -> bool:
+    options = {word.partition("=")[0] for word in arguments}
+    return len(arguments) > 1 and arguments[0] == "check" and not _NO_JVM & options
+
 
 if __name__ == "__main__":
     main()

@@ -306,6 +306,7 @@ class Bench:
         self, paths: Sequence[Path], *, progress: Callable[[str], None] = lambda _: None, pages: bool = True
     ) -> list[Judged]:
         """Judges all as one job, then renders each; a page that cannot be made never changes the verdict."""
+        self._early.open()  # beside the sealing
         from harness.checks.judge import judge_many
 
         folders = [sealed(path.resolve()).path for path in paths]  # the JVM works in a directory of its own

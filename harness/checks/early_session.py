@@ -7,10 +7,12 @@ loaded. Nothing depends on it; when it fails, the next question finds a session 
 import contextlib
 import logging
 import threading
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from harness.checks.session import Jvm, spark_session, start_jvm_early
+from harness.checks.jvm import Jvm, a_jvm
+from harness.checks.session import spark_session
 from harness.history.extent import MANY_ROWS
 
 _PATIENCE_S = 30.0  # for one stage of the warm-up; then both go on side by side
@@ -22,21 +24,28 @@ class _Wanted(Exception):
 
 
 class EarlySession:
-    """One session; `records`: how many there will be to check, as far as is known."""
+    """One session; `records`: how many there will be to check, as far as is known. `jvm`: one that was started."""
 
-    def __init__(self, *, master: str, records: int = 0) -> None:
+    def __init__(self, *, master: str, records: int = 0, jvm: Jvm | None = None) -> None:
         self._master = master
         self._local = master.startswith("local")
-        self._jvm: Jvm | None = start_jvm_early(large=records > MANY_ROWS) if self._local else None
+        self._jvm = jvm if jvm is not None or not self._local else a_jvm(large=records > MANY_ROWS)
         self._open = contextlib.ExitStack()
         self._session: SparkSession | None = None
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def open(self) -> None:
+        """Opens the session beside what the caller does; returns at once. Only where the JVM is ours; once."""
+        self._beside(self._opened)
+
     def warm_up(self) -> None:
-        """Returns at once. Only where the JVM is ours; once."""
+        """Opens it and asks it everything once; returns at once. Only where the JVM is ours; once."""
+        self._beside(self._warmed)
+
+    def _beside(self, work: Callable[[], None]) -> None:
         if self._local and self._thread is None and not self._wanted.is_set():
-            self._thread = threading.Thread(target=self._warm, name="warm-up", daemon=True)
+            self._thread = threading.Thread(target=self._tried, args=(work,), name="early-session", daemon=True)
             self._thread.start()
 
     def session(self) -> SparkSession:
@@ -58,20 +67,26 @@ class EarlySession:
             self._session = self._open.enter_context(spark_session(master=self._master, jvm=self._jvm))
         return self._session
 
-    def _warm(self) -> None:
-        try:
-            if self._jvm is not None:
-                self._jvm.join()
-            self._unless_wanted("session")
-            session = self._made()
-            self._unless_wanted("imports")
-            from harness.checks.warm_up import warm_up
+    def _opened(self) -> None:
+        if self._jvm is not None:
+            self._jvm.join()
+        self._unless_wanted("session")
+        self._made()
 
-            warm_up(session, progress=self._unless_wanted)
+    def _warmed(self) -> None:
+        self._opened()
+        self._unless_wanted("imports")
+        from harness.checks.warm_up import warm_up
+
+        warm_up(self._made(), progress=self._unless_wanted)
+
+    def _tried(self, work: Callable[[], None]) -> None:
+        try:
+            work()
         except _Wanted:
             return
         except Exception as error:  # noqa: BLE001  # nothing depends on it, and the check itself says what is wrong
-            _LOG.warning("the checks could not be warmed up beside the run: %s", str(error).partition("\n")[0])
+            _LOG.warning("the checks could not be made ready early: %s", str(error).partition("\n")[0])
             self._forget_what_is_broken()
 
     def _unless_wanted(self, stage: str) -> None:

@@ -28,7 +28,7 @@ class Spark:
         self.refusals = 0
         self.exit_code: int | None = None
         self.thread: threading.Thread | None = None
-        monkeypatch.setattr(early_session, "start_jvm_early", self._jvm)
+        monkeypatch.setattr(early_session, "a_jvm", self._jvm)
         monkeypatch.setattr(early_session, "spark_session", self._session)
 
     def _jvm(self, *, large: bool) -> Any:
@@ -98,7 +98,7 @@ def test_a_warm_up_that_fails_is_told_and_the_session_stays(
 
     assert early.session() is stand_in.made
     assert stand_in.told == ["opened"]
-    assert caplog.messages == ["the checks could not be warmed up beside the run: a query was refused"]
+    assert caplog.messages == ["the checks could not be made ready early: a query was refused"]
 
 
 def test_a_session_that_could_not_be_made_beside_the_run_is_made_anew(stand_in: Spark) -> None:

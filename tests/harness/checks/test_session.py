@@ -7,34 +7,80 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.__main__ import will_check
+from harness.checks import jvm
 from harness.checks.class_archive import ClassArchive
-from harness.checks.session import Jvm, sized_for, start_jvm_early
+from harness.checks.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_jvm_early
+from harness.checks.session import sized_for
 from harness.errors import HarnessError
 from harness.history.extent import MANY_ROWS
 
 
 def test_a_jvm_started_early_listens_and_leaves_nothing_when_it_is_ended(tmp_path: Path) -> None:
-    jvm = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=256)
+    started = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=256)
     try:
-        port, secret = jvm.join()
+        port, secret = started.join()
         assert port > 0
         assert secret
     finally:
-        jvm.end()
-    assert jvm.process.returncode is not None
-    assert not jvm.scratch.exists()
+        started.end()
+    assert started.process.returncode is not None
+    assert not started.scratch.exists()
+
+
+@pytest.mark.parametrize("asked", [False, True, None])
+def test_a_jvm_started_ahead_goes_to_whoever_asks_for_such_a_one_and_else_ends(asked: bool | None) -> None:
+    start_ahead()
+    ahead = jvm._ahead[0]
+    taken = None if asked is None else a_jvm(large=asked)
+    end_ahead()
+    try:
+        assert (taken is ahead) == (asked is False)
+        assert (ahead.process.poll() is None) == (taken is ahead)
+        assert taken is None or taken.large == asked
+    finally:
+        if taken is not None:
+            taken.end()
+    assert not ahead.scratch.exists()
+
+
+def test_where_no_java_fits_nothing_is_started_ahead_and_whoever_asks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    start_ahead()
+
+    assert jvm._ahead == []
+    with pytest.raises(HarnessError, match="holds no bin/java"):
+        a_jvm(large=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "started"),
+    [
+        (["check", "runs/one"], True),
+        (["check", "some.edn", "--format", "jepsen"], True),
+        (["check"], False),
+        (["check", "--help"], False),
+        (["check", "runs/one", "--master=spark://far:7077"], False),
+        (["report", "check"], False),
+    ],
+)
+def test_only_a_check_on_this_machine_starts_its_jvm_ahead(arguments: list[str], *, started: bool) -> None:
+    assert will_check(arguments) == started
 
 
 def test_a_jvm_that_dies_is_one_clear_line_that_names_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx1k")
-    jvm = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=0)
+    started = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=0)
     try:
         with pytest.raises(HarnessError, match=r"before it listened: see .*stderr"):
-            jvm.join()
+            started.join()
     finally:
-        jvm.end()
+        started.end()
 
 
 def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(spark: SparkSession) -> None:

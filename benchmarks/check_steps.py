@@ -1,0 +1,127 @@
+"""What one process of check_history.py measures, once its JVM has been started (check_once.py)."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.process_tree import cpu_s, tree_of
+from harness import compose
+from harness.checks.early_session import EarlySession
+from harness.checks.judge import judge, judge_many
+from harness.checks.warm_up import warm_up
+from harness.history.following import follow, once
+from harness.history.run_folder import RunFolder
+from harness.history.sealing import seal
+
+
+class Stages:
+    """Wall and CPU seconds of named pieces of work, the CPU of this process and all below it (the JVM)."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, float] = {}
+
+    def timed(self, name: str, work: Callable[[], Any]) -> Any:
+        pids = tree_of(os.getpid())
+        began, cpu = time.perf_counter(), sum(map(cpu_s, pids))
+        result = work()
+        self.told[f"{name}_s"] = round(time.perf_counter() - began, 3)
+        self.told[f"{name}_cpu_s"] = round(sum(map(cpu_s, {*pids, *tree_of(os.getpid())})) - cpu, 2)
+        return result
+
+
+def table_mb(folder: Path) -> float:
+    return round(sum(path.stat().st_size for path in (folder / "tables").glob("*.parquet")) / 1e6, 2)
+
+
+def convert_as_beside_a_run(folder: Path) -> None:
+    """What the process that follows a run's journals leaves when it has come to their ends and is told to stop."""
+    follow(folder, stopped=once())
+
+
+def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> dict[str, Any]:
+    """Seal and judge. `waiting`: as beside a run, the journals are converted and the JVM is warm before it ends."""
+    stages = Stages()
+    try:
+        if waiting:
+            convert_as_beside_a_run(folder)
+            warm_up(bench.session())
+            began = time.perf_counter()
+        bench.open()
+        run = RunFolder(folder)
+        stages.timed("load", lambda: seal(run))
+        spark = stages.timed("start", bench.session)
+        judgement = stages.timed("check", lambda: judge(folder, spark))
+        total = time.perf_counter() - began
+        cpu = sum(map(cpu_s, tree_of(os.getpid())))
+        stages.timed("report", lambda: compose.render(folder))
+        stages.timed("warm_load", lambda: seal(run))
+        again = stages.timed("warm_check", lambda: judge(folder, spark))
+        assert again.counts == judgement.counts
+    finally:
+        bench.close()
+    return stages.told | {
+        "seconds_total": round(total, 3), "total_cpu_s": cpu, "verdict": judgement.sentence,
+        "warm_total_s": stages.told["warm_load_s"] + stages.told["warm_check_s"], "table_mb": table_mb(folder),
+    }  # fmt: skip
+
+
+def many(place: Path, bench: EarlySession) -> dict[str, Any]:
+    folders = sorted(place.iterdir())
+    stages = Stages()
+    try:
+        spark = stages.timed("start", bench.session)
+        judged = stages.timed("check", lambda: judge_many(folders, spark))
+        stages.timed("warm_check", lambda: judge_many(folders, spark))
+    finally:
+        bench.close()
+    verdicts = sorted({judgement.verdict.value for judgement in judged})
+    return stages.told | {"runs": len(folders), "verdicts": " ".join(verdicts)}
+
+
+def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
+    """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
+    import duckdb
+
+    from harness.checks import detection
+    from harness.checks.tables import read_large
+
+    path = folder / "tables" / "records.parquet"
+    names = list(detection.BITS)
+    stages = Stages()
+    try:
+        records = read_large(bench.session(), "records", [str(path)])
+
+        def spark_counts() -> list[int]:
+            rows = detection.flagged_rows(bench.session(), records).toArrow().to_pylist()
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
+                sum(row["a_count"] for row in rows if row["accounts"])
+            ]
+
+        expected = spark_counts()
+        assert stages.timed("spark_query", spark_counts) == expected
+    finally:
+        bench.close()
+    # The same text in the other dialect; hints are comments there.
+    last = "last(if(status = 0, off, null), true)", "last_value(if(status = 0, off, null) ignore nulls)"
+    text = detection.QUERY.replace(*last).format(records=f"read_parquet('{path}')")
+    columns = ", ".join((*detection.OF_ROW, *detection.OF_LINE))
+    wide = (
+        f"select {columns}, {detection.FLAG_BITS} as flags from ({text}) where {detection.FLAG_BITS} <> 0 or accounts"
+    )
+    with duckdb.connect() as engine:
+        engine.execute("set threads = 2; set enable_progress_bar = false")
+
+        def duckdb_counts() -> list[int]:
+            rows = engine.sql(wide).to_arrow_table().to_pylist()
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
+                sum(row["a_count"] for row in rows if row["accounts"])
+            ]
+
+        duckdb_counts()
+        assert stages.timed("duckdb_query", duckdb_counts) == expected
+    return stages.told | {
+        "duckdb_ratio": round(stages.told["spark_query_cpu_s"] / stages.told["duckdb_query_cpu_s"], 2),
+        "flags": dict(zip((*names, "values"), expected, strict=True)), "duckdb": duckdb.__version__,
+    }  # fmt: skip
