@@ -84,18 +84,20 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
     """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
     import duckdb
 
-    from harness.checks import detection
+    from harness.checks import fused_query
     from harness.checks.tables import read_large
 
     path = folder / "tables" / "records.parquet"
-    names = list(detection.BITS)
+    names = list(fused_query.BITS)
     stages = Stages()
     try:
-        records = read_large(bench.session(), "records", [str(path)])
+        records, jumps = (
+            read_large(bench.session(), name, [str(path.with_name(f"{name}.parquet"))]) for name in ("records", "jumps")
+        )
 
         def spark_counts() -> list[int]:
-            rows = detection.flagged_rows(bench.session(), records).toArrow().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
+            rows = fused_query.flagged_rows(bench.session(), records, jumps).toArrow().to_pylist()
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in fused_query.BITS.values()] + [
                 sum(row["a_count"] for row in rows if row["accounts"])
             ]
 
@@ -103,19 +105,16 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         assert stages.timed("spark_query", spark_counts) == expected
     finally:
         bench.close()
-    # The same text in the other dialect; hints are comments there.
-    last = "last(if(status = 0, off, null), true)", "last_value(if(status = 0, off, null) ignore nulls)"
-    text = detection.QUERY.replace(*last).format(records=f"read_parquet('{path}')")
-    columns = ", ".join((*detection.OF_ROW, *detection.OF_LINE))
-    wide = (
-        f"select {columns}, {detection.FLAG_BITS} as flags from ({text}) where {detection.FLAG_BITS} <> 0 or accounts"
+    # The same text; hints are comments there.
+    text = fused_query.QUERY.format(
+        records=f"read_parquet('{path}')", jumps=f"read_parquet('{path.with_name('jumps.parquet')}')"
     )
     with duckdb.connect() as engine:
         engine.execute("set threads = 2; set enable_progress_bar = false")
 
         def duckdb_counts() -> list[int]:
-            rows = engine.sql(wide).to_arrow_table().to_pylist()
-            return [sum(row["flags"] & bit > 0 for row in rows) for bit in detection.BITS.values()] + [
+            rows = engine.sql(text).to_arrow_table().to_pylist()
+            return [sum(row["flags"] & bit > 0 for row in rows) for bit in fused_query.BITS.values()] + [
                 sum(row["a_count"] for row in rows if row["accounts"])
             ]
 

@@ -14,16 +14,16 @@ from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.history.activity import SLOW_NS
 from harness.history.fault_measures import in_sync_times, leader_times
 
 GAP_MIN_NS = 10**9
 # What its partition took: in a transaction that was aborted, or may have been, an answer with an offset says so.
 TOOK_IT = "status = 0 or (txn is not null and off is not null)"
-_SLOW_NS = GAP_MIN_NS // 2
 _GAPS_MAX = 10_000
 
 
-def gaps(records: DataFrame) -> DataFrame:
+def gaps(records: DataFrame) -> list[Row]:
     """Stretches of more than a second between two acknowledgements of a partition while something was asked of it.
 
     open: nothing was acknowledged any more, though it was tried; `end_t` is then the last try.
@@ -40,24 +40,29 @@ def gaps(records: DataFrame) -> DataFrame:
         sf.max(sf.when(ok, sf.col("t1"))).over(whole).alias("last_ok"),
         sf.max("t1").over(whole).alias("last_any"),
     )  # fmt: skip
-    closed = (
+    refused = sf.col("refusals") - sf.lag("refusals", 1, 0).over(by_time.orderBy("t1"))
+    closed = f"t1 - begin_t > {GAP_MIN_NS} and (refused > 0 or t1 - t0 > {SLOW_NS})"
+    still_open = f"t1 = last_ok and last_any - last_ok > {GAP_MIN_NS}"
+    found = (
         rows.where("ok")
-        .withColumn("refused", sf.col("refusals") - sf.lag("refusals", 1, 0).over(by_time.orderBy("t1")))
-        .where((sf.col("t1") - sf.col("begin_t") > GAP_MIN_NS)
-               & ((sf.col("refused") > 0) | (sf.col("t1") - sf.col("t0") > _SLOW_NS)))
-        .select("run", "tp", "begin_t", sf.col("t1").alias("end_t"), sf.lit(False).alias("open"))
+        .withColumn("refused", refused)
+        .selectExpr("run", "tp", "begin_t", "t1 as end_t", "last_any", f"coalesce({closed}, false) as closed",
+                    f"{still_open} as open")
+        .where("closed or open")
+        .limit(_GAPS_MAX)
+        .toArrow()
+        .to_pylist()
     )  # fmt: skip
-    still_open = (
-        rows.where("last_any - last_ok > 1000000000")
-        .groupBy("run", "tp")
-        .agg(sf.max("last_ok").alias("begin_t"), sf.max("last_any").alias("end_t"))
-        .withColumn("open", sf.lit(True))
-    )
-    return closed.unionByName(still_open).limit(_GAPS_MAX)
+    told = [{name: row[name] for name in ("run", "tp", "begin_t", "end_t")} for row in found if row["closed"]]
+    ends = {(row["run"], row["tp"]): (row["end_t"], row["last_any"]) for row in found if row["open"]}
+    return [row | {"open": False} for row in told] + [
+        {"run": run, "tp": tp, "begin_t": begin, "end_t": end, "open": True} for (run, tp), (begin, end) in ends.items()
+    ]
 
 
 def query(runs: Runs) -> list[Row]:
-    return list(gaps(runs.tables.records).toArrow().to_pylist())
+    """Where every send was answered well and soon there is no gap."""
+    return gaps(runs.tables.records) if runs.any_was("halting") else []
 
 
 def find(context: RunContext) -> list[Finding]:

@@ -76,7 +76,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),
     Family(name=group_offsets.CHECK, find=group_offsets.find, query=group_offsets.query),
     Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
-    Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query),
+    Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query, follows_detection=True),
     Family(name=head_skip.CHECK, find=head_skip.find, query=head_skip.query),
     Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
     Family(name="expectation", find=expectation.find),

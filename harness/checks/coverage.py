@@ -31,6 +31,7 @@ class Facts:
     broker_events: Sequence[Row]
     configuration: Sequence[Row]
     zombies: Row
+    acks_during_fault: int
     until: int
 
     def elections(self) -> list[Election]:
@@ -155,7 +156,7 @@ def _rebalances(facts: Facts) -> int:
 
 COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "acks": lambda f: f.told(0, (-1, 1)),
-    "acks_during_fault": lambda f: int(f.activity["acks_during_fault"] or 0),
+    "acks_during_fault": lambda f: f.acks_during_fault,
     "acks_all": lambda f: f.told(0, (-1,)),
     "acks_1": lambda f: f.told(0, (1,)),
     "acks_unclean_epoch": lambda f: int(f.zombies["acks_unclean_epoch"] or 0),
@@ -219,36 +220,30 @@ def measure(required: Mapping[str, str], facts: Facts) -> list[dict[str, Any]]:
     return rows
 
 
-def activity(spark: SparkSession, tables: Tables) -> dict[int, Row]:
-    """Per run: how much was done, and how much of it while a fault was in force."""
+NO_ACTIVITY: Row = {"sends": 0, "reads": 0, "final_reads": 0, "replica_reads_began": None, "t_last": None}
+NO_ZOMBIES: Row = {"zombie_acks": 0, "acks_unclean_epoch": 0}
+
+
+def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
+    """Per run: how many records were acknowledged while a fault was in force."""
     spans = [
         {"run": run, "begin_t": row["t_begin"], "end_t": row["t_end"] if row["t_end"] is not None else _FAR}
         for run, rows in tables.small["faults"].items()
         for row in rows
         if row["t_begin"] is not None
     ]
+    if not spans:
+        return {}
     frame = small_frame(spark, {"run": pa.int32(), "begin_t": pa.int64(), "end_t": pa.int64()}, spans)
     in_force = frame.groupBy("run").agg(sf.collect_list(sf.struct("begin_t", "end_t")).alias("spans"))
-    rows = tables.records.join(sf.broadcast(in_force), "run", "left").groupBy("run").agg(
-        sf.count_if(sf.expr("kind = 0")).alias("sends"),
-        sf.count_if(sf.expr("kind = 1")).alias("reads"),
-        sf.count_if(sf.expr("kind = 2 and replica is null")).alias("final_reads"),
-        sf.count_if(sf.expr(
-            "kind = 0 and status = 0 and coalesce(acks, -1) <> 0 "
-            "and exists(spans, s -> s.begin_t <= t1 and t1 <= s.end_t)"
-        )).alias("acks_during_fault"),
-        sf.min(sf.expr("if(kind = 2 and replica is not null, t0, null)")).alias("replica_reads_began"),
-        sf.min("t0").alias("t_first"),
-        sf.max("t1").alias("t_last"),
-    )  # fmt: skip
-    return {row["run"]: row for row in rows.toArrow().to_pylist()}
-
-
-NO_ZOMBIES: Row = {"zombie_acks": 0, "acks_unclean_epoch": 0}
-NO_ACTIVITY: Row = {
-    "sends": 0, "reads": 0, "final_reads": 0, "acks_during_fault": 0, "replica_reads_began": None, "t_first": None,
-    "t_last": None,
-}  # fmt: skip
+    counted = (
+        tables.records.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
+        .join(sf.broadcast(in_force), "run")
+        .where("exists(spans, s -> s.begin_t <= t1 and t1 <= s.end_t)")
+        .groupBy("run")
+        .count()
+    )
+    return {row["run"]: row["count"] for row in counted.toArrow().to_pylist()}
 
 
 def zombies(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> dict[int, Row]:

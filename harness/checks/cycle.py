@@ -7,10 +7,7 @@ makes the run inconclusive (judge.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
-
-from pyspark.sql import functions as sf
 
 from harness.checks.contract import Class
 from harness.checks.cycles import CycleRow, Step, find_cycles
@@ -34,8 +31,11 @@ def query(runs: Runs) -> list[Row]:
     wanted = sorted(runs.detection.entangled)
     if not wanted:
         return []  # every operation is later than all that it follows: no cycle can be
-    searched = replace(runs.tables, records=runs.tables.records.where(sf.col("run").isin(wanted)))
-    search = find_cycles(runs.spark, searched, told={run: _told(runs.detection.flagged[run]) for run in wanted})
+    search = find_cycles(
+        runs.spark,
+        runs.tables.with_records_of(wanted),
+        told={run: _told(runs.detection.flagged[run]) for run in wanted},
+    )
     found: list[Row] = [{"run": run, "cycle": row} for run, rows in search.rows.items() for row in rows]
     left_out: list[Row] = [
         {"run": run, "not_searched": sentence}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from harness.checks.fused_query import BITS, CONDITIONS, flagged_rows
 from harness.checks.tables import Row, Tables
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -80,135 +81,29 @@ class Detection:
     """flagged rows by run; `counts[run, tp, flag]` exact, whatever was cut; accounting rows.
 
     entangled: the runs in which a cycle of operations can be at all; in the others each is later than all it follows.
+    restamped: those in which a value was seen with two timestamps.
     """
 
     flagged: Mapping[int, Sequence[Flagged]]
     counts: Mapping[tuple[int, int, str], int]
     accounting: Sequence[Row]
     entangled: frozenset[int]
+    restamped: frozenset[int]
 
 
-# One row per (run, tp, value, off), with what is known of the value as a whole beside it (v_...), and with what lies
-# around it in its partition's log and in its sender's order. `a_...`: the line of the accounting that its value is in,
-# told by one of the rows (`accounts`). Both engines of benchmarks/check_history.py run this text.
-QUERY = """
-with edges as (
-  -- The step from the end of a consumer's poll before to the first record of this one: only edges are shuffled.
-  -- A poll that failed tells the truth about what it saw, but the consumer may not have moved on.
-  select run, tp, value, off, step,
-    off - last(if(status = 0, off, null), true) over (
-      partition by run, process, assignment, tp order by op, i rows between unbounded preceding and 1 preceding
-    ) as jump
-  from {records} where kind > 0 and (step is null or last)
-), said as (
-  select run, tp, value, off,
-    if(kind = 0, status, null) as status, if(kind = 0, acks, null) as s_acks, if(kind = 0, op, null) as s_op,
-    if(kind = 0, process, null) as s_process, if(kind = 0, i, null) as s_i, if(kind = 0, t0, null) as s_t0,
-    if(kind = 0, t1, null) as s_t1,
-    case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
-    if(kind > 0, epoch, null) as r_epoch, if(kind > 0, t1, null) as r_first, if(kind > 0, step, null) as step,
-    cast(null as bigint) as jump, if(txn is null, 0, 1) as bound
-  from {records}
-  union all
-  select run, tp, value, off, null, null, null, null, null, null, null, 0, null, null, null, jump, 0
-  from edges where step is null and jump <> 1
-), folded as (
-  select run, tp, value, off, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
-    min(s_process) as s_process, min(s_i) as s_i, min(s_t0) as s_t0, min(s_t1) as s_t1, bit_or(seen) as seen,
-    max(r_epoch) as r_epoch, min(r_first) as r_first, min(step) as step_lo, max(step) as step_hi,
-    min(jump) as jump_lo, max(jump) as jump_hi, max(bound) as bound
-  from said group by run, tp, value, off
-), spread as (
-  -- acks=0 promises nothing, even if a client calls it a success.
-  select /*+ REPARTITION(run, tp) */ *, coalesce(status = 0 and coalesce(s_acks, -1) <> 0, false) as acked from folded
-), of_value as (
-  select *,
-    min(status) over v as v_status, min(s_acks) over v as v_acks, min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
-    max(if(acked, off, null)) over v as v_ack, min(s_op) over v as v_op, min(s_process) over v as v_process,
-    min(r_first) over v as v_first_read,
-    bit_or(seen) over v as v_seen, count(off) over v as v_offsets, sum(if(seen & 2 > 0, 1, 0)) over v as v_finals,
-    if(count(*) over v > count(off) over v, off is null, off = min(off) over v) as v_first
-  from spread
-  window v as (partition by run, tp, value)
-), around as (
-  select *,
-    max(if(seen & 2 > 0, off, null)) over (
-      partition by run, tp order by off range between unbounded preceding and 1 preceding) as final_below,
-    count(off) over (partition by run, tp order by off range between current row and current row) as at_offset,
-    max(if(seen & 2 > 0, v_t0, null)) over (
-      partition by run, tp order by off range between unbounded preceding and current row) as begun_below,
-    -- A row without an offset comes last of all.
-    min(if(acked, s_t1, null)) over (
-      partition by run, tp order by off desc nulls last range between unbounded preceding and 1 preceding
-    ) as acked_above,
-    min(if(acked and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
-      partition by run, tp order by off desc nulls last range between unbounded preceding and current row
-    ) as acked_all_above,
-    lag(off) over (partition by run, tp, if(acked, s_process, null) order by s_op, s_i) as sent_before,
-    lag(seen & 2 > 0) over (partition by run, tp, if(acked, s_process, null) order by s_op, s_i) as kept_before,
-    min(if(acked and seen & 2 > 0, s_t1, null)) over (
-      partition by run, tp order by off desc nulls last range between unbounded preceding and 1 preceding
-    ) as kept_above
-  from of_value
-)
-select *,
-  v_first and value = min(if(v_first, value, null)) over a as accounts,
-  sum(if(v_first, 1, 0)) over a as a_count,
-  sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates,
-  sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read,
-  max(if(seen & 2 > 0, off, null)) over a as a_end, max(bound) over a as a_bound
-from around
-window a as (partition by run, tp, v_status, v_acks, v_seen & 2)
-"""
-
-# Whether something acknowledged and gone was lost, or only not read so far, is known when the final reads' ends are:
-# the driver decides (`_settled`), from the accounting's lines and the table of partitions.
-_CONDITIONS: Mapping[str, str] = {
-    "gone": "acked and v_seen & 2 = 0",
-    "dirty": "seen & 1 > 0 and v_seen & 2 = 0",
-    "duplicate": "v_offsets > 1 and off is not null",
-    "conflict": "off is not null and at_offset > 1",
-    "aborted": "v_status = 1 and seen > 0",
-    "phantom": "v_status is null and seen > 0",
-    "early": "seen > 0 and r_first < v_t0",
-    "send_order": "acked and off <= sent_before",
-    "regression": "acked and off is not null and acked_above < s_t0",
-    "back_inside": "step_lo < 1",
-    "back_between": "jump_lo < 1",
-    "skip_inside": "step_hi > 1 and off - step_hi < final_below",
-    "skip_between": "jump_hi > 1 and off - jump_hi < final_below",
-    # No finding of its own: only such a value can be on a cycle of operations that are no transactions (cycles/). It
-    # was read before what stands at or below it in the log had begun, or acknowledged before that, or shares its place.
-    "backward": """v_first_read < v_t0 or seen & 2 > 0 and (at_offset > 1 or v_first_read < begun_below
-        or v_status = 0 and coalesce(v_acks, -1) <> 0 and v_t1 < begun_below)""",
-}
-BITS = {name: 1 << place for place, name in enumerate(_CONDITIONS)}
 _UNTOLD = {"gone", "backward"}
-assert {*_CONDITIONS} - _UNTOLD | {"lost", "unseen"} == {*FLAGS}
-FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in _CONDITIONS.items())
-OF_ROW = (
-    "run", "tp", "value", "off", "v_status", "v_acks", "v_ack", "v_process", "v_op", "v_t0", "v_t1", "seen", "v_seen",
-    "v_finals", "r_epoch", "r_first", "step_lo", "step_hi", "jump_lo", "jump_hi", "acked_all_above",
-    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or (kept_before and off <= sent_before)), false) as above_kept",
-)  # fmt: skip
-OF_LINE = ("accounts", "a_count", "a_duplicates", "a_read", "a_end", "a_bound")
-
-
-def flagged_rows(spark: SparkSession, records: DataFrame) -> DataFrame:
-    """The rows with a flag (`flags`, bits), and one row for each line of the accounting (`accounts`)."""
-    wide = spark.sql(QUERY, records=records)
-    return wide.selectExpr(*OF_ROW, *OF_LINE, f"{FLAG_BITS} as flags").where("flags <> 0 or accounts")
-
+assert {*CONDITIONS} - _UNTOLD | {"lost", "unseen"} == {*FLAGS}
 
 Partition = tuple[int, int]
 Holdings = Mapping[tuple[int, int, int], tuple[int | None, frozenset[int], frozenset[int]]]
 
 
 def detect(spark: SparkSession, tables: Tables) -> Detection:
-    suspicious = flagged_rows(spark, tables.records)
-    rows = suspicious.limit(FLAGGED_MAX).toArrow().to_pylist()
+    rows = flagged_rows(spark, tables.records, tables.jumps, at_most=FLAGGED_MAX).toArrow().to_pylist()
     complete = len(rows) < FLAGGED_MAX
-    lines = [row for row in rows if row["accounts"]] if complete else suspicious.where("accounts").toArrow().to_pylist()
+    suspicious = None if complete else flagged_rows(spark, tables.records, tables.jumps)
+    accounts = rows if suspicious is None else suspicious.where("accounts").toArrow().to_pylist()
+    lines = [row for row in accounts if row["accounts"]]
     ends = _ends(tables, lines)
     held = _holdings(spark, tables, rows)
     flagged = [each for row in rows if (each := _flagged(row, ends, held)).flags]
@@ -217,14 +112,15 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
         by_run[each.run].append(each)
     for listed in by_run.values():
         listed.sort(key=lambda row: (row.tp, -1 if row.off is None else row.off, row.value))
-    counts = _counts(flagged) if complete else _counts_of_all(spark, suspicious, ends)
+    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends)
     entangled = {row["run"] for row in rows if row["flags"] & BITS["backward"]}
-    entangled |= {row["run"] for row in lines if row["a_bound"]}
+    entangled |= {run for run, told in tables.activity.items() if told["transactional"]}
     if not complete:
         entangled = set(by_run)
     return Detection(
-        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled)
-    )
+        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
+        restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
+    )  # fmt: skip
 
 
 def _ends(tables: Tables, lines: Sequence[Row]) -> dict[Partition, int]:

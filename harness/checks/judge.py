@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from harness.checks import availability, cycle, evidence, insufficient
 from harness.checks.asking import Progress, asking
 from harness.checks.catalogue import FAMILIES
-from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, activity, measure, zombies
+from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, acks_during_fault, measure, zombies
 from harness.checks.detection import Detection, detect
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
@@ -32,7 +32,7 @@ from harness.scenario import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
-_NEED_ZOMBIES = ("zombie_acks", "acks_unclean_epoch")
+_NEED_ZOMBIES = {"zombie_acks", "acks_unclean_epoch"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +97,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:  # fmt: skip
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
-    stories = [
-        read_story(tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ())
-        for run, given in enumerate(inputs)
-    ]
-    asked = _ask(spark, tables, inputs, stories, tell)
+    asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
     tell("findings")
     named = {context.run: name_findings(find_all(context)) for context in contexts}
@@ -114,21 +110,22 @@ def judge_tables(
     judged: list[tuple[Judgement, Evidences]] = []
     for context, given in zip(contexts, inputs, strict=True):
         run = context.run
-        own_activity = asked.activity.get(run, {**NO_ACTIVITY})
-        until = own_activity["replica_reads_began"]
+        activity = tables.activity.get(run, NO_ACTIVITY)
+        until = activity["replica_reads_began"]
         facts = Facts(
-            context=context, accounting=accounting.get(run, ()), activity=own_activity,
+            context=context, accounting=accounting.get(run, ()), activity=activity,
             findings=[finding for _, finding in named[run]],
             controllers=sorted(tables.rows("controllers", run), key=lambda row: row["t"]),
             broker_events=tables.rows("broker_events", run), configuration=tables.rows("configuration", run),
-            zombies=asked.zombies.get(run, NO_ZOMBIES), until=_FAR if until is None else until,
+            zombies=asked.zombies.get(run, NO_ZOMBIES), acks_during_fault=asked.acks_during_fault.get(run, 0),
+            until=_FAR if until is None else until,
         )  # fmt: skip
         evidences = {
             "accounting": evidence.accounting_rows(context, facts.accounting),
             "lost_records": evidence.lost_record_rows(named[run]),
             "log_rows": log_rows.get(run, ()), "operations": operations.get(run, ()),
             "gaps": evidence.gap_rows(context),
-            "fault_measures": availability.fault_measures(context, own_activity["t_last"]),
+            "fault_measures": availability.fault_measures(context, activity["t_last"]),
         }  # fmt: skip
         judged.append((_judgement(given, facts, named[run]), evidences))
     return judged
@@ -144,32 +141,43 @@ class _Asked:
 
     detection: Detection
     contexts: list[RunContext]
-    activity: Mapping[int, Row]
     zombies: Mapping[int, Row]
+    acks_during_fault: Mapping[int, int]
 
 
-def _ask(
-    spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], stories: Sequence[RunStory], tell: Progress
-) -> _Asked:
+def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Asked:
     queries = [(family, family.query) for family in FAMILIES if family.query is not None]
     answers: dict[str, Future[Sequence[Row]]] = {}
     with asking(tables.record_count, tell) as all_at_once:
         detecting = all_at_once.ask("records", lambda: detect(spark, tables))
+        stories = _stories(tables, inputs)  # read while that is being planned
         runs = Runs(spark=spark, tables=tables, stories=stories, detecting=detecting.result)
         for family, query in queries:
             if not family.follows_detection:
                 answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
-        done = all_at_once.ask("activity", lambda: activity(spark, tables))
-        needed = any(name in _NEED_ZOMBIES for given in inputs if given.scenario for name in given.scenario.coverage)
-        undead = all_at_once.ask("zombies", lambda: zombies(spark, tables, stories)) if needed else None
+        wanted = {name for given in inputs if given.scenario for name in given.scenario.coverage}
+        undead = all_at_once.ask("zombies", lambda: zombies(spark, tables, stories)) if wanted & _NEED_ZOMBIES else None
+        in_force = (
+            all_at_once.ask("acks during faults", lambda: acks_during_fault(spark, tables))
+            if "acks_during_fault" in wanted
+            else None
+        )
         detection = detecting.result()
         for family, query in queries:
             if family.follows_detection:
                 answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
         contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()})
         return _Asked(
-            detection=detection, contexts=contexts, activity=done.result(), zombies=undead.result() if undead else {}
-        )
+            detection=detection, contexts=contexts, zombies=undead.result() if undead else {},
+            acks_during_fault=in_force.result() if in_force else {},
+        )  # fmt: skip
+
+
+def _stories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunStory]:
+    return [
+        read_story(tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ())
+        for run, given in enumerate(inputs)
+    ]
 
 
 def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> list[RunContext]:

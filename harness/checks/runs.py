@@ -27,6 +27,10 @@ class Runs:
         """What the fused pass found; waits for it."""
         return self.detecting()
 
+    def any_was(self, mark: str) -> bool:
+        """Whether any run is marked so in the table `activity`."""
+        return any(told[mark] for told in self.tables.activity.values())
+
     def rows(self, table: str) -> list[Row]:
         """The rows of a small table, of all runs."""
         return [row for rows in self.tables.small[table].values() for row in rows]

@@ -32,6 +32,10 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         # the same session compiles none of them; by default the latest hundred are kept.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
+        # Rows of a window's partition that are held as they are; more are kept in pages that can be spilt.
+        "spark.sql.windowExec.buffer.in.memory.threshold": "32768",
+        # Small files too are shared out evenly: to open one costs little here.
+        "spark.sql.files.openCostInBytes": "65536",
         # Nobody looks at the plans.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.debug.maxToStringFields": "1",

@@ -9,9 +9,11 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +27,60 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from harness.checks.session import sized_for
 from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
+from harness.history.derived import derived_of
 from harness.history.schemas import ROW_GROUP, TABLES
 
-LARGE = ("records", "replica_log", "value_names")
+LARGE = ("records", "replica_log", "value_names", "jumps")
 # `ops` is only looked into for the operations that a finding names; `bins` are the page's.
 SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins"))
 CORRUPT_READS = "corrupt_reads"  # the rows of `ops` that a client refused for their checksum, by its error's name
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
 Row = Mapping[str, Any]
+Small = Mapping[str, Mapping[int, Sequence[Row]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """records and replica_log as DataFrames; `small[name][run]` the rows of the others."""
+    """The large ones as DataFrames, each opened (`large`) when it is first asked for.
 
-    records: DataFrame
-    replica_log: DataFrame
-    value_names: DataFrame
+    `small[name][run]`: the rows of the others, once they are read (`told`).
+    """
+
+    large: Callable[[str], DataFrame]
     record_count: int
-    small: Mapping[str, Mapping[int, Sequence[Row]]]
+    told: Callable[[], Small]
     runs: int
+
+    @property
+    def records(self) -> DataFrame:
+        return self.large("records")
+
+    @property
+    def replica_log(self) -> DataFrame:
+        return self.large("replica_log")
+
+    @property
+    def value_names(self) -> DataFrame:
+        return self.large("value_names")
+
+    @property
+    def jumps(self) -> DataFrame:
+        return self.large("jumps")
+
+    @property
+    def small(self) -> Small:
+        return self.told()
+
+    @property
+    def activity(self) -> Mapping[int, Row]:
+        """By run; none for one without records."""
+        return {run: rows[0] for run, rows in self.small["activity"].items()}
+
+    def with_records_of(self, runs: Sequence[int]) -> "Tables":
+        """The same, but for the records of the other runs."""
+        records = self.records.where(self.records["run"].isin(list(runs)))
+        return replace(self, large=lambda name: records if name == "records" else self.large(name))
 
     def rows(self, name: str, run: int) -> Sequence[Row]:
         return self.small[name].get(run, ())
@@ -56,24 +91,29 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
     """Loads `RUN/tables` folders; run i is the i-th. Several are staged as one file a table, renumbered."""
     beside = staging_parent(spark.sparkContext.master or "", table_folders[0])
     staging = Path(tempfile.mkdtemp(prefix="kafka-chaos-tables-", dir=beside))
+    pool = ThreadPoolExecutor(1, thread_name_prefix="small-tables")
     try:
-        large: dict[str, DataFrame] = {}
-        count = 0
-        for name in LARGE:
-            path, rows = _in_one_file(name, table_folders, staging)
-            large[name] = read_large(spark, name, [str(path)] if rows else [])
-            count += rows if name == "records" else 0
-        small = {name: _by_run(_rows_of(name, table_folders)) for name in SMALL}
-        small[CORRUPT_READS] = _by_run(
-            _rows_of("ops", table_folders, only=pc.match_substring(pc.field("error"), _CORRUPT))
-        )
+        reading = pool.submit(_small, table_folders)
+        staged = {name: _in_one_file(name, table_folders, staging) for name in LARGE}
+
+        @cache
+        def large(name: str) -> DataFrame:
+            path, rows = staged[name]
+            return read_large(spark, name, [str(path)] if rows else [])
+
+        _, count = staged["records"]
         with sized_for(spark, count):
-            yield Tables(
-                records=large["records"], replica_log=large["replica_log"], value_names=large["value_names"],
-                record_count=count, small=small, runs=len(table_folders),
-            )  # fmt: skip
+            yield Tables(large=large, record_count=count, told=reading.result, runs=len(table_folders))
     finally:
+        pool.shutdown()
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _small(table_folders: Sequence[Path]) -> Small:
+    only = pc.match_substring(pc.field("error"), _CORRUPT)
+    return {name: _by_run(_rows_of(name, table_folders)) for name in SMALL} | {
+        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=only))
+    }
 
 
 def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tuple[Path, int]:
@@ -169,7 +209,8 @@ def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:
 def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFrame:
     schema = from_arrow_schema(TABLES[name])
     if not paths:
-        return spark.createDataFrame([], schema)
+        columns = (f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
+        return spark.sql(f"select {', '.join(columns)} where false")  # the planner leaves it out
     return spark.read.schema(schema).parquet(*paths)
 
 
@@ -180,6 +221,7 @@ def read_small(folder: Path, name: str, run: int) -> list[Row]:
 
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
     """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
+    arrow = {**arrow, **derived_of(arrow["records"])}
     large = {}
     for name in LARGE:
         path = folder / f"{name}.parquet"
@@ -188,7 +230,4 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     told = arrow["ops"].to_pylist() if "ops" in arrow else ()
     small[CORRUPT_READS] = _by_run(row for row in told if _CORRUPT in (row["error"] or ""))
-    return Tables(
-        records=large["records"], replica_log=large["replica_log"], value_names=large["value_names"],
-        record_count=arrow["records"].num_rows, small=small, runs=runs,
-    )  # fmt: skip
+    return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, told=lambda: small, runs=runs)

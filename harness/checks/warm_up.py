@@ -67,6 +67,7 @@ def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
     return [
         {"kind": kind, "status": STATUS_OK, "op": _RECORDS + process, "process": process, "assignment": 0,
          "topic": "t", "part": 0, "tp": 0, "i": i, "off": off, "step": off - offsets[i - 1] if i else None,
-         "last": i == len(offsets) - 1, "epoch": 0, "value": off, "t0": 10**6 * process, "t1": 10**6 * process + 500}
+         "last": i == len(offsets) - 1, "epoch": 0, "value": off, "t0": 10**6 * process, "t1": 10**6 * process + 500,
+         "timestamp_ms": process}
         for i, off in enumerate(offsets)
     ]  # fmt: skip

@@ -10,7 +10,7 @@ text that was sent, and foreign texts into integers).
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
-ROW_GROUP = 262_144  # rows; measured in spark.md 2
+ROW_GROUP = 131_072  # rows: few enough that a million are shared out evenly
 
 # records.kind
 KIND_SEND, KIND_POLL, KIND_FINAL_POLL = 0, 1, 2
@@ -222,6 +222,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row per (snapshot, partition): what one replica's log was when it was read from disk.
     # reason: kill | heal | wipe | restart | truncation (cut batches only) | end
+    # digest: of its records below its high watermark (log_digest.py); null where that is not known.
     "replica_snapshots": _schema(
         run=pa.int32(),
         snapshot=pa.int32(),
@@ -234,6 +235,7 @@ TABLES: dict[str, pa.Schema] = {
         high_watermark=pa.int64(),
         log_end=pa.int64(),
         epochs=_STRING,
+        digest=pa.int64(),
     ),
     # The records of those snapshots. For reason "truncation" only the batches that were cut.
     "replica_log": _schema(
@@ -265,6 +267,22 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # Names for values that were not made by a producer of the workload (probes, imported histories).
     "value_names": _schema(run=pa.int32(), value=pa.int64(), text=_STRING),
+    # First records of polls whose offset is not the one after the end of their consumer's poll before: off - that end.
+    "jumps": _schema(run=pa.int32(), tp=pa.int32(), value=pa.int64(), off=pa.int64(), jump=pa.int64()),
+    # One row per run. sends, reads, final_reads: records. t_last: when the last operation ended. replica_reads_began:
+    # of the final reads from single replicas. transactional, halting, log_append: whether there was any record in a
+    # transaction; any send that was not answered well and soon; any record with its broker's timestamp.
+    "activity": _schema(
+        run=pa.int32(),
+        sends=pa.int64(),
+        reads=pa.int64(),
+        final_reads=pa.int64(),
+        t_last=_NS,
+        replica_reads_began=_NS,
+        transactional=pa.bool_(),
+        halting=pa.bool_(),
+        log_append=pa.bool_(),
+    ),
     # Throughput and latency of sends in bins of the run, made at sealing (kept: min and max survive binning).
     "bins": _schema(
         run=pa.int32(),

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from harness.clock import SystemClock
-from harness.history.bins import Bins
 from harness.history.controller_rows import BOOKS, ROWS, read_rows, read_snapshots
+from harness.history.derived import Derived
 from harness.history.halves import begun_journals
 from harness.history.journal_columns import JournalChanged
+from harness.history.log_digest import with_digests
 from harness.history.merging import TopicPart
 from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
@@ -25,7 +26,7 @@ from harness.history.schemas import TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
 
-_FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration", "replica_snapshots")
+_FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration")
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -36,20 +37,25 @@ def seal(folder: RunFolder) -> None:
     for table, more in read_rows(folder.history / BOOKS / ROWS).items():
         rows.setdefault(table, []).extend(more)
     converted, names = _converted(folder, rows)
-    bins = Bins()
+    derived = Derived()
     with ThreadPoolExecutor(1, thread_name_prefix="ops") as beside:
         written = beside.submit(folder.write_table, "ops", converted.ops)
-        folder.write_tables("records", _told(converted.record_tables(), bins.add))
+        folder.write_tables("records", _told(converted.record_tables(), derived.add))
         written.result()
     folder.write_table("processes", converted.processes)
     folder.write_table("transactions", converted.transactions)
     folder.write_table("group_events", converted.group_events)
-    folder.write_table("bins", bins.table())
+    for name, table in derived.tables().items():
+        folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))
     folder.write_table("partitions", _table("partitions", _partitions(rows, converted.tps)))
     folder.write_table("controllers", _table("controllers", _controllers(rows)))
     snapshots = [read_snapshots(folder.history), read_snapshots(folder.history / BOOKS)]
-    folder.write_table("replica_log", _with_tp(pa.concat_tables(snapshots), converted.tps))
+    log = _with_tp(pa.concat_tables(snapshots), converted.tps)
+    folder.write_table("replica_log", log)
+    folder.write_table(
+        "replica_snapshots", _table("replica_snapshots", with_digests(rows.get("replica_snapshots", []), log))
+    )
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.get(table, [])))
     shutil.rmtree(folder.path / FOLDER, ignore_errors=True)

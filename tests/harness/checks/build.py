@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.tables import Tables, tables_of
+from harness.history.log_digest import with_digests
 from harness.history.schemas import TABLES
 from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
 
@@ -176,10 +177,17 @@ class History:
 
 
 def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
-    return {
+    """As they would be sealed; every other run was sealed before there were digests of logs."""
+    arrow = {
         name: pa.Table.from_pylist([row for history in histories for row in history.rows[name]], schema=schema)
         for name, schema in TABLES.items()
     }
+    described = []
+    for number, history in enumerate(histories):
+        log = pa.Table.from_pylist(history.rows["replica_log"], schema=TABLES["replica_log"])
+        snapshots = history.rows["replica_snapshots"]
+        described += snapshots if number % 2 else with_digests(snapshots, log)
+    return arrow | {"replica_snapshots": pa.Table.from_pylist(described, schema=TABLES["replica_snapshots"])}
 
 
 def tables(spark: SparkSession, folder: Path, histories: Sequence[History]) -> Tables:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from harness.checks.session import _OPENED_PACKAGES
+from harness.checks.jvm import _OPENED_PACKAGES
 from harness.java import java_home, java_version
 from tests.waiting import until
 

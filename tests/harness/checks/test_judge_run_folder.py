@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.evidence import SCHEMAS
 from harness.checks.judge import judge, judge_many
+from harness.history.derived import derived_of
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
 from tests.harness.checks import twins
@@ -30,7 +31,8 @@ def run_folder(path: Path, history: History, **run: object) -> Path:
     (path / "tables").mkdir()
     (path / "run.json").write_text(json.dumps({"id": path.name, "schema_version": 1, "status": "complete", **run}))
     (path / "scenario.toml").write_text(SCENARIO)
-    for name, table in arrow_of([history]).items():
+    tables = arrow_of([history])
+    for name, table in (tables | derived_of(tables["records"])).items():
         RunFolder(path).write_table(name, table)
     return path
 

@@ -1,0 +1,71 @@
+"""A number for what a replica's log held below its high watermark: logs with the same records have the same number.
+
+Most replicas agree in the end, and then their records need not be compared. Another log has the same number with a
+chance of 2^-64: each record is mixed to 64 random bits (the finalizer of Steele, Lea and Flood's SplitMix, OOPSLA 2014)
+and these are summed, so that the order in which a log is read does not matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_ABSENT = -(2**62)
+_PLACE = ("snapshot", "node", "part")
+
+
+def with_digests(snapshots: Sequence[Mapping[str, Any]], log: pa.Table) -> list[dict[str, Any]]:
+    """The rows of the table replica_snapshots, each with the `digest` of its rows of replica_log.
+
+    None where the high watermark is not known: nobody can say then what had been promised.
+    """
+    logs = _by_place(log)
+    told = []
+    for row in snapshots:
+        place = (row["topic"], *(row[name] for name in _PLACE))
+        watermark = row.get("high_watermark")
+        digest = None if watermark is None else sum(_digest(part, watermark) for part in logs.get(place, ()))
+        told.append({**row, "digest": None if digest is None else _signed(digest)})
+    return told
+
+
+def _by_place(log: pa.Table) -> dict[tuple[Any, ...], list[pa.Table]]:
+    """The stretches of rows of one replica's log at one moment."""
+    if not len(log):
+        return {}
+    topics = log.column("topic").combine_chunks().dictionary_encode()
+    columns = [np.asarray(topics.indices), *(log.column(name).to_numpy() for name in _PLACE)]
+    changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    heads = np.append(0, np.flatnonzero(changes) + 1)
+    ends = np.append(heads[1:], len(log))
+    found: dict[tuple[Any, ...], list[pa.Table]] = {}
+    for head, end in zip(heads.tolist(), ends.tolist(), strict=True):
+        topic, *numbers = (column[head] for column in columns)
+        place = (topics.dictionary[int(topic)].as_py(), *map(int, numbers))
+        found.setdefault(place, []).append(log.slice(head, end - head))
+    return found
+
+
+def _digest(part: pa.Table, watermark: int) -> int:
+    offsets = _integers(part, "off")
+    below = offsets < watermark
+    mixed = np.zeros(int(below.sum()), np.uint64)
+    for column in (offsets, _integers(part, "epoch"), _integers(part, "value")):
+        mixed = _mixed(mixed ^ column[below].view(np.uint64))
+    return int(mixed.sum(dtype=np.uint64))
+
+
+def _integers(part: pa.Table, name: str) -> Any:
+    return part.column(name).cast(pa.int64()).fill_null(_ABSENT).combine_chunks().to_numpy()
+
+
+def _mixed(bits: Any) -> Any:
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _signed(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63

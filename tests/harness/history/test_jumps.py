@@ -1,0 +1,83 @@
+"""Which polls do not go on where their consumer was, against a loop over plain rows; in one piece or in several."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.history.jumps import Jumps, jumps_of
+from harness.history.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_OK, TABLES
+
+Rows = list[dict[str, Any]]
+
+polls = st.tuples(
+    st.sampled_from((KIND_POLL, KIND_FINAL_POLL)),
+    st.sampled_from((STATUS_OK, STATUS_OK, STATUS_FAIL)),
+    st.integers(0, 1),  # process
+    st.sampled_from((None, 0, 1)),  # assignment
+    st.integers(0, 1),  # partition
+    st.lists(st.integers(0, 6), min_size=1, max_size=3),  # offsets
+)
+
+
+def rows_of(history: list[tuple[int, int, int, int | None, int, list[int]]]) -> list[Rows]:
+    """By operation; a send lies between any two polls."""
+    told = []
+    for op, (kind, status, process, assignment, tp, offsets) in enumerate(history):
+        blank = dict.fromkeys(TABLES["records"].names) | {"run": 0, "op": 2 * op, "tp": tp, "process": process}
+        poll = [
+            blank | {"kind": kind, "status": status, "assignment": assignment, "i": i, "off": off, "value": off,
+                     "step": off - offsets[i - 1] if i else None, "last": i == len(offsets) - 1}
+            for i, off in enumerate(offsets)
+        ]  # fmt: skip
+        send = blank | {"kind": KIND_SEND, "status": STATUS_OK, "op": 2 * op + 1, "i": 0, "off": 3, "value": 3}
+        told += [poll, [send]]
+    return told
+
+
+def obvious(operations: list[Rows]) -> list[tuple[int, int, int]]:
+    ends: dict[tuple[Any, ...], int] = {}
+    found = []
+    for rows in operations:
+        if rows[0]["kind"] == KIND_SEND:
+            continue
+        reader = rows[0]["process"], rows[0]["assignment"], rows[0]["tp"]
+        jump = rows[0]["off"] - ends[reader] if reader in ends else 1
+        if jump != 1:
+            found.append((rows[0]["tp"], rows[0]["off"], jump))
+        if rows[0]["status"] == STATUS_OK:
+            ends[reader] = rows[-1]["off"]
+    return sorted(found)
+
+
+def table(operations: list[Rows]) -> pa.Table:
+    return pa.Table.from_pylist([row for rows in operations for row in rows], schema=TABLES["records"])
+
+
+def told(jumps: pa.Table) -> list[tuple[int, int, int]]:
+    assert jumps.schema.equals(TABLES["jumps"])
+    assert all(row["value"] == row["off"] for row in jumps.to_pylist())
+    return sorted((row["tp"], row["off"], row["jump"]) for row in jumps.to_pylist())
+
+
+@given(st.lists(polls, max_size=12), st.lists(st.integers(0, 24), max_size=3))
+def test_jumps_are_the_obvious_ones_in_however_many_pieces_the_records_come(
+    history: list[tuple[int, int, int, int | None, int, list[int]]], cuts: list[int]
+) -> None:
+    operations = rows_of(history)
+    pieces = Jumps()
+    begin = 0
+    for end in [*sorted(min(cut, len(operations)) for cut in cuts), len(operations)]:
+        pieces.add(table(operations[begin:end]))
+        begin = end
+
+    assert told(jumps_of(table(operations))) == obvious(operations)
+    assert told(pieces.table()) == obvious(operations)
+
+
+def test_each_run_has_readers_of_its_own() -> None:
+    first, _, second, _ = rows_of([(KIND_POLL, STATUS_OK, 0, 0, 0, [0, 1]), (KIND_POLL, STATUS_OK, 0, 0, 0, [5])])
+
+    assert told(jumps_of(table([first, second]))) == [(0, 5, 4)]
+    assert told(jumps_of(table([first, [row | {"run": 1} for row in second]]))) == []

@@ -1,0 +1,59 @@
+"""Logs have one digest if they hold the same below their high watermarks, and, but for a chance of 2^-64, only then."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.history.log_digest import with_digests
+from harness.history.schemas import TABLES
+
+Log = list[tuple[int, int | None, int | None]]
+
+logs = st.dictionaries(
+    st.integers(0, 5), st.tuples(st.sampled_from((0, 1, None)), st.sampled_from((0, 7, -1, 2**62, None))), max_size=5
+).map(lambda drawn: [(off, *rest) for off, rest in drawn.items()])
+watermarks = st.integers(0, 6)
+
+
+def digests(*told: tuple[Log, int | None]) -> list[Any]:
+    """Of as many replicas of one partition, each a node with its own snapshot; another partition lies between them."""
+    snapshots, rows = [], []
+    for node, (log, watermark) in enumerate(told):
+        place = {"run": 0, "snapshot": 10 + node, "node": node, "topic": "t"}
+        snapshots.append({**place, "part": 0, "high_watermark": watermark, "log_start": 0})
+        rows += [{**place, "part": 0, "tp": 0, "off": o, "epoch": e, "value": v} for o, e, v in log]
+        rows += [{**place, "part": 1, "tp": 1, "off": o, "epoch": 9, "value": node} for o in range(node)]
+    table = pa.Table.from_pylist(rows, schema=TABLES["replica_log"])
+    described = with_digests(snapshots, table)
+    pa.Table.from_pylist(described, schema=TABLES["replica_snapshots"])
+    return [row["digest"] for row in described]
+
+
+@given(logs, logs, watermarks, watermarks)
+def test_digests_tell_whether_two_logs_hold_the_same_below_their_high_watermarks(
+    one: Log, other: Log, first: int, second: int
+) -> None:
+    same = {row for row in one if row[0] < first} == {row for row in other if row[0] < second}
+
+    mine, theirs = digests((one, first), (other, second))
+
+    assert (mine == theirs) == same
+
+
+@given(logs, watermarks, st.randoms(use_true_random=False))
+def test_neither_the_order_of_reading_nor_what_lies_above_the_high_watermark_matters(
+    log: Log, watermark: int, chance: Any
+) -> None:
+    shuffled = [*log, (watermark, 3, 3), (watermark + 1, 3, 3)]
+    chance.shuffle(shuffled)
+    kept = [row for row in log if row[0] < watermark]
+
+    mine, theirs = digests((shuffled, watermark), (kept, watermark))
+
+    assert mine == theirs
+
+
+def test_where_the_high_watermark_is_not_known_there_is_no_digest() -> None:
+    assert digests(([(0, 0, 0)], None), ([], 5)) == [None, 0]
