@@ -6,7 +6,7 @@ were converted beside the run (following.py), it goes on from there; the tables 
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -38,9 +38,10 @@ def seal(folder: RunFolder) -> None:
         rows.setdefault(table, []).extend(more)
     converted, names = _converted(folder, rows)
     derived = Derived()
-    with ThreadPoolExecutor(1, thread_name_prefix="ops") as beside:
+    with ThreadPoolExecutor(1, thread_name_prefix="beside-records") as beside:
         written = beside.submit(folder.write_table, "ops", converted.ops)
-        folder.write_tables("records", _told(converted.record_tables(), derived.add))
+        pieces = _told(converted.record_tables(), lambda piece: beside.submit(derived.add, piece))
+        folder.write_tables("records", pieces)
         written.result()
     folder.write_table("processes", converted.processes)
     folder.write_table("transactions", converted.transactions)
@@ -83,10 +84,12 @@ def _finished(folder: RunFolder, rows: Rows, begun: Journals) -> tuple[Converted
     return conversion.finish(_mentioned(rows)), names
 
 
-def _told(pieces: Iterable[pa.Table], tell: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
+def _told(pieces: Iterable[pa.Table], tell: Callable[[pa.Table], "Future[None]"]) -> Iterator[pa.Table]:
+    """Each piece is told while it is written, and has been when the next one comes."""
     for piece in pieces:
-        tell(piece)
+        telling = tell(piece)
         yield piece
+        telling.result()
 
 
 def _table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:
