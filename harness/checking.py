@@ -47,8 +47,8 @@ class Stages:
 
     def begins(self, stage: str) -> None:
         with self._lock:
-            self._stage = stage
-            if self._loud:
+            new, self._stage = stage != self._stage, stage
+            if new and self._loud:
                 self._say()
 
     def _speak(self) -> None:

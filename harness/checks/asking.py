@@ -5,6 +5,7 @@ history is asked one question at a time, each with all the memory there is.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from harness.history.extent import MANY_ROWS
 
 _AT_ONCE_MAX = 4  # each may hold as much as one stage of one query does
 
-Progress = Callable[[str], None]  # told the name of each stage as it begins
+Progress = Callable[[str], None]  # told, as each question begins, which one has been at work longest
 Answer = TypeVar("Answer")
 
 
@@ -24,13 +25,22 @@ class Asking:
     def __init__(self, pool: ThreadPoolExecutor, tell: Progress) -> None:
         self._pool = pool
         self._tell = tell
+        self._at_work: list[str] = []
+        self._lock = threading.Lock()
 
     def ask(self, name: str, question: Callable[[], Answer]) -> "Future[Answer]":
         return self._pool.submit(self._asked, name, question)
 
     def _asked(self, name: str, question: Callable[[], Answer]) -> Answer:
-        self._tell(name)
-        return question()
+        with self._lock:
+            self._at_work.append(name)
+            longest = self._at_work[0]
+        try:
+            self._tell(longest)
+            return question()
+        finally:
+            with self._lock:
+                self._at_work.remove(name)
 
 
 @contextmanager

@@ -76,8 +76,8 @@ class Jvm:
     def end(self) -> None:
         """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
         making = self.archive is not None and self.archive.making
-        if making and not self.used and self.process.poll() is None:
-            self.process.kill()  # what it would keep is not what a check loads
+        if not self.used and self.process.poll() is None:
+            self.process.kill()  # nobody waits for it, and the classes it would keep are not what a check loads
         if self.process.stdin is not None and not self.process.stdin.closed:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
