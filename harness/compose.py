@@ -296,9 +296,6 @@ class Bench:
         """Beside a run whose faults are over: the first check of a session costs seconds more than the next."""
         self._early.warm_up()
 
-    def _spark(self) -> Any:
-        return self._early.session()
-
     def judge(self, path: Path, *, progress: Callable[[str], None] = lambda _: None) -> Judged:
         return self.judge_many([path], progress=progress)[0]
 
@@ -324,7 +321,7 @@ class Bench:
     def spark(self) -> Iterator[Any]:
         """The session for a question; what goes wrong inside keeps its words, which only the JVM knows."""
         try:
-            yield self._spark()
+            yield self._early.session()
         except HarnessError:
             raise
         except Exception as error:

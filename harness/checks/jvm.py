@@ -76,14 +76,14 @@ class Jvm:
     def end(self) -> None:
         """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
         making = self.archive is not None and self.archive.making
-        if not self.used and self.process.poll() is None:
-            self.process.kill()  # nobody waits for it, and the classes it would keep are not what a check loads
+        if not (making and self.used) and self.process.poll() is None:
+            self.process.kill()  # its sessions are closed, it has nothing more to say, and its own way out takes longer
         if self.process.stdin is not None and not self.process.stdin.closed:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
             if making and self.used:
-                self._wait_for_archive()
+                self._wait_for_archive()  # it writes the archive on its way out
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()

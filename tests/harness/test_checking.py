@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import checking, compose
+from harness.checks import early_session
 from harness.checks.judge import judge, judge_many
 from harness.cli import app
 from harness.cli_options import run_folders
@@ -39,9 +41,12 @@ def a_run(folder: Path, name: str) -> Path:
 @pytest.fixture
 def checks_here(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command checks with the tests' own Spark session."""
-    monkeypatch.setattr(compose.Bench, "__init__", lambda self, **_: None)
-    monkeypatch.setattr(compose.Bench, "_spark", lambda self: spark)
-    monkeypatch.setattr(compose.Bench, "close", lambda self: None)
+
+    def nothing() -> None:
+        """It is open, and stays so."""
+
+    here = SimpleNamespace(open=nothing, session=lambda: spark, close=nothing)
+    monkeypatch.setattr(early_session, "EarlySession", lambda **_: here)
 
 
 # -- which runs -------------------------------------------
