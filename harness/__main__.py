@@ -12,9 +12,9 @@ _NO_JVM = {"--help", "--master"}  # nothing is checked, or perhaps elsewhere
 
 
 def main() -> None:
-    if will_check(sys.argv[1:]):
-        start_ahead()
     try:
+        if will_check(sys.argv[1:]):
+            start_ahead()
         from harness.cli import main as obey
 
         obey()

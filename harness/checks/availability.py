@@ -40,12 +40,13 @@ def gaps(records: DataFrame) -> list[Row]:
         sf.max(sf.when(ok, sf.col("t1"))).over(whole).alias("last_ok"),
         sf.max("t1").over(whole).alias("last_any"),
     )  # fmt: skip
-    refused = sf.col("refusals") - sf.lag("refusals", 1, 0).over(by_time.orderBy("t1"))
+    in_turn = by_time.orderBy("t1")
+    refused = sf.col("refusals") - sf.lag("refusals", 1, 0).over(in_turn)
     closed = f"t1 - begin_t > {GAP_MIN_NS} and (refused > 0 or t1 - t0 > {SLOW_NS})"
-    still_open = f"t1 = last_ok and last_any - last_ok > {GAP_MIN_NS}"
+    still_open = f"final and last_any - last_ok > {GAP_MIN_NS}"
     found = (
         rows.where("ok")
-        .withColumn("refused", refused)
+        .withColumns({"refused": refused, "final": sf.lead("t1").over(in_turn).isNull()})
         .selectExpr("run", "tp", "begin_t", "t1 as end_t", "last_any", f"coalesce({closed}, false) as closed",
                     f"{still_open} as open")
         .where("closed or open")

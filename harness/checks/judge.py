@@ -26,6 +26,8 @@ from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
 from harness.checks.tables import Row, Tables, open_tables
+from harness.history.derived import complete
+from harness.history.extent import MANY_ROWS
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
 from harness.scenario import Scenario
@@ -81,6 +83,8 @@ def judge_many(
     """Judges sealed run folders in one job and writes findings.parquet, evidence_*.parquet and verdict.json in each."""
     folders = [RunFolder(path) for path in run_folder_paths]
     inputs = [RunInput(scenario=folder.scenario(), run=folder.run) for folder in folders]
+    for folder in folders:
+        complete(folder)
     with open_tables(spark, [folder.path / "tables" for folder in folders]) as tables:
         judged = judge_tables(spark, tables, inputs, progress=progress)
     for folder, (judgement, evidences) in zip(folders, judged, strict=True):
@@ -107,10 +111,11 @@ def judge_tables(
     log_rows = by_run(evidence.log_rows(spark, tables, of_run, every)) if with_evidence else {}
     operations = by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
     accounting = by_run(detection.accounting)
+    activities = tables.activity
     judged: list[tuple[Judgement, Evidences]] = []
     for context, given in zip(contexts, inputs, strict=True):
         run = context.run
-        activity = tables.activity.get(run, NO_ACTIVITY)
+        activity = activities.get(run, NO_ACTIVITY)
         until = activity["replica_reads_began"]
         facts = Facts(
             context=context, accounting=accounting.get(run, ()), activity=activity,
@@ -148,9 +153,11 @@ class _Asked:
 def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Asked:
     queries = [(family, family.query) for family in FAMILIES if family.query is not None]
     answers: dict[str, Future[Sequence[Row]]] = {}
+    # Of a long history first, so that a table that is broken is told before a long pass.
+    read = _stories(tables, inputs) if tables.record_count > MANY_ROWS else None
     with asking(tables.record_count, tell) as all_at_once:
         detecting = all_at_once.ask("records", lambda: detect(spark, tables))
-        stories = _stories(tables, inputs)  # read while that is being planned
+        stories = read if read is not None else _stories(tables, inputs)  # while that is being planned
         runs = Runs(spark=spark, tables=tables, stories=stories, detecting=detecting.result)
         for family, query in queries:
             if not family.follows_detection:

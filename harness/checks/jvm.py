@@ -76,8 +76,9 @@ class Jvm:
     def end(self) -> None:
         """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
         making = self.archive is not None and self.archive.making
-        if not (making and self.used) and self.process.poll() is None:
-            self.process.kill()  # its sessions are closed, it has nothing more to say, and its own way out takes longer
+        # Its sessions are closed, and its own way out takes half a second more. Only it knows what it left elsewhere.
+        if not (making and self.used) and self.process.poll() is None and "SPARK_LOCAL_DIRS" not in os.environ:
+            self.process.kill()
         if self.process.stdin is not None and not self.process.stdin.closed:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -119,10 +120,11 @@ def start_jvm_early(
     """Starts the JVM in the background, at low priority, and returns at once. `large`: more than MANY_ROWS to check."""
     home = java_home()
     java_version(home)
+    jars = _jars()
     scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
     stderr_path = stderr_path or scratch / "stderr"
     stderr_path.parent.mkdir(parents=True, exist_ok=True)
-    command, archive = _command(home, _jars(), scratch, memory_mb, large=large)
+    command, archive = _command(home, jars, scratch, memory_mb, large=large)
     environment = {
         **os.environ,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),

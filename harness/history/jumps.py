@@ -15,7 +15,7 @@ from harness.history.schemas import KIND_SEND, STATUS_OK, TABLES
 
 _READER = ("run", "process", "assignment", "tp")
 _COLUMNS = (*_READER, "op", "i", "off", "status", "value")
-_ABSENT = -1
+_ABSENT = -(2**62)
 
 
 class Jumps:
@@ -57,8 +57,8 @@ class Jumps:
         chosen = (rows["first"] == 1) & (end != _ABSENT) & (rows["off"] != _ABSENT) & (jump != 1)
         if chosen.any():
             told = {name: rows[name][chosen] for name in ("run", "tp", "value", "off")} | {"jump": jump[chosen]}
-            schema = TABLES["jumps"]
-            self._found.append(pa.table({name: pa.array(told[name]).cast(schema.field(name).type) for name in told}))
+            columns = {name: pa.array(column, mask=column == _ABSENT) for name, column in told.items()}
+            self._found.append(pa.table(columns).cast(TABLES["jumps"]))
 
 
 def jumps_of(records: pa.Table) -> pa.Table:

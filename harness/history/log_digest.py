@@ -11,22 +11,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from harness.history.schemas import TABLES
+
 _ABSENT = -(2**62)
 _PLACE = ("snapshot", "node", "part")
+_RECORD = ["off", "epoch", "value"]
 
 
 def with_digests(snapshots: Sequence[Mapping[str, Any]], log: pa.Table) -> list[dict[str, Any]]:
     """The rows of the table replica_snapshots, each with the `digest` of its rows of replica_log.
 
-    None where the high watermark is not known: nobody can say then what had been promised.
+    None where the high watermark is not known, for nobody can say then what had been promised, and where the log has an
+    offset twice, which is wrong whatever the other logs hold.
     """
     logs = _by_place(log)
     told = []
     for row in snapshots:
         place = (row["topic"], *(row[name] for name in _PLACE))
         watermark = row.get("high_watermark")
-        digest = None if watermark is None else sum(_digest(part, watermark) for part in logs.get(place, ()))
-        told.append({**row, "digest": None if digest is None else _signed(digest)})
+        told.append({**row, "digest": None if watermark is None else _digest(logs.get(place, []), watermark)})
     return told
 
 
@@ -47,13 +50,19 @@ def _by_place(log: pa.Table) -> dict[tuple[Any, ...], list[pa.Table]]:
     return found
 
 
-def _digest(part: pa.Table, watermark: int) -> int:
-    offsets = _integers(part, "off")
-    below = offsets < watermark
-    mixed = np.zeros(int(below.sum()), np.uint64)
-    for column in (offsets, _integers(part, "epoch"), _integers(part, "value")):
+def _digest(parts: Sequence[pa.Table], watermark: int) -> int | None:
+    log = pa.concat_tables(
+        [TABLES["replica_log"].empty_table().select(_RECORD), *(part.select(_RECORD) for part in parts)]
+    )
+    columns = [_integers(log, name) for name in _RECORD]
+    below = columns[0] < watermark
+    offsets = columns[0][below]
+    if len(np.unique(offsets)) < len(offsets):
+        return None
+    mixed = np.zeros(len(offsets), np.uint64)
+    for column in columns:
         mixed = _mixed(mixed ^ column[below].view(np.uint64))
-    return int(mixed.sum(dtype=np.uint64))
+    return int(mixed.sum(dtype=np.uint64).astype(np.int64))
 
 
 def _integers(part: pa.Table, name: str) -> Any:
@@ -65,7 +74,3 @@ def _mixed(bits: Any) -> Any:
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
-
-
-def _signed(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63

@@ -10,6 +10,7 @@ text that was sent, and foreign texts into integers).
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
+DERIVED = ("activity", "jumps")  # told of the records alone; runs that were sealed before there were such lack them
 ROW_GROUP = 131_072  # rows: few enough that a million are shared out evenly
 
 # records.kind

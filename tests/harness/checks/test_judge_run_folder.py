@@ -11,7 +11,7 @@ from harness.checks.evidence import SCHEMAS
 from harness.checks.judge import judge, judge_many
 from harness.history.derived import derived_of
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import TABLES
+from harness.history.schemas import DERIVED, TABLES
 from tests.harness.checks import twins
 from tests.harness.checks.build import History, arrow_of
 
@@ -95,3 +95,17 @@ def test_a_run_that_ended_before_its_first_operation_is_judged(spark: SparkSessi
     history.rows = {name: [] for name in TABLES}
     path = run_folder(tmp_path / "empty", history, inconclusive=["the harness was ended in phase 'start'"])
     assert judge(path, spark).exit_code == 3
+
+
+def test_a_run_that_was_sealed_before_there_were_derived_tables_gets_them_and_keeps_the_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = run_folder(tmp_path / "old", twins.unclean_election_lost_three(), load_began_ns=0)
+    judgement = judge(path, spark)
+    expected = {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES}
+    for name in DERIVED:
+        (path / "tables" / f"{name}.parquet").unlink()
+
+    assert RunFolder(path).sealed, "else it would be sealed again, from journals that may be gone"
+    assert judge(path, spark).as_json() == judgement.as_json()
+    assert {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES} == expected

@@ -81,3 +81,10 @@ def test_each_run_has_readers_of_its_own() -> None:
 
     assert told(jumps_of(table([first, second]))) == [(0, 5, 4)]
     assert told(jumps_of(table([first, [row | {"run": 1} for row in second]]))) == []
+
+
+def test_a_record_without_a_value_stays_without_one() -> None:
+    first, _, second, _ = rows_of([(KIND_POLL, STATUS_OK, 0, 0, 0, [0]), (KIND_POLL, STATUS_OK, 0, 0, 0, [9])])
+    unnamed = [row | {"value": None} for row in second]
+
+    assert [row["value"] for row in jumps_of(table([first, unnamed])).to_pylist()] == [None]

@@ -46,9 +46,9 @@ def test_digests_tell_whether_two_logs_hold_the_same_below_their_high_watermarks
 def test_neither_the_order_of_reading_nor_what_lies_above_the_high_watermark_matters(
     log: Log, watermark: int, chance: Any
 ) -> None:
-    shuffled = [*log, (watermark, 3, 3), (watermark + 1, 3, 3)]
-    chance.shuffle(shuffled)
     kept = [row for row in log if row[0] < watermark]
+    shuffled = [*kept, (watermark, 3, 3), (watermark + 1, 3, 3)]
+    chance.shuffle(shuffled)
 
     mine, theirs = digests((shuffled, watermark), (kept, watermark))
 
@@ -57,3 +57,10 @@ def test_neither_the_order_of_reading_nor_what_lies_above_the_high_watermark_mat
 
 def test_where_the_high_watermark_is_not_known_there_is_no_digest() -> None:
     assert digests(([(0, 0, 0)], None), ([], 5)) == [None, 0]
+
+
+@given(logs, watermarks, st.integers(0, 6))
+def test_a_log_with_an_offset_twice_has_no_digest_that_could_hide_it(log: Log, watermark: int, off: int) -> None:
+    (digest,) = digests(([*log, (off, 1, 8), (off, 0, 7)], watermark))
+
+    assert (digest is None) == (off < watermark)
