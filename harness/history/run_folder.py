@@ -115,7 +115,10 @@ class RunFolder:
 
     @property
     def sealed(self) -> bool:
-        return all(self.has_table(name) for name in TABLES if name not in DERIVED)
+        """Whether nothing is left to seal. Tables of an older version whose journals are gone stay as they are."""
+        if all(self.has_table(name) for name in TABLES if name not in DERIVED):
+            return True
+        return self.has_table("records") and not any(self.history.glob("*.jsonl"))
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Replaces a table; readers see the old one or the new one."""

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.evidence import SCHEMAS
 from harness.checks.judge import judge, judge_many
+from harness.compose import sealed
 from harness.history.derived import derived_of
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import DERIVED, TABLES
@@ -109,3 +110,14 @@ def test_a_run_that_was_sealed_before_there_were_derived_tables_gets_them_and_ke
     assert RunFolder(path).sealed, "else it would be sealed again, from journals that may be gone"
     assert judge(path, spark).as_json() == judgement.as_json()
     assert {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES} == expected
+
+
+def test_tables_of_an_older_version_whose_journals_are_gone_are_judged_as_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = run_folder(tmp_path / "older", twins.unclean_election_lost_three(), load_began_ns=0)
+    judgement = judge(path, spark)
+    for name in ("processes", "group_events", *DERIVED):
+        (path / "tables" / f"{name}.parquet").unlink()
+
+    assert judge(sealed(path).path, spark).as_json() == judgement.as_json()
