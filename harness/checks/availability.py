@@ -56,9 +56,10 @@ def gaps(records: DataFrame) -> list[Row]:
     )  # fmt: skip
     told = [{name: row[name] for name in ("run", "tp", "begin_t", "end_t")} for row in found if row["closed"]]
     ends = {(row["run"], row["tp"]): (row["end_t"], row["last_any"]) for row in found if row["open"]}
-    return [row | {"open": False} for row in told] + [
+    found_gaps = [row | {"open": False} for row in told] + [
         {"run": run, "tp": tp, "begin_t": begin, "end_t": end, "open": True} for (run, tp), (begin, end) in ends.items()
     ]
+    return sorted(found_gaps, key=lambda row: (row["run"], row["tp"], row["begin_t"]))  # not as Spark came by them
 
 
 def query(runs: Runs) -> list[Row]:

@@ -153,3 +153,16 @@ def test_divergence_and_gaps_are_what_the_model_says(seed: int, spark: SparkSess
 def _last_isr(history: History, part: int) -> set[int]:
     states = [row for row in history.rows["partition_states"] if row["part"] == part]
     return set(states[-1]["isr"]) if states else set()
+
+
+def test_gaps_come_in_order_of_partition_and_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Of several that ended last, the page names the first: it must not depend on how Spark came by them."""
+    history = History()
+    for tp in (3, 1, 2):
+        for at in (0.0, 5.0, 9.0):
+            history.send(10 * tp + int(at), int(at), at=at, took=0.9, tp=tp)
+    gaps = availability.gaps(tables(spark, tmp_path, [history]).records)
+
+    assert [(row["tp"], row["begin_t"]) for row in gaps] == [
+        (tp, int(at * SECOND)) for tp in (1, 2, 3) for at in (0.9, 5.9)
+    ]
