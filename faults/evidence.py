@@ -7,4 +7,8 @@ from harness.interfaces import Evidence
 
 def joined(proofs: Sequence[Evidence]) -> Evidence:
     assert proofs, "a fault without a victim has no proof; the plan refuses it before it begins"
-    return Evidence(t_ns=max(proof.t_ns for proof in proofs), sentence="; ".join(proof.sentence for proof in proofs))
+    return Evidence(
+        t_ns=max(proof.t_ns for proof in proofs),
+        sentence="; ".join(proof.sentence for proof in proofs),
+        destroyed=tuple(event for proof in proofs for event in proof.destroyed),
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
 from harness.client_use import ClientUse
+from harness.history.disk_facts import DiskEvent
 from harness.scenario import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
@@ -130,10 +131,14 @@ class ClusterHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A proof of effect, as seen on the victim, in one sentence, with the moment it was seen."""
+    """A proof of effect, as seen on the victim, in one sentence, with the moment it was seen.
+
+    destroyed: what it took from disks, each with its own moment; the sentence is for people and decides nothing.
+    """
 
     t_ns: int
     sentence: str
+    destroyed: tuple[DiskEvent, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

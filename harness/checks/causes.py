@@ -6,9 +6,10 @@ from typing import Any
 
 from harness.checks.contract import Ruling, rules_as_json
 from harness.checks.detection import Flagged
+from harness.checks.elections import Election
 from harness.checks.findings import acks_words, epochs_words, fate_of, nodes_words, offsets_words, plural
 from harness.checks.prevention import prevention
-from harness.checks.story import Election, PartitionStory, Truncation
+from harness.checks.story import PartitionStory, Truncation
 from harness.checks.tables import Row
 
 _LINKS_MAX = 12
@@ -43,7 +44,7 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
         "log_ends": log_ends(story, ruling, cuts),
         "lost_range": _range(rows),
         "isr_at_acknowledgement": list(in_sync),
-        "prevention": prevention(ruling, fate_of(rows[0]), in_sync=in_sync, replicas=len(story.replicas))
+        "prevention": prevention(ruling, fate_of(story, rows[0]), in_sync=in_sync, replicas=len(story.replicas))
         if rows
         else [],
     }

@@ -1,27 +1,32 @@
-"""What a system may lose, per record and by cause (DESIGN 6). Configuration alone excuses nothing.
+"""What a system may lose, per record and by cause. Configuration alone excuses nothing.
 
-A record that is gone is *permitted* to be gone when one of three exceptions is proved on its partition, between its
-acknowledgement and its loss; else it is a violation, and the ruling lists each exception that was tried and failed:
+A record that is gone is *permitted* to be gone when one of three exceptions is proved on its partition, between the
+last sighting of it and the first evidence of its absence (survival.py); else it is a violation, and the ruling lists
+each exception that was tried and failed:
 
-1. an unclean election, allowed by the configuration, in an epoch above the record's, whose log began at or below the
-   record's offset;
+1. an unclean election, allowed by the configuration, of a leader whose log did not have it;
 2. a fail-over to another leader whose log did not have it, when it was acknowledged with acks=1 (or 0) and never
-   committed: a record that a consumer read was below the high watermark, so it is held to the strict promise;
-3. the destruction of every in-sync copy.
+   committed: a record below a high watermark that somebody was told is held to the strict promise;
+3. the destruction of every in-sync copy, or of the leader's own where only that had to have it.
 
 Epochs and offsets decide; time decides only where no replica's log ever held the record. Even then a deposed leader may
 have acknowledged it, one that cut its offset later: what took the offset meanwhile tells, or else it is left open.
 
-Where the cluster's own books cannot be read, an exception may have held unseen between two polls. If the configuration
-leaves room for it, the ruling is an observation that says so, and the run is inconclusive; if not, it is a violation.
+What is not known is never taken for an excuse. Every event that may have taken the record is ruled on, and "nothing
+that was recorded" with them where no log shows which one did: if they do not all come to the same, the ruling is an
+observation that says so, and the run is inconclusive. So it is where the cluster's own books cannot be read and the
+configuration leaves room for an exception that polling would have missed.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from harness.checks.story import DiskLoss, Election, PartitionStory, committed_copies
-from harness.checks.tables import Row
+from harness.checks.destruction import Destruction, destruction
+from harness.checks.elections import Election
+from harness.checks.story import DiskLoss, PartitionStory
+from harness.checks.survival import EpochRead, Fate, Survival, Window
 
 Class = Literal["violation", "permitted", "observation"]
 Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
@@ -29,25 +34,14 @@ Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election"
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
+    """holds: None where nobody can tell."""
+
     rule: str
-    holds: bool
+    holds: bool | None
     evidence: str
 
     def as_dict(self) -> dict[str, Any]:
         return {"rule": self.rule, "holds": self.holds, "evidence": self.evidence}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fate:
-    """What is known of a record that is gone."""
-
-    offset: int | None
-    epoch: int | None
-    acks: int | None
-    t_acknowledged: int | None
-    committed: bool  # a consumer read it
-    in_a_log: bool  # some replica's log held it
-    taken: bool = False  # the leader in force when it was acknowledged gave its offset to another record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +53,7 @@ class Ruling:
     by_time: bool
     rules: tuple[Rule, ...]
     disk_losses: tuple[DiskLoss, ...] = ()
-    undecided: str = ""  # what may have permitted it and would not have been seen
+    undecided: str = ""  # what may have permitted it and cannot be told
 
     @property
     def cause_epoch(self) -> int | None:
@@ -69,43 +63,31 @@ class Ruling:
 class Judge:
     """Rules on records of one partition that no setting removed; records alike in what decides share one ruling."""
 
-    def __init__(self, story: PartitionStory) -> None:
+    def __init__(self, story: PartitionStory, reads: Sequence[EpochRead] = ()) -> None:
         self._story = story
+        self._survival = Survival(story, reads)
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
 
     def rule(self, fate: Fate) -> Ruling:
-        """Cached by what decides: the epoch and the side of each boundary that the record lies on."""
-        story = self._story
-        sides = tuple(election.lacks(fate.offset, fate.epoch) for election in story.elections)
-        cuts = tuple(
-            _at_or_below(cut.to_offset, fate)
-            and not _at_or_below(cut.from_offset, fate)
-            and (fate.t_acknowledged or 0) <= cut.t
-            for cut in story.truncations
-        )
-        acknowledged = tuple((fate.t_acknowledged or 0) <= row["t"] for row in story.states)
-        succeeded = tuple(
-            election.t + election.uncertainty_ns < (fate.t_acknowledged or 0) for election in story.elections
-        )
-        removed = fate.offset is not None and fate.offset < (story.log_start or 0)
-        wiped = tuple((fate.t_acknowledged or 0) < loss.t for loss in story.disk_losses)
+        """Cached by what it reads: a ruling compares offsets and times only with those of the story."""
+        fate = replace(fate, committed=self._survival.is_committed(fate))
         key = (
-            fate.epoch,
-            fate.acks,
-            fate.committed,
-            fate.in_a_log,
-            fate.offset is None,
-            fate.taken,
-            sides,
-            cuts,
-            acknowledged,
-            succeeded,
-            removed,
-            wiped,
-        )
+            replace(fate, offset=None, t_acknowledged=None, t_last_read=None),
+            _side(self._survival.offsets, fate.offset), _side(self._survival.times, fate.t_acknowledged),
+            _side(self._survival.times, fate.t_last_read), _side(self._story.faults.times, fate.t_last_read),
+        )  # fmt: skip
         if key not in self._rulings:
-            self._rulings[key] = _beyond_start(story, rule(story, fate)) if removed else rule(story, fate)
+            self._rulings[key] = self._ruled(fate)
         return self._rulings[key]
+
+    def _ruled(self, fate: Fate) -> Ruling:
+        ruling = rule(self._story, fate, self._survival)
+        removed = fate.offset is not None and fate.offset < (self._story.log_start or 0)
+        return _beyond_start(self._story, ruling) if removed else ruling
+
+
+def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
+    return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
 
 
 def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:
@@ -124,15 +106,16 @@ def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:
     return ruling if ruling.election is not None else replace(ruling, cause="log-start")
 
 
-def rule(story: PartitionStory, fate: Fate) -> Ruling:
+def rule(story: PartitionStory, fate: Fate, survival: Survival | None = None) -> Ruling:
     """A record that no log held was acknowledged by the leader in force, or by one deposed before that cut it later."""
+    survival = survival or Survival(story)
     deposed = None if fate.epoch is not None or fate.in_a_log else _deposed(story, fate)
     if deposed is None:
-        return _rule(story, fate)
-    as_deposed = _rule(story, replace(fate, epoch=deposed))
+        return _rule(story, fate, survival)
+    as_deposed = _rule(story, replace(fate, epoch=deposed), survival)
     if fate.taken:
         return as_deposed  # within its epoch a leader gives an offset once
-    ruling = _rule(story, fate)
+    ruling = _rule(story, fate, survival)
     if ruling.classification == as_deposed.classification:
         return ruling
     undecided = (
@@ -142,27 +125,87 @@ def rule(story: PartitionStory, fate: Fate) -> Ruling:
     return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
 
 
-def _rule(story: PartitionStory, fate: Fate) -> Ruling:
+def _rule(story: PartitionStory, fate: Fate, survival: Survival) -> Ruling:
+    """By each event that may have taken the record; what a deposed leader may have shown counts both ways."""
     by_time = fate.epoch is None and not fate.in_a_log
     epoch = fate.epoch if fate.epoch is not None else story.epoch_at(fate.t_acknowledged)
-    election = _deciding_election(story, fate, epoch, by_time)
+    window = survival.window(fate)
+    windows = [window]
+    if (window.doubt_epoch, window.doubt_t) != (window.after_epoch, window.after_t):
+        windows.append(replace(window, after_epoch=window.doubt_epoch, after_t=window.doubt_t))
+    rulings = []
+    for each in windows:
+        for election, since in _suspects(story, fate, epoch, by_time, survival, each):
+            rulings.append(_ruled_by(story, election, fate, epoch, by_time, replace(each, after_t=since)))
+    ruling = next((each for each in rulings if each.classification != "permitted"), rulings[0])
+    if any(each.classification != rulings[0].classification for each in rulings):
+        undecided = next((each.undecided for each in rulings if each.undecided), "") or _several(rulings)
+        return replace(ruling, classification="observation", undecided=undecided)
+    ruling = rulings[0]
+    unseen = _may_be_unseen(story, fate, epoch, by_time) if ruling.classification == "violation" else ""
+    return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
+
+
+def _several(rulings: Sequence[Ruling]) -> str:
+    epochs = sorted({each.election.epoch for each in rulings if each.election is not None})
+    named = ", ".join(str(epoch) for epoch in epochs)
+    if not epochs:
+        return "nothing tells whether the disks that were lost held it, or whether it was seen after that"
+    return (
+        f"no log that was read tells whether the leader of epoch {named} had it, or lost it later: the one would be "
+        "permitted, the other not"
+    )
+
+
+def _suspects(
+    story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool, survival: Survival, window: Window
+) -> list[tuple[Election | None, int]]:
+    """The elections that may have cost the record, in order, up to the first that surely did; None: none of them.
+
+    Beside each the time at which the record was still there, if it was that one: that of the leader before that may
+    have had it. An unclean election may bring back what another leader's log did not have; where that cannot be told,
+    the search goes on behind it.
+    """
+    suspects: list[tuple[Election | None, int]] = []
+    gone, since = False, window.after_t
+    for election in story.elections:
+        if not _is_later(election, fate, epoch, by_time) or not (by_time or window.admits(election)):
+            continue
+        had = survival.had(election, fate)
+        gone = gone and not (had is None and election.unclean)
+        if not gone and had is not True:
+            suspects.append((election, since))
+        gone = gone or had is False
+        since = since if had is False else max(since, election.earliest_t)
+    return suspects if gone else [*suspects, (None, since)]
+
+
+def _ruled_by(
+    story: PartitionStory, election: Election | None, fate: Fate, epoch: int | None, by_time: bool, window: Window
+) -> Ruling:
     unclean = _unclean_rule(election, fate, epoch)
     fail_over, moved = _fail_over_rule(story, election, fate, epoch)
-    destroyed, losses = _destruction_rule(story, election, fate)
-    rules = (unclean, fail_over, destroyed)
-    cause: Cause = "unknown"
-    if election is not None and election.unclean:
-        cause = "unclean-election"
-    elif destroyed.holds:
-        cause = "destruction"
-    elif election is not None:
-        cause = ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
+    destroyed = destruction(story, fate, epoch, window, until=election)
+    by_disk = Rule(rule="Every in-sync copy was destroyed.", holds=destroyed.holds, evidence=destroyed.evidence)
+    rules = (unclean, fail_over, by_disk)
     permitted = any(each.holds for each in rules)
-    undecided = "" if permitted else _may_be_unseen(story, fate, epoch, by_time)
+    unknown = not permitted and any(each.holds is None for each in rules)
     return Ruling(
-        classification="permitted" if permitted else "observation" if undecided else "violation", cause=cause,
-        election=election, epoch=epoch, by_time=by_time, rules=rules, disk_losses=tuple(losses), undecided=undecided,
+        classification="permitted" if permitted else "observation" if unknown else "violation",
+        cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
+        rules=rules, disk_losses=destroyed.losses,
+        undecided=next((each.evidence for each in rules if each.holds is None), "").rstrip(".") if unknown else "",
     )  # fmt: skip
+
+
+def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> Cause:
+    if election is not None and election.unclean:
+        return "unclean-election"
+    if destroyed.holds:
+        return "destruction"
+    if election is None:
+        return "unknown"
+    return ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
 
 
 def _deposed(story: PartitionStory, fate: Fate) -> int | None:
@@ -177,7 +220,7 @@ def _deposed(story: PartitionStory, fate: Fate) -> int | None:
             continue
         led = [each.epoch for each in story.elections if each.leader == cut.node and each.epoch < cut.epoch]
         successor = next((each for each in story.elections if led and each.epoch > led[-1]), None)
-        if successor is not None and successor.t + successor.uncertainty_ns < fate.t_acknowledged:
+        if successor is not None and successor.latest_t < fate.t_acknowledged:
             return led[-1]
     return None
 
@@ -186,18 +229,17 @@ def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time
     """What the configuration would have permitted and polling would have missed; empty when nothing is."""
     if story.exact:
         return ""
-    lenient = fate.acks in (0, 1) and not fate.committed
     if not any(row["leader_epoch"] >= 0 for row in story.states):
-        if lenient or story.unclean_allowed:
+        if fate.is_lenient or story.unclean_allowed is not False:
             return "these brokers tell no leader epochs, so nobody saw who was elected when"
         return ""
     later = [election for election in story.elections if _is_later(election, fate, epoch, by_time)]
-    if any(election.allowed for election in later):
+    if any(election.allowed is not False for election in later):
         return (
             "an unclean election was allowed, and of leaders and ISRs only what brokers were heard to say is known: "
             "it may have been unclean"
         )
-    if lenient and later:
+    if fate.is_lenient and later:
         return "it was acknowledged with acks=1, and leadership may have gone to another broker and back unseen"
     return ""
 
@@ -205,36 +247,8 @@ def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time
 def _is_later(election: Election, fate: Fate, epoch: int | None, by_time: bool) -> bool:
     """Whether the election may have come between the record's acknowledgement and its loss."""
     if by_time:
-        return fate.t_acknowledged is None or election.t + election.uncertainty_ns >= fate.t_acknowledged
+        return fate.t_acknowledged is None or election.latest_t >= fate.t_acknowledged
     return epoch is None or election.epoch > epoch
-
-
-def _at_or_below(start: int, fate: Fate) -> bool:
-    return fate.offset is None or start <= fate.offset
-
-
-def _deciding_election(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> Election | None:
-    """The first leader after the record's epoch whose log did not have the record when it took over."""
-    for election in story.elections:
-        if by_time:
-            # No log ever held it: it can only have been lost by a change after its acknowledgement.
-            if fate.t_acknowledged is not None and election.t + election.uncertainty_ns < fate.t_acknowledged:
-                continue
-        elif epoch is None or election.epoch <= epoch:
-            continue
-        lacks = election.lacks(fate.offset, epoch)
-        if lacks is None:
-            # Before Kafka 0.11 records carry no epochs, so nobody knows where an unclean leader's log ended; what its
-            # followers cut does not tell either, since they cut to their own high watermarks. It may well have cost it.
-            cuts = (
-                [] if election.unclean else [cut.to_offset for cut in story.truncations if cut.epoch == election.epoch]
-            )
-            if not (cuts or by_time or election.unclean) and (fate.in_a_log or story.snapshots):
-                continue  # logs were read, and they do not tell; where none ever was, the epoch has to do
-            lacks = _at_or_below(min(cuts, default=0), fate)
-        if lacks:
-            return election
-    return None
 
 
 def _unclean_rule(election: Election | None, fate: Fate, epoch: int | None) -> Rule:
@@ -260,17 +274,16 @@ def _no_election(fate: Fate, epoch: int | None) -> str:
 def _fail_over_rule(
     story: PartitionStory, election: Election | None, fate: Fate, epoch: int | None
 ) -> tuple[Rule, bool]:
+    """The rule, and whether leadership went to another broker."""
     text = "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it."
+    moved = _moved(story, election, epoch)
     if fate.acks not in (0, 1):
-        return Rule(rule=text, holds=False, evidence="It was acknowledged with acks=all."), _moved(
-            story, election, epoch
-        )
+        return Rule(rule=text, holds=False, evidence="It was acknowledged with acks=all."), moved
     if fate.committed:
-        moved = _moved(story, election, epoch)
-        return Rule(rule=text, holds=False, evidence="A consumer had read it, so it was committed."), moved
+        evidence = "It was below a high watermark that a reader or a log that held it was told: committed."
+        return Rule(rule=text, holds=False, evidence=evidence), moved
     if election is None:
         return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch)), False
-    moved = _moved(story, election, epoch)
     went = f"Broker {election.leader} took over in epoch {election.epoch}"
     evidence = (
         f"{went} with log end {'unknown' if election.start is None else election.start}."
@@ -287,72 +300,21 @@ def _moved(story: PartitionStory, election: Election | None, epoch: int | None) 
     return election.leader != (leader if leader is not None else election.leader_before)
 
 
-def _destruction_rule(story: PartitionStory, election: Election | None, fate: Fate) -> tuple[Rule, list[DiskLoss]]:
-    """Every member of the ISR in force at one moment had lost its disk since it last joined that ISR.
-
-    An eligible leader replica counts like a member: it too has every committed record.
-    """
-    text = "Every in-sync copy was destroyed."
-    since = fate.t_acknowledged or 0
-    after = [loss for loss in story.disk_losses if loss.t > since]
-    if not after:
-        return Rule(rule=text, holds=False, evidence="No disk was lost after the acknowledgement."), []
-    for moment in sorted(loss.t for loss in after):
-        if election is not None and moment > election.t + election.uncertainty_ns:
-            break
-        state = story.state_at(moment)
-        copies = committed_copies(state) if state else ()
-        fatal = {loss.node: loss for loss in after if max(since, _joined(story, loss.node, moment)) < loss.t <= moment}
-        if state and copies and all(node in fatal for node in copies):
-            losses = [fatal[node] for node in copies]
-            return Rule(rule=text, holds=True, evidence=f"{_in_force(state)}; {_disks(losses)}."), losses
-    nodes = sorted({loss.node for loss in after})
-    return (
-        Rule(rule=text, holds=False, evidence=f"Lost disks: broker {_words(nodes)}; another in-sync copy was left."),
-        after,
-    )
-
-
-def _joined(story: PartitionStory, node: int, moment: int) -> int:
-    """When `node` last came to have every committed record, as of `moment`: it entered the ISR then.
-
-    From the ISR it may go to the eligible leader replicas and back and keeps what it has.
-    """
-    joined, member = 0, False
-    for row in story.states:
-        if row["t"] > moment:
-            break
-        now = node in committed_copies(row)
-        if now and not member:
-            joined = row["t"]
-        member = now
-    return joined
-
-
-def _in_force(state: Row) -> str:
-    elr = f" with the eligible leader replicas {list(state['elr'])}" if state["elr"] else ""
-    return f"The ISR was {list(state['isr'] or ())}{elr}"
-
-
-def _disks(losses: list[DiskLoss]) -> str:
-    return "; ".join(f"broker {loss.node} lost what its disk held ({loss.evidence})" for loss in losses)
-
-
-def _words(numbers: list[int]) -> str:
-    return ", ".join(str(number) for number in numbers)
-
-
 def lawful_rewind(
-    story: PartitionStory, *, offset: int, epoch: int | None, t: int | None, strict: bool
+    story: PartitionStory, *, offset: int, epoch: int | None, t: int | None, strict: bool, since: int | None = None
 ) -> Election | None:
     """The election that explains why the log's end could move back to `offset` or below by epoch or time, if any did.
 
-    strict: committed records are concerned, so a clean fail-over explains nothing.
+    strict: committed records are concerned, so a clean fail-over explains nothing. since: what lay at the offset was
+    still there at that time, as its reader saw it; a leader that was deposed before may have shown it (LEARN_NS).
     """
+    survival = Survival(story)
     for election in reversed(story.elections[1:]):  # before the first one there was nothing to rewind
         if epoch is not None and election.epoch > epoch:
             continue
-        if t is not None and election.t - election.uncertainty_ns > t:
+        if t is not None and election.earliest_t > t:
+            continue
+        if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
             continue
         unread = election.start is None and not story.exact and not story.snapshots
         if not unread and (election.start is None or election.start > offset):

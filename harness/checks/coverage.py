@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from harness.checks.detection import small_frame
+from harness.checks.elections import Election
 from harness.checks.findings import Finding, RunContext
-from harness.checks.story import Election, RunStory
+from harness.checks.story import RunStory
 from harness.checks.tables import Row, Tables
 from harness.history.schemas import STATUS_OK
 from harness.verdict import COVERAGE_CONDITIONS, is_met, unknown_coverage_name

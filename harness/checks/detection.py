@@ -7,7 +7,7 @@ wrong, not by what was done. One query, because the first run of any query costs
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from harness.checks.fused_query import BITS, CONDITIONS, flagged_rows
+from harness.checks.survival import Copy, EpochRead
 from harness.checks.tables import Row, Tables
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -61,11 +62,13 @@ class Flagged:
     final_offsets: int  # at how many offsets the final log has the value
     read_epoch: int | None
     read_first: int | None
+    read_last: int | None  # when the last poll began that returned it here
     step: int | None  # the worst step of a poll onto this row, where a poll flag is set
     flags: frozenset[str]
-    log_epoch: int | None  # from the replicas' logs
     held: frozenset[int]  # nodes that had the record in some snapshot or truncation
     held_at_end: frozenset[int]
+    copies: frozenset[Copy]  # of this value at this offset, or at any where it has none
+    others: frozenset[int]  # epochs of other values at this offset, in the replicas' logs
     below_acks_all: bool  # at or above its offset, one had been acknowledged with acks=all before this send began
     above_kept: bool = (
         False  # in the final log, as is the one above it that was acknowledged or sent before: neither was cut
@@ -73,7 +76,9 @@ class Flagged:
 
     @property
     def epoch(self) -> int | None:
-        return self.log_epoch if self.log_epoch is not None else self.read_epoch
+        """Of its last copy in a log at this offset, else as readers saw it."""
+        logged = max((copy.epoch for copy in self.copies if copy.epoch is not None), default=None)
+        return logged if logged is not None else self.read_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +87,7 @@ class Detection:
 
     entangled: the runs in which a cycle of operations can be at all; in the others each is later than all it follows.
     restamped: those in which a value was seen with two timestamps.
+    reads: by (run, tp), of the partitions in which something has to be ruled on.
     """
 
     flagged: Mapping[int, Sequence[Flagged]]
@@ -89,13 +95,13 @@ class Detection:
     accounting: Sequence[Row]
     entangled: frozenset[int]
     restamped: frozenset[int]
+    reads: Mapping[tuple[int, int], Sequence[EpochRead]]
 
 
 _UNTOLD = {"gone", "backward"}
 assert {*CONDITIONS} - _UNTOLD | {"lost", "unseen"} == {*FLAGS}
 
 Partition = tuple[int, int]
-Holdings = Mapping[tuple[int, int, int], tuple[int | None, frozenset[int], frozenset[int]]]
 
 
 def detect(spark: SparkSession, tables: Tables) -> Detection:
@@ -120,6 +126,7 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     return Detection(
         flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
+        reads=_epoch_reads(spark, tables, flagged),
     )  # fmt: skip
 
 
@@ -180,29 +187,76 @@ def _counts_of_all(
     }
 
 
+class Holdings:
+    """Which replicas ever had the flagged records: by value wherever it lies, by place with the epoch of each copy."""
+
+    def __init__(self, copies: Sequence[Row] = (), *, ended: Collection[tuple[int, int]] = ()) -> None:
+        self._ended = ended
+        self._of_value: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+        self._at: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+        for row in copies:
+            for told in row["copies"]:
+                copy = Copy(told["node"], told["snapshot"], told["epoch"])
+                self._of_value.setdefault((row["run"], row["tp"], row["value"]), []).append((row["off"], copy))
+                self._at.setdefault((row["run"], row["tp"], row["off"]), []).append((row["value"], copy))
+
+    def of(self, row: Row) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[int]]:
+        """Of a folded row: nodes that ever had its value and at the end, its copies here, the epochs of others here."""
+        every = self._of_value.get((row["run"], row["tp"], row["value"]), ())
+        here = every if row["off"] is None else [pair for pair in every if pair[0] == row["off"]]
+        beside = () if row["off"] is None else self._at.get((row["run"], row["tp"], row["off"]), ())
+        return (
+            frozenset(copy.node for _, copy in every),
+            frozenset(copy.node for _, copy in every if (row["run"], copy.snapshot) in self._ended),
+            frozenset(copy for _, copy in here),
+            frozenset(copy.epoch for value, copy in beside if value != row["value"] and copy.epoch is not None),
+        )
+
+
 def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[Row]) -> Holdings:
-    """Which replicas ever had the flagged records, in which epoch, and which still had them at the end."""
-    keys = sorted({(row["run"], row["tp"], row["value"]) for row in rows if row["flags"] & ~BITS["backward"]})
-    if not keys or not any(tables.small["replica_snapshots"].values()):
+    suspects = [row for row in rows if row["flags"] & ~BITS["backward"]]
+    if not suspects or not any(tables.small["replica_snapshots"].values()):
+        return Holdings()
+    ended = {(row["run"], row["snapshot"]) for row in _all_rows(tables, "replica_snapshots") if row["reason"] == "end"}
+    logs = [
+        tables.replica_log.join(sf.broadcast(_wanted(spark, suspects, column)), ["run", "tp", column], "left_semi")
+        for column in ("value", "off")
+    ]
+    found = (
+        logs[0].unionByName(logs[1]).groupBy("run", "tp", "off", "value")
+        .agg(sf.collect_set(sf.struct("node", "snapshot", "epoch")).alias("copies"))
+    )  # fmt: skip
+    return Holdings(found.toArrow().to_pylist(), ended=ended)
+
+
+def _wanted(spark: SparkSession, rows: Sequence[Row], column: str) -> DataFrame:
+    keys = sorted({(row["run"], row["tp"], row[column]) for row in rows if row[column] is not None})
+    return small_frame(
+        spark, {"run": pa.int32(), "tp": pa.int32(), column: pa.int64()},
+        [{"run": run, "tp": tp, column: number} for run, tp, number in keys],
+    )  # fmt: skip
+
+
+def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]) -> dict[Partition, list[EpochRead]]:
+    """What readers saw of each epoch, of the partitions in which something has to be ruled on."""
+    places = sorted({(row.run, row.tp) for row in flagged if row.flags - {"phantom", "aborted", "early"}})
+    if not places:
         return {}
     wanted = small_frame(
-        spark, {"run": pa.int32(), "tp": pa.int32(), "value": pa.int64()},
-        [{"run": run, "tp": tp, "value": value} for run, tp, value in keys],
+        spark, {"run": pa.int32(), "tp": pa.int32()}, [{"run": run, "tp": tp} for run, tp in places]
     )  # fmt: skip
-    ended = {(row["run"], row["snapshot"]) for row in _all_rows(tables, "replica_snapshots") if row["reason"] == "end"}
     found = (
-        tables.replica_log.join(sf.broadcast(wanted), ["run", "tp", "value"], "left_semi")
-        .groupBy("run", "tp", "value")
-        .agg(sf.min("epoch").alias("epoch"), sf.collect_set(sf.struct("node", "snapshot")).alias("copies"))
+        tables.records.where("kind > 0 and replica is null and epoch is not null")
+        .join(sf.broadcast(wanted), ["run", "tp"], "left_semi")
+        .groupBy("run", "tp", "epoch", sf.expr("kind = 2").alias("final"))
+        .agg(sf.min("off").alias("first"), sf.max("off").alias("last"))
     )
-    return {
-        (row["run"], row["tp"], row["value"]): (
-            row["epoch"],
-            frozenset(copy["node"] for copy in row["copies"]),
-            frozenset(copy["node"] for copy in row["copies"] if (row["run"], copy["snapshot"]) in ended),
+    reads: dict[Partition, list[EpochRead]] = {}
+    for row in sorted(found.toArrow().to_pylist(), key=lambda row: (row["epoch"], row["final"])):
+        reads.setdefault((row["run"], row["tp"]), []).append(
+            EpochRead(row["epoch"], row["final"], row["first"], row["last"])
         )
-        for row in found.toArrow().to_pylist()
-    }
+    return reads
 
 
 def _line(row: Row) -> Row:
@@ -224,12 +278,11 @@ def _flagged(row: Row, ends: Mapping[Partition, int], held: Holdings) -> Flagged
         step = row["step_hi"]
     else:
         step = row["jump_hi"] if "skip_between" in flags else None
-    epoch, nodes, at_end = held.get((row["run"], row["tp"], row["value"]), (None, frozenset(), frozenset()))
     above = row["acked_all_above"]
     return Flagged(
         row["run"], row["tp"], row["value"], row["off"], row["v_status"], row["v_acks"], row["v_ack"],
         row["v_process"], row["v_op"], row["v_t0"], row["v_t1"], row["seen"], row["v_seen"], row["v_finals"],
-        row["r_epoch"], row["r_first"], step, flags, epoch, nodes, at_end,
+        row["r_epoch"], row["r_first"], row["r_last"], step, flags, *held.of(row),
         above is not None and above < (row["v_t0"] or 0), row["above_kept"],
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def _twice(context: RunContext, story: PartitionStory, places: Sequence[Flagged]
 
 
 def _moved(context: RunContext, story: PartitionStory, gone: Sequence[Flagged]) -> tuple[Class, str, Ruling]:
-    rulings = [context.ruling_at(story, row) for row in gone]
+    rulings = [context.ruling(story, row) for row in gone]
     violations = [ruling for ruling in rulings if ruling.classification == "violation"]
     if violations:
         return "violation", "the record changed its offset and no permitted loss explains it", violations[0]

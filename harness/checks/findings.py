@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from harness.checks.contract import Class, Fate, Judge, Ruling, lawful_rewind
+from harness.checks.contract import Class, Judge, Ruling, lawful_rewind
 from harness.checks.detection import SEEN_POLL, Flagged
+from harness.checks.elections import Election
 from harness.checks.fingerprint import fingerprint_of
-from harness.checks.story import Election, PartitionStory, RunStory
+from harness.checks.story import PartitionStory, RunStory
+from harness.checks.survival import EpochRead, Fate, epoch_of_copies
 from harness.checks.tables import CORRUPT_READS, Row
 
 EXAMPLES_MAX = 200
@@ -76,6 +78,7 @@ class RunContext:
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # the small tables, this run's rows
     found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
     judges: dict[int, Judge] = field(default_factory=dict)
+    reads: Mapping[int, Sequence[EpochRead]] = field(default_factory=dict)  # tp -> what readers saw of each epoch
 
     @property
     def run(self) -> int:
@@ -106,8 +109,13 @@ class RunContext:
         )
 
     def ruling(self, story: PartitionStory, row: Flagged) -> Ruling:
-        judge = self.judges.setdefault(story.tp, Judge(story))
-        return judge.rule(replace(fate_of(row), taken=self._taken(story, row)))
+        """On the loss of this value from this place."""
+        return self.judge(story).rule(replace(fate_of(story, row), taken=self._taken(story, row)))
+
+    def judge(self, story: PartitionStory) -> Judge:
+        if story.tp not in self.judges:
+            self.judges[story.tp] = Judge(story, self.reads.get(story.tp, ()))
+        return self.judges[story.tp]
 
     def _taken(self, story: PartitionStory, row: Flagged) -> bool:
         """Whether the leader in force when it was acknowledged gave its offset to another record."""
@@ -122,13 +130,6 @@ class RunContext:
             if "conflict" in row.flags and row.epoch is not None:
                 epochs.setdefault((row.tp, row.off), set()).add(row.epoch)
         return epochs
-
-    def ruling_at(self, story: PartitionStory, row: Flagged) -> Ruling:
-        """On the loss of this one place of a value that has others: only what was seen here was committed here."""
-        fate = replace(fate_of(row), committed=bool(row.seen & SEEN_POLL), taken=self._taken(story, row))
-        if fate.committed and row.off != row.acknowledged:
-            fate = replace(fate, t_acknowledged=row.read_first)
-        return self.judges.setdefault(story.tp, Judge(story)).rule(fate)
 
     def rewound(self, story: PartitionStory, row: Flagged) -> Election | None:
         """The election that lawfully moved the log's end back, so that this later record could get a lower offset.
@@ -175,11 +176,20 @@ def _before(earlier: Flagged, later: Flagged) -> bool:
     return earlier.t1 is not None and later.t0 is not None and earlier.t1 < later.t0
 
 
-def fate_of(row: Flagged) -> Fate:
-    acks = row.acks if row.status == 0 else None
+def fate_of(story: PartitionStory, row: Flagged) -> Fate:
+    """A value at one place. The answer to its sender is about the place that it names; elsewhere readers saw it."""
+    answered = row.status == 0 and row.acknowledged in (None, row.off)
+    t = row.t1 if answered else row.read_first
+    seen = row.seen_any if row.off is None else row.seen
+    damaged = any(
+        loss.event.extent in ("batch", "unknown") and loss.event.took(story.topic, story.part, row.off) is not False
+        for loss in story.disk_losses
+    )
     return Fate(
-        offset=row.off, epoch=row.epoch, acks=acks, t_acknowledged=row.t1 if row.status == 0 else row.read_first,
-        committed=bool(row.seen_any & SEEN_POLL), in_a_log=bool(row.held),
+        offset=row.off, epoch=epoch_of_copies(story, row.copies, t, row.read_epoch),
+        acks=row.acks if row.status == 0 else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
+        in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
+        matched=not damaged,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
     "run", "tp", "value", "off", "v_status", "v_acks", "v_ack", "v_process", "v_op", "v_t0", "v_t1", "seen", "v_seen",
-    "v_finals", "r_epoch", "r_first", "step_lo", "step_hi", "jump_lo", "jump_hi", "acked_all_above",
+    "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi", "acked_all_above",
     "coalesce(seen & 2 > 0 and (kept_above < s_t0 or (kept_before and off <= sent_before)), false) as above_kept",
 )  # fmt: skip
 
@@ -44,17 +44,19 @@ with said as (
     if(kind = 0, process, null) as s_process, if(kind = 0, i, null) as s_i, if(kind = 0, t0, null) as s_t0,
     if(kind = 0, t1, null) as s_t1,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
-    if(kind > 0, epoch, null) as r_epoch, if(kind > 0, t1, null) as r_first, if(kind > 0, step, null) as step,
+    if(kind > 0, epoch, null) as r_epoch, if(kind > 0, t1, null) as r_first, if(kind = 1, t0, null) as r_begun,
+    if(kind > 0, step, null) as step,
     cast(null as bigint) as jump, if(kind = 0 and acks = 0, null, timestamp_ms) as ms
   from {{records}}
   union all
-  select run, tp, value, off, null, null, null, null, null, null, null, 0, null, null, null, jump, null
+  select run, tp, value, off, null, null, null, null, null, null, null, 0, null, null, null, null, jump, null
   from {{jumps}}
 ), folded as (
   select run, tp, value, off, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
     min(s_process) as s_process, min(s_i) as s_i, min(s_t0) as s_t0, min(s_t1) as s_t1, bit_or(seen) as seen,
-    max(r_epoch) as r_epoch, min(r_first) as r_first, min(step) as step_lo, max(step) as step_hi,
-    min(jump) as jump_lo, max(jump) as jump_hi, min(ms) as ms_low, max(ms) as ms_high
+    max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
+    min(step) as step_lo, max(step) as step_hi, min(jump) as jump_lo, max(jump) as jump_hi,
+    min(ms) as ms_low, max(ms) as ms_high
   from said group by run, tp, value, off
 ), spread as (
   -- acks=0 promises nothing, even if a client calls it a success.

@@ -6,11 +6,12 @@ one another below their own high watermarks, where they must agree byte for byte
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Class, Fate, rule
+from harness.checks.contract import Class
 from harness.checks.corrupt_record import damaged_nodes
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
 from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
 from harness.checks.story import PartitionStory
+from harness.checks.survival import Fate
 from harness.checks.tables import Row
 
 
@@ -48,7 +49,7 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
         finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
     )
     losers = [row for row in values if row is not stayed]
-    rulings = [context.ruling_at(story, row) for row in losers]
+    rulings = [context.ruling(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
         return "permitted", f"the first value was lost by a permitted {rulings[0].cause}, the second written after it"
     if all(ruling.classification != "violation" for ruling in rulings):
@@ -69,7 +70,7 @@ def find_divergence(context: RunContext) -> list[Finding]:
         groups: dict[tuple[str, Class, str], list[Row]] = {}
         for row in rows:
             kind = "different" if row["variants"] > 1 else "missing"
-            classification, cause = _divergence_ruled(story, row, kind)
+            classification, cause = _divergence_ruled(context, story, row, kind)
             groups.setdefault((kind, classification, cause), []).append(row)
         hidden = rows[0]["total"] - len(rows)  # counted, but not brought here, since there were too many
         for (kind, classification, cause), members in groups.items():
@@ -78,7 +79,7 @@ def find_divergence(context: RunContext) -> list[Finding]:
     return findings
 
 
-def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class, str]:
+def _divergence_ruled(context: RunContext, story: PartitionStory, row: Row, kind: str) -> tuple[Class, str]:
     """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
     in_sync = set(story.final_isr)
     if kind == "missing":
@@ -94,7 +95,7 @@ def _divergence_ruled(story: PartitionStory, row: Row, kind: str) -> tuple[Class
     if row["sync_variants"] > 1:  # whoever else holds a record there
         return "violation", "members of the ISR hold different records below the high watermark"
     fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
-    ruling = rule(story, fate)
+    ruling = context.judge(story).rule(fate)
     if ruling.classification == "permitted":
         return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"
     if ruling.undecided:

@@ -196,6 +196,7 @@ def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> lis
             story=story, flagged=runs.detection.flagged[story.run], counts=counts.get(story.run, {}),
             rows={name: answer.get(story.run, ()) for name, answer in answers.items()},
             tables={name: rows.get(story.run, ()) for name, rows in runs.tables.small.items()},
+            reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == story.run},
         )
         for story in runs.stories
     ]  # fmt: skip

@@ -76,7 +76,7 @@ def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged], *
             finding_of_rows(
                 context, story, members, check="lost-write", classification=ruling.classification,
                 kind="undecided" if ruling.undecided else "lost",
-                sentence=_sentence(story, members, ruling, {row.epoch or ruling.epoch for row in members}),
+                sentence=_sentence(story, members, ruling),
                 cause=cause_words(story, ruling), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
                 faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
             )
@@ -95,7 +95,8 @@ def _compacted_away(context: RunContext, story: PartitionStory, rows: Sequence[F
     )  # fmt: skip
 
 
-def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling, epochs: set[int | None]) -> str:
+def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling) -> str:
+    epochs = {row.epoch for row in rows} if ruling.epoch is None else {ruling.epoch}
     held = sorted(frozenset().union(*(row.held_at_end for row in rows)))
     whose = "no replica's final log" if not held and story.end_snapshots else "not in the final log"
     if not whose.startswith("not"):

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Fate, Ruling
+from harness.checks.contract import Ruling
+from harness.checks.survival import Fate
 
 
 def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as sf
 
-from harness.checks.contract import Class, Fate, Judge
+from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.removal import Removal
 from harness.checks.runs import Runs
+from harness.checks.survival import Fate
 from harness.checks.tables import Row
 from harness.history.schemas import STATUS_OK
 
@@ -75,7 +76,7 @@ def _ruled(context: RunContext, missing: Sequence[Row]) -> tuple[Class, str]:
             continue
         fate = Fate(offset=record["off"], epoch=None, acks=record["acks"], t_acknowledged=record["t1"],
                     committed=False, in_a_log=False)  # fmt: skip
-        rulings.append(context.judges.setdefault(story.tp, Judge(story)).rule(fate))
+        rulings.append(context.judge(story).rule(fate))
     if not rulings:
         return "observation", "their partitions were not read that far"
     if any(ruling.classification == "violation" for ruling in rulings):

@@ -9,8 +9,9 @@ from typing import Any
 
 from harness.checks.causes import fault_words
 from harness.checks.contract import Class
+from harness.checks.elections import Election
 from harness.checks.findings import Finding, RunContext, nodes_words, plural, ranges
-from harness.checks.story import Election, PartitionStory
+from harness.checks.story import PartitionStory
 
 
 def find(context: RunContext) -> list[Finding]:

@@ -5,7 +5,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.clock import Clock
 from harness.cluster.brokers.system import Ground, NodeFolders, System, host_name
@@ -17,6 +17,7 @@ from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
 from harness.harms import Place
+from harness.history.disk_facts import DiskEvent
 from harness.history.run_folder import RunFolder
 from harness.interfaces import (
     ClientId,
@@ -190,8 +191,9 @@ class BrokerCluster(ABC):
         lost = await asyncio.to_thread(lose_tail, folder, records=records)
         return self._seen(
             f"the log of {topic}-{partition} on {self._name(node)} ends at {lost.to_offset} and no longer at "
-            f"{lost.from_offset}: {lost.removed_bytes} bytes never reached the disk"
-        )
+            f"{lost.from_offset}: {lost.removed_bytes} bytes never reached the disk",
+            node=node, extent="tail", topic=topic, part=partition, from_offset=lost.to_offset,
+        )  # fmt: skip
 
     # -- CanDamageDisks -----------------------------------------------------------------------------------------------
 
@@ -201,8 +203,10 @@ class BrokerCluster(ABC):
         return self._seen(
             f"the log of {topic}-{partition} on {self._name(node)} is damaged: bits of bytes {done.from_byte} to "
             f"{done.to_byte - 1} of {done.segment.name} are flipped, and the checksum of the batch with offsets "
-            f"{done.from_offset} to {done.to_offset - 1} does not hold any more"
-        )
+            f"{done.from_offset} to {done.to_offset - 1} does not hold any more",
+            node=node, extent="batch", topic=topic, part=partition, from_offset=done.from_offset,
+            to_offset=done.to_offset,
+        )  # fmt: skip
 
     # -- CanReconfigure -----------------------------------------------------------------------------------------------
 
@@ -343,8 +347,11 @@ class BrokerCluster(ABC):
         assert self._observation is not None, "the cluster was started"
         return self._observation
 
-    def _seen(self, sentence: str) -> Evidence:
-        return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)
+    def _seen(self, sentence: str, **destroyed: Any) -> Evidence:
+        """destroyed: the fields of the DiskEvent that it proves, but for its moment, which is now."""
+        t_ns = self._clock.monotonic_ns()
+        events = (DiskEvent(t=t_ns, **destroyed),) if destroyed else ()
+        return Evidence(t_ns=t_ns, sentence=sentence, destroyed=events)
 
     def _name(self, node: NodeId) -> str:
         return next((each.name for each in self.nodes if each.node == node), f"node {node}")

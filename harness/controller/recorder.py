@@ -5,6 +5,7 @@ their own beside it. A row with an identity (a fault, a step) may be written aga
 counts. So a harness killed at any moment leaves a folder that can be sealed (history/sealing.py).
 """
 
+import dataclasses
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ import msgspec
 
 from harness.clock import Clock
 from harness.history.controller_rows import ROWS, Identity, write_snapshot
+from harness.history.step_facts import arguments_text
 from harness.history.values import ValueNames
 from harness.interfaces import BrokerEvent, ClusterHistory, Evidence, LogRecord, PartitionState, ReplicaLog
 
@@ -102,6 +104,8 @@ class Recorder:
             self._faults[fault]["links"] = links
         if nodes is not None:
             self._faults[fault]["nodes"] = [int(node) for node in nodes]
+        for event in evidence.destroyed:
+            self.write("disk_events", {**dataclasses.asdict(event), "node": int(event.node), "fault": fault})
         self._fault_changed(fault)
 
     def fault_end_asked(self, fault: int) -> None:
@@ -122,10 +126,11 @@ class Recorder:
 
     # -- steps ----------------------------------------
 
-    def step_began(self, step: int, *, kind: str, text: str) -> None:
+    def step_began(self, step: int, *, kind: str, text: str, arguments: Mapping[str, Any]) -> None:
         """Until it ends, a step counts as skipped: that is what it is when the run is interrupted before."""
         now = self._clock.monotonic_ns()
         row = {"step": step, "kind": kind, "text": text, "t0": now, "t1": now, "outcome": "skipped", "seen": ""}
+        row["arguments"] = arguments_text(arguments)
         self._steps[step] = row
         self.write("steps", row, ["step", step])
 

@@ -39,7 +39,7 @@ class OrderedSteps:
     async def _one(self, context: RunContext, acts: Acts, number: int, step: StepSpec) -> str | None:
         """Why the plan cannot go on, or None."""
         recorder = context.recorder
-        recorder.step_began(number, kind=step.kind, text=step.text)
+        recorder.step_began(number, kind=step.kind, text=step.text, arguments=step.body)
         try:
             if step.kind == "act":
                 async with asyncio.timeout(step.within_s):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
-from harness.history.schemas import DERIVED, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.schemas import ADDED, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.scenario import Scenario
 
 _DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
@@ -116,7 +116,7 @@ class RunFolder:
     @property
     def sealed(self) -> bool:
         """Whether nothing is left to seal. Tables of an older version whose journals are gone stay as they are."""
-        if all(self.has_table(name) for name in TABLES if name not in DERIVED):
+        if all(self.has_table(name) for name in TABLES if name not in ADDED):
             return True
         return self.has_table("records") and not any(self.history.glob("*.jsonl"))
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 DERIVED = ("activity", "jumps")  # told of the records alone; runs that were sealed before there were such lack them
+ADDED = (*DERIVED, "disk_events")  # tables that a folder sealed by an older version may lack
 ROW_GROUP = 131_072  # rows: few enough that a million are shared out evenly
 
 # records.kind
@@ -157,7 +158,20 @@ TABLES: dict[str, pa.Schema] = {
         healed_proof=_STRING,
         step=pa.int32(),
     ),
+    # What a fault destroyed on a disk, one row per node and place (disk_facts.py says what each extent means).
+    "disk_events": _schema(
+        run=pa.int32(),
+        node=pa.int32(),
+        t=_NS,
+        fault=pa.int32(),
+        extent=_STRING,
+        topic=_STRING,
+        part=pa.int32(),
+        from_offset=pa.int64(),
+        to_offset=pa.int64(),
+    ),
     # One row per step of an ordered plan. kind: act | wait | expect. outcome: ok | failed | timeout | skipped.
+    # arguments: what was asked, as JSON: {"elect": "unclean", "topic": "orders"}; null in runs stored before.
     "steps": _schema(
         run=pa.int32(),
         step=pa.int32(),
@@ -167,6 +181,7 @@ TABLES: dict[str, pa.Schema] = {
         t1=_NS,
         outcome=_STRING,
         seen=_STRING,
+        arguments=_STRING,
     ),
     # The state of a partition from t on, until the next row of the same (topic, part, observer).
     # exact=true: from the coordination log (observer -1); exact=false: polled from broker `observer`.

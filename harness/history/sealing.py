@@ -26,7 +26,7 @@ from harness.history.schemas import TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
 
-_FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration")
+_FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
 
 Rows = dict[str, list[dict[str, Any]]]
 

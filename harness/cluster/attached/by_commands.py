@@ -5,6 +5,7 @@ there, so that asking the class what it can do is asking the user's table.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, 
 from harness.cluster.attached.sight import is_answering, is_gone, is_silent
 from harness.cluster.running import empty, link_names
 from harness.errors import HarnessError, UsageError
+from harness.history.disk_facts import DiskEvent
 from harness.interfaces import (
     COORDINATION,
     CanCrash,
@@ -213,7 +215,8 @@ class _Wipes(CommandCluster):
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         ran = await self._on_node("wipe", node)
-        return self._seen(f"{self._name(node)}: {ran.sentence}; nothing more of it is seen from outside")
+        seen = self._seen(f"{self._name(node)}: {ran.sentence}; nothing more of it is seen from outside")
+        return replace(seen, destroyed=(DiskEvent(node=int(node), t=seen.t_ns, extent="disk"),))
 
 
 class _ReadsLogs(CommandCluster):

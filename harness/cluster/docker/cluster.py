@@ -254,7 +254,8 @@ class DockerCluster(BrokerCluster):
         removed = await asyncio.to_thread(made.empty)
         await self._system.restore(node, self._running_ground())
         await asyncio.to_thread(made.send)
-        return self._seen(f"data directory of {self._name(node)} is empty, {removed} bytes removed")
+        sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
+        return self._seen(sentence, node=node, extent="disk")
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         self._refresh(node)

@@ -189,7 +189,8 @@ class LocalCluster(BrokerCluster):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         removed = empty(self._folders(node).data)
         await self._system.restore(node, self._running_ground())
-        return self._seen(f"data directory of {self._name(node)} is empty, {removed} bytes removed")
+        sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
+        return self._seen(sentence, node=node, extent="disk")
 
     # -- within -------------------------------------------------------------------------------------------------------
 

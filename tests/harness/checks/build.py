@@ -75,7 +75,7 @@ class History:
 
     def poll(
         self, records: Sequence[tuple[int, int]], *, at: float, final: bool = False, process: int = 9,
-        assignment: int = 0, status: int = 0, epoch: int | None = 0, replica: int | None = None, tp: int = 0,
+        assignment: int = 0, status: int = 0, epoch: int | None = None, replica: int | None = None, tp: int = 0,
         **columns: Any,
     ) -> None:  # fmt: skip
         """records: (offset, value) in the order they came; columns as in `sends`."""
@@ -151,6 +151,12 @@ class History:
             t_asked=int(at * SECOND), t_begin=int(at * SECOND), proof="seen",
             t_end=None if until is None else int(until * SECOND),
         )  # fmt: skip
+
+    def damage(self, node: int, first: int, end: int, *, at: float) -> None:
+        """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
+        self.fault("damage", [node], at=at)
+        self._add("disk_events", node=node, t=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent="batch",
+                  topic="t", part=0, from_offset=first, to_offset=end)  # fmt: skip
 
     def unclean_config(self, value: str, *, at: float = 0.0) -> None:
         self._add("configuration", t=int(at * SECOND), scope="topic", name="t", node=-1,

@@ -7,7 +7,7 @@ as they were when each leader took over; the tables have what was cut, and of ea
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.harness.checks.build import ISR, History
 
@@ -24,7 +24,7 @@ class Acknowledged:
     acks: int
     t: float = -1.0  # not yet
     was_read: bool = False
-    burnt: float = float("inf")  # when every member of the ISR lost its disk
+    burnt: list[float] = field(default_factory=list)  # when every member of the ISR lost its disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +105,13 @@ class FailOvers:
 
     def _cut(self, node: int, end: int, reason: str) -> None:
         """What goes is stored first."""
-        self._look(node, reason, since=end)
+        self._look(node, reason, since=end if reason == "truncation" else 0)
         del self.logs[node][end:]
         self._starts[node] = [entry for entry in self._starts[node] if entry[1] < end]
 
     def _begin_epoch(self, node: int, epoch: int, start: int) -> None:
-        """As a broker's checkpoint has it: an epoch without records gives way to the next one."""
-        self._starts[node] = [entry for entry in self._starts[node] if entry[1] < start]
+        """As a broker's checkpoint has it: an epoch without records gives way to the next one, a later one to it."""
+        self._starts[node] = [entry for entry in self._starts[node] if entry[0] < epoch and entry[1] < start]
         self._starts[node].append((epoch, start))
 
     def _state(self, *, start: int | None = None) -> None:
@@ -139,7 +139,7 @@ class FailOvers:
         if self._isr == set(nodes):
             for record in self.sent:
                 if record.t >= 0:
-                    record.burnt = min(record.burnt, self.t)
+                    record.burnt.append(self.t)
             self.t += 0.01
             self._elect(self._chance.choice(nodes), unclean=False)
             return

@@ -100,12 +100,25 @@ def accounting(records: Rows) -> dict[tuple[int, int | None, bool], int]:
     return dict(counted)
 
 
-def holders(replica_log: Rows, snapshots: Rows, tp: int, value: int) -> tuple[int | None, set[int], set[int]]:
-    """(lowest epoch, nodes that ever had it, nodes that had it at the end)."""
+def copies(replica_log: Rows, tp: int, value: int, off: int | None) -> set[tuple[int, int, int | None]]:
+    """(node, snapshot, epoch) of a value's copies at its offset, at any where it has none."""
+    return {
+        (row["node"], row["snapshot"], row["epoch"])
+        for row in replica_log
+        if (row["tp"], row["value"]) == (tp, value) and off in (None, row["off"])
+    }
+
+
+def epochs_beside(replica_log: Rows, tp: int, value: int, off: int | None) -> set[int]:
+    """Epochs of other values at the offset."""
+    return {row["epoch"] for row in replica_log if (row["tp"], row["off"]) == (tp, off) and row["value"] != value}
+
+
+def holders(replica_log: Rows, snapshots: Rows, tp: int, value: int) -> tuple[set[int], set[int]]:
+    """(nodes that ever had it, nodes that had it at the end)."""
     own = [row for row in replica_log if (row["tp"], row["value"]) == (tp, value)]
     ends = {row["snapshot"] for row in snapshots if row["reason"] == "end"}
     return (
-        min((row["epoch"] for row in own), default=None),
         {row["node"] for row in own},
         {row["node"] for row in own if row["snapshot"] in ends},
     )

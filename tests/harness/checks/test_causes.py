@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from harness.checks.causes import in_sync_at_acknowledgement, shrink_reason
-from harness.checks.contract import Fate, Ruling
+from harness.checks.contract import Ruling
 from harness.checks.detection import Flagged
+from harness.checks.elections import Election
 from harness.checks.prevention import prevention
-from harness.checks.story import Election, PartitionStory
+from harness.checks.story import Faults, PartitionStory
+from harness.checks.survival import Copy, Fate
 
 REPLICAS = (1, 2, 3)
 
@@ -23,15 +25,17 @@ def _story(*, faults: Sequence[dict[str, Any]] = ()) -> PartitionStory:
     states = (_state(0, 1, 0, REPLICAS), _state(40, 1, 0, [1]), _state(60, 2, 1, [2]))
     return PartitionStory(
         run=0, tp=0, topic="t", part=0, replicas=REPLICAS, read_to_end=True, end_offset=9, states=states,
-        faults=tuple(faults),
+        faults=Faults(faults),
     )  # fmt: skip
 
 
 def _row(acknowledged_at: int) -> Flagged:
     return Flagged(
         run=0, tp=0, value=7, off=7, status=0, acks=-1, acknowledged=7, process=1, op=1, t0=1, t1=acknowledged_at,
-        seen=0, seen_any=0, final_offsets=0, read_epoch=None, read_first=None, step=None, flags=frozenset({"lost"}),
-        log_epoch=0, held=frozenset({1}), held_at_end=frozenset(), below_acks_all=False,
+        seen=0, seen_any=0, final_offsets=0, read_epoch=None, read_first=None, read_last=None,
+        step=None, flags=frozenset({"lost"}),
+        held=frozenset({1}), held_at_end=frozenset(), copies=frozenset({Copy(1, 0, 0)}), others=frozenset(),
+        below_acks_all=False,
     )  # fmt: skip
 
 

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
 from harness.checks import unclean_election
-from harness.checks.contract import Fate, Judge, rule
+from harness.checks.contract import Judge, rule
 from harness.checks.findings import RunContext
 from harness.checks.story import read_story
+from harness.checks.survival import Copy, Fate
 from harness.checks.tables import Tables
+from tests.harness.checks import model
 from tests.harness.checks.build import SECOND, History
 from tests.harness.checks.generator_of_fail_overs import Acknowledged, FailOvers, TookOver
 
@@ -36,18 +38,36 @@ def lost(run: FailOvers) -> list[Acknowledged]:
 
 
 def to_blame(run: FailOvers, record: Acknowledged) -> TookOver:
-    """The first leader after the record's that took over without it."""
-    return next(
-        leader for leader in run.leaders
-        if leader.epoch > record.epoch
-        and leader.log[record.off : record.off + 1] != ((record.epoch, record.value),)
-    )  # fmt: skip
+    """The first leader that took over without it after the last one that had it: one may have brought it back."""
+    had = [leader.epoch for leader in run.leaders if has(leader, record)]
+    return next(leader for leader in run.leaders if leader.epoch > max([record.epoch, *had]))
+
+
+def has(leader: TookOver, record: Acknowledged) -> bool:
+    return leader.log[record.off : record.off + 1] == ((record.epoch, record.value),)
+
+
+def was_burnt(run: FailOvers, record: Acknowledged) -> bool:
+    """After the last leader that had it, and before the one to blame."""
+    had = [leader.t for leader in run.leaders if leader.epoch >= record.epoch and has(leader, record)]
+    since = max(had, default=-1)
+    return any(since <= t <= to_blame(run, record).t for t in record.burnt)
 
 
 def may_be_lost(run: FailOvers, record: Acknowledged) -> bool:
     leader = to_blame(run, record)
     failed_over = record.acks == 1 and not record.was_read and leader.leader != record.leader
-    return failed_over or (leader.unclean and run.allowed) or record.burnt <= leader.t
+    return failed_over or (leader.unclean and run.allowed) or was_burnt(run, record)
+
+
+def fate_of(run: FailOvers, record: Acknowledged) -> Fate:
+    log = run.history.rows["replica_log"]
+    copies = frozenset(Copy(*copy) for copy in model.copies(log, 0, record.value, record.off))
+    return Fate(
+        offset=record.off, epoch=record.epoch, acks=record.acks, t_acknowledged=int(record.t * SECOND),
+        committed=record.was_read, in_a_log=True, copies=copies,
+        others=frozenset(model.epochs_beside(log, 0, record.value, record.off)),
+    )  # fmt: skip
 
 
 @pytest.mark.timeout(3600)
@@ -58,10 +78,7 @@ def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
         run = FailOvers(random.Random(f"{seed}/{number}"))
         story = read_story(small_tables(run.history), 0, None, 0).partitions[0]
         for record in lost(run):
-            fate = Fate(
-                offset=record.off, epoch=record.epoch, acks=record.acks,
-                t_acknowledged=int(record.t * SECOND), committed=record.was_read, in_a_log=True,
-            )  # fmt: skip
+            fate = fate_of(run, record)
             ruling = rule(story, fate)
             wanted = "permitted" if may_be_lost(run, record) else "violation"
             assert (ruling.classification, ruling.cause_epoch) == (wanted, to_blame(run, record).epoch), (
@@ -73,8 +90,10 @@ def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
 @settings(max_examples=BATCHES, deadline=None)
 def test_where_no_log_with_the_record_was_read_it_is_ruled_right_or_left_open(seed: int) -> None:
     run = FailOvers(random.Random(seed))
-    story = read_story(small_tables(run.history), 0, None, 0).partitions[0]
+    told = read_story(small_tables(run.history), 0, None, 0).partitions[0]
     for record in lost(run):
+        holding = {copy.snapshot for copy in fate_of(run, record).copies}
+        story = replace(told, snapshots=tuple(row for row in told.snapshots if row["snapshot"] not in holding))
         fate = Fate(
             offset=record.off, epoch=None, acks=record.acks, t_acknowledged=int(record.t * SECOND),
             committed=record.was_read, in_a_log=False,
@@ -120,7 +139,7 @@ def test_the_histories_have_losses_of_every_kind() -> None:
             to_blame(run, record).unclean,
             record.acks,
             record.was_read,
-            record.burnt <= to_blame(run, record).t,
+            was_burnt(run, record),
         )
         for run in runs
         for record in lost(run)

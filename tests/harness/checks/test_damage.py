@@ -22,8 +22,28 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
 def every_in_sync_copy_damaged() -> History:
     history = acknowledged()
     history.state(1, 0, (1,), at=3)
-    history.fault("damage", [1], at=5)
+    history.damage(1, 4, 6, at=5)
     history.state(-1, 0, (1,), at=6)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_damage_beyond_the_lost_records() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.damage(1, 8, 10, at=5)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_damage_of_which_nobody_recorded_the_place() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.fault("damage", [1], at=5)
     history.state(1, 1, (1,), at=8, start=4)
     history.final([(off, off) for off in range(4)])
     return history
@@ -123,13 +143,16 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     return judge_stories(spark, tmp_path_factory.mktemp("damage"), STORIES, with_evidence=False)
 
 
-VIOLATION, PASS = Verdict.VIOLATION, Verdict.PASS
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
     ("name", "verdict", "expected"),
     [
         ("every_in_sync_copy_damaged", PASS, {("lost-write", "permitted"): 6}),
+        ("a_damage_beyond_the_lost_records", VIOLATION,
+         {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2}),
+        ("a_damage_of_which_nobody_recorded_the_place", OPEN, {("lost-write", "observation"): 6}),
         ("one_of_two_in_sync_copies_damaged", VIOLATION, {("lost-write", "violation"): 6}),
         ("a_full_disk_excuses_no_loss", VIOLATION, {("lost-write", "violation"): 6}),
         ("a_damaged_record_was_served", VIOLATION,

@@ -105,8 +105,11 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
         for row in detection.flagged[history.run]:
             for flag in row.flags:
                 found.setdefault(flag, set()).add((row.tp, row.value, row.off))
-            held = model.holders(history.rows["replica_log"], history.rows["replica_snapshots"], row.tp, row.value)
-            assert (row.log_epoch, set(row.held), set(row.held_at_end)) == held, (seed, history.run, row)
+            log, snapshots = history.rows["replica_log"], history.rows["replica_snapshots"]
+            held = model.holders(log, snapshots, row.tp, row.value)
+            assert (set(row.held), set(row.held_at_end)) == held, (seed, history.run, row)
+            assert row.copies == model.copies(log, row.tp, row.value, row.off), (seed, history.run, row)
+            assert row.others == model.epochs_beside(log, row.tp, row.value, row.off), (seed, history.run, row)
         assert found == expected, (seed, history.run, records)
         counts = {(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == history.run}
         for (tp, flag), count in counts.items():

@@ -1,7 +1,8 @@
 """Which election may have moved a log's end back, so that a later record lawfully got a lower offset."""
 
 from harness.checks.contract import lawful_rewind
-from harness.checks.story import Election, PartitionStory
+from harness.checks.elections import Election
+from harness.checks.story import PartitionStory
 
 OFFSET = 5
 

@@ -1,7 +1,9 @@
-"""Before Kafka 0.11 nobody recorded where an unclean leader's log ended; that it was elected uncleanly still counts."""
+"""Where nobody recorded where an unclean leader's log ended, what it wrote and what outlived it tells, or nothing."""
 
-from harness.checks.contract import Fate, rule
-from harness.checks.story import Election, PartitionStory, Truncation
+from harness.checks.contract import rule
+from harness.checks.elections import Election
+from harness.checks.story import PartitionStory, Truncation
+from harness.checks.survival import EpochRead, Fate, Survival
 
 
 def election(epoch: int, leader: int, *, unclean: bool, allowed: bool = True) -> Election:
@@ -29,14 +31,28 @@ def story(second: Election) -> PartitionStory:
 LOST = Fate(offset=5, epoch=0, acks=-1, t_acknowledged=5, committed=True, in_a_log=True)
 
 
-def test_an_allowed_unclean_election_without_a_known_log_end_explains_a_loss() -> None:
+def test_an_allowed_unclean_election_without_a_known_log_end_leaves_a_loss_open() -> None:
     ruling = rule(story(election(1, 2, unclean=True)), LOST)
-    assert (ruling.classification, ruling.cause) == ("permitted", "unclean-election")
+    assert ruling.classification == "observation"
+    assert "no log that was read tells whether the leader of epoch 1 had it" in ruling.undecided
 
 
 def test_one_that_the_configuration_forbids_does_not() -> None:
     ruling = rule(story(election(1, 2, unclean=True, allowed=False)), LOST)
     assert (ruling.classification, ruling.cause) == ("violation", "unclean-election")
+
+
+def test_one_that_wrote_at_or_below_the_record_had_its_log_end_there() -> None:
+    first = EpochRead(epoch=1, is_final=True, first_offset=3, last_offset=8)
+    told = story(election(1, 2, unclean=True))
+    ruling = rule(told, LOST, Survival(told, [first]))
+    assert (ruling.classification, ruling.cause) == ("permitted", "unclean-election")
+
+
+def test_one_after_which_later_records_of_the_same_epoch_are_still_there_did_not_cost_it() -> None:
+    last = EpochRead(epoch=0, is_final=True, first_offset=0, last_offset=8)
+    told = story(election(1, 2, unclean=True))
+    assert rule(told, LOST, Survival(told, [last])).classification == "violation"
 
 
 def test_a_clean_election_without_a_known_log_end_explains_nothing() -> None:

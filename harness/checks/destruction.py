@@ -1,0 +1,107 @@
+"""Whether every copy that had to have a record was destroyed, between its last sighting and its loss.
+
+Who had to have it: every member of the ISR in force and every eligible leader replica, each since it last joined; of a
+record that was acknowledged with acks=1 and never committed, its leader alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.elections import Election, committed_copies
+from harness.checks.story import DiskLoss, PartitionStory
+from harness.checks.survival import Fate, Window
+from harness.checks.tables import Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destruction:
+    """holds: None where nobody can tell. losses: those that decide, or all that came into question."""
+
+    holds: bool | None
+    evidence: str
+    losses: tuple[DiskLoss, ...] = ()
+
+
+def destruction(
+    story: PartitionStory, fate: Fate, epoch: int | None, window: Window, *, until: Election | None
+) -> Destruction:
+    """Before `until` took over, and after the record was last seen in sync."""
+    since = max(fate.t_acknowledged or 0, window.after_t)
+    end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
+    after = [
+        loss for loss in story.disk_losses if since < loss.t <= end and _took(story, fate, loss, until) is not False
+    ]
+    if not after:
+        return Destruction(holds=False, evidence="No disk was lost after the record was last seen in sync.")
+    maybe: Destruction | None = None
+    for loss in after:
+        found = _at(story, fate, epoch, since, loss.t, until)
+        if found is not None and found.holds:
+            return found
+        maybe = maybe or found
+    if maybe is not None:
+        return maybe
+    nodes = sorted({loss.node for loss in after})
+    evidence = f"Lost disks: broker {', '.join(map(str, nodes))}; another in-sync copy was left."
+    return Destruction(holds=False, evidence=evidence, losses=tuple(after))
+
+
+def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | None) -> bool | None:
+    """Whether a node's copy went with what its disk lost; behind a damaged batch: if the node cut its log there."""
+    took, end = loss.event.took(story.topic, story.part, fate.offset), loss.event.to_offset
+    if took is None and until is not None and until.leader == loss.node and end is not None:
+        return until.ends_at_or_below(end) or None
+    return took
+
+
+def _at(
+    story: PartitionStory, fate: Fate, epoch: int | None, since: int, moment: int, until: Election | None
+) -> Destruction | None:
+    """By the state in force at the moment of a loss; None when a copy was left."""
+    state = story.state_at(moment)
+    if state is None:
+        return None
+    leader = story.leader_of(epoch)
+    copies: tuple[int, ...] = committed_copies(state)
+    if fate.is_lenient and leader is not None and state["leader_epoch"] == epoch:
+        copies = (leader,)
+    losses: list[DiskLoss] = []
+    sure = True
+    for node in copies:
+        own = [
+            loss for loss in story.losses_by_node.get(node, ())
+            if max(since, story.joined(node, moment)) < loss.t <= moment
+            and _took(story, fate, loss, until) is not False
+        ]  # fmt: skip
+        if not own:
+            return None
+        surely = [loss for loss in own if _took(story, fate, loss, until)]
+        losses.append((surely or own)[-1])
+        sure = sure and bool(surely) and not _may_have_it_again(story, losses[-1], moment)
+    if not copies:
+        return None
+    rest = "" if sure else "; nobody recorded whether one had it again, or still"
+    evidence = f"{_in_force(state, copies)}; {_disks(losses)}{rest}."
+    return Destruction(holds=True if sure else None, evidence=evidence, losses=tuple(losses))
+
+
+def _may_have_it_again(story: PartitionStory, loss: DiskLoss, moment: int) -> bool:
+    """Whether the node ran again before the last disk was lost: in sync by the books, it may have fetched it."""
+    if loss.t == moment:
+        return False
+    own = [row for row in story.faults_between(loss.t, loss.t) if row["fault"] == loss.fault]
+    return loss.fault is None or any(row["t_end"] is not None and row["t_end"] < moment for row in own)
+
+
+def _in_force(state: Row, copies: Sequence[int]) -> str:
+    if list(copies) != list(committed_copies(state)):
+        return f"Broker {copies[0]} alone had to have it"
+    elr = f" with the eligible leader replicas {list(state['elr'])}" if state["elr"] else ""
+    return f"The ISR was {list(state['isr'] or ())}{elr}"
+
+
+def _disks(losses: Sequence[DiskLoss]) -> str:
+    return "; ".join(f"broker {loss.node} lost what its disk held ({loss.evidence})" for loss in losses)
+
+
+_END_OF_TIME = 2**62

@@ -1,0 +1,207 @@
+"""Elections of one partition, and where each leader's log ended when its epoch began.
+
+An epoch's start is the leader's own word: its journal, else its own leader-epoch checkpoint. Another replica's
+checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.checks.tables import Row
+from harness.checks.unclean_rules import UncleanRules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Election:
+    """A leader that took over. start: its log end when its epoch began (None: not known).
+
+    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966); when
+    they were gone as well, Kafka waits for the last known leader, which was the last member of the ISR.
+    """
+
+    t: int
+    uncertainty_ns: int
+    epoch: int
+    leader: int
+    leader_before: int
+    unclean: bool
+    isr: tuple[int, ...]
+    isr_before: tuple[int, ...]
+    elr_before: tuple[int, ...]
+    start: int | None
+    start_from: str  # where `start` was read
+    allowed: bool | None  # an unclean election was allowed at that moment; None: not known
+    allowed_by: str
+    chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+
+    @property
+    def began_at(self) -> str:
+        return "an unknown offset" if self.start is None else str(self.start)
+
+    @property
+    def earliest_t(self) -> int:
+        return self.t - self.uncertainty_ns
+
+    @property
+    def latest_t(self) -> int:
+        return self.t + self.uncertainty_ns
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """Who could have been elected cleanly."""
+        return with_elr(self.isr_before, self.elr_before)
+
+    def ends_at_or_below(self, offset: int | None) -> bool:
+        """Whether the leader's log is known to have ended before a record at that offset when it took over."""
+        return self.start is not None and offset is not None and self.start <= offset
+
+    def had(self, offset: int | None, epoch: int | None) -> bool | None:
+        """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not tell.
+
+        It lacks what lies at or beyond its log end, and what an epoch that its own log never had wrote below that
+        (the follower's question of KIP-101, asked of the leader).
+        """
+        if self.start is None or offset is None:
+            return None
+        if self.ends_at_or_below(offset):
+            return False
+        if self.chain is None or epoch is None:
+            return None
+        own = epoch_at_offset(self.chain, offset)
+        return None if own is None else own == epoch
+
+
+def epoch_at_offset(chain: Iterable[tuple[int, int]], offset: int) -> int | None:
+    """In which epoch a log with these (epoch, start offset) has what stands at an offset."""
+    return max((entry[0] for entry in chain if entry[1] <= offset), default=None)
+
+
+def with_elr(isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
+    return (*isr, *(node for node in elr if node not in isr))
+
+
+def committed_copies(row: Row) -> tuple[int, ...]:
+    """Who must have every committed record while a state is in force: the ISR and the eligible leader replicas."""
+    return with_elr(tuple(row["isr"] or ()), tuple(row["elr"] or ()))
+
+
+def exact_states(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The coordination log's states where there are any, else the polled ones in order of epoch, then time."""
+    exact = [row for row in rows if row["exact"]]
+    if exact:
+        return tuple(sorted(exact, key=lambda row: (row["t"], row["partition_epoch"] or 0)))
+    polled: list[Row] = []
+    for row in sorted(rows, key=lambda row: row["t"]):
+        # A broker that was cut off answers with an old state: epochs only go up.
+        if polled and (row["leader_epoch"] or 0) < (polled[-1]["leader_epoch"] or 0):
+            continue
+        same = polled and all(polled[-1][name] == row[name] for name in ("leader", "leader_epoch", "isr", "elr"))
+        if not same:
+            polled.append(row)
+    return tuple(polled)
+
+
+def parse_epochs(text: str | None) -> list[tuple[int, int]]:
+    """A leader-epoch checkpoint as stored in a snapshot: JSON pairs, or "epoch:start" words."""
+    if not text:
+        return []
+    if text.lstrip().startswith(("[", "{")):
+        pairs = json.loads(text)
+        items = pairs.items() if isinstance(pairs, dict) else pairs
+        return [(int(epoch), int(start)) for epoch, start in items]
+    return [(int(epoch), int(start)) for epoch, start in re.findall(r"(\d+)\s*[:=]\s*(\d+)", text)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """One replica's log as it was read from disk; `chain`: its leader-epoch checkpoint."""
+
+    row: Row
+
+    @property
+    def number(self) -> int:
+        return int(self.row["snapshot"])
+
+    @property
+    def node(self) -> int:
+        return int(self.row["node"])
+
+    @property
+    def t(self) -> int:
+        return int(self.row["t"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Not only what a truncation cut."""
+        return bool(self.row["reason"] != "truncation")
+
+    @cached_property
+    def chain(self) -> tuple[tuple[int, int], ...]:
+        return tuple(parse_epochs(self.row.get("epochs")))
+
+    def start_of(self, epoch: int) -> int | None:
+        return next((start for own, start in self.chain if own == epoch), None)
+
+    def spans(self, offset: int) -> bool:
+        """Whether a record at that offset would be seen here: the log began at or below it."""
+        return self.is_whole and (self.row.get("log_start") or 0) <= offset
+
+
+def elections_of(
+    states: Sequence[Row], events: Sequence[Row], snapshots: Sequence[Snapshot], rules: UncleanRules, topic: str,
+    part: int,
+) -> Iterable[Election]:  # fmt: skip
+    leader, epoch, isr, elr = -1, -1, (), ()
+    for row in states:
+        if row["leader"] >= 0 and row["leader_epoch"] > epoch:
+            isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
+            before = row["leader_before"] if row["leader_before"] is not None else -1
+            start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
+            outside = row["unclean"] if row["unclean"] is not None else row["leader"] not in (*isr_before, *elr)
+            apart = row["uncertainty_ns"] or 0
+            permission = rules.at(topic, part, begin=row["t"] - apart, end=row["t"] + apart)
+            yield Election(
+                t=row["t"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
+                leader_before=before if before >= 0 else leader, unclean=bool(outside) and epoch >= 0,
+                isr=tuple(row["isr"] or ()), isr_before=isr_before, elr_before=elr, start=start, start_from=source,
+                allowed=permission.allowed, allowed_by=permission.allowed_by,
+                chain=_chain(row["leader"], row["leader_epoch"], snapshots),
+            )  # fmt: skip
+        if row["leader"] >= 0:
+            leader = row["leader"]
+        epoch = max(epoch, row["leader_epoch"])
+        isr, elr = tuple(row["isr"] or ()), tuple(row["elr"] or ())
+
+
+def _start_of(leader: int, epoch: int, events: Sequence[Row], snapshots: Sequence[Snapshot]) -> tuple[int | None, str]:
+    """(the leader's log end when the epoch began, where that was read)."""
+    for row in events:
+        told = row["event"] == "leadership_start" and row["epoch"] == epoch and row["from_offset"] is not None
+        if told and row["node"] == leader:
+            return row["from_offset"], f"evidence journal of broker {leader}"
+    others: dict[int, Snapshot] = {}
+    for snapshot in snapshots:
+        start = snapshot.start_of(epoch)
+        if start is not None and snapshot.node == leader:
+            return start, _checkpoint(snapshot)
+        if start is not None:
+            others.setdefault(start, snapshot)
+    if len(others) == 1:
+        ((start, snapshot),) = others.items()
+        return start, _checkpoint(snapshot)
+    return None, "not recorded" if not others else "replicas differ, and the leader left no word of its own"
+
+
+def _checkpoint(snapshot: Snapshot) -> str:
+    return f"leader-epoch-checkpoint of broker {snapshot.node} ({snapshot.row['reason']} snapshot)"
+
+
+def _chain(leader: int, epoch: int, snapshots: Sequence[Snapshot]) -> tuple[tuple[int, int], ...] | None:
+    """The epochs before `epoch` in the leader's own checkpoint, from its first snapshot that knows `epoch`."""
+    for snapshot in snapshots:
+        if snapshot.node == leader and snapshot.is_whole and snapshot.start_of(epoch) is not None:
+            return tuple(entry for entry in snapshot.chain if entry[0] < epoch)
+    return None

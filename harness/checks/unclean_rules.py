@@ -1,0 +1,131 @@
+"""Whether an unclean election of a partition was allowed at a moment, and by what.
+
+A topic's own setting comes before the brokers', a request of an operator before both. A setting of another topic, of
+another partition's election or of a broker that decides nothing says nothing; where who decided cannot be told, the
+answer is that nobody knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.tables import Row
+from harness.history.step_facts import elections_asked
+from harness.scenario import Scenario
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+END_OF_TIME_NS = 2**62
+# An election that was granted is committed before it is answered, or at most this long after an answer got lost.
+_CARRIED_OUT_NS = 30 * 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """allowed: None where it is not known. allowed_by: what decides, for people; key: the same as a fact."""
+
+    allowed: bool | None
+    allowed_by: str
+    key: str
+
+
+class UncleanRules:
+    """controllers: rows of that table, in order of time; who decides where brokers are set differently."""
+
+    def __init__(
+        self, configuration: Sequence[Row], steps: Sequence[Row], scenario: Scenario | None,
+        controllers: Sequence[Row] = (),
+    ) -> None:  # fmt: skip
+        self._changes = sorted((row for row in configuration if row["key"] == UNCLEAN_KEY), key=lambda row: row["t"])
+        topics = [topic.name for topic in scenario.topics] if scenario is not None else []
+        self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]
+        self._scenario = scenario
+        self._controllers = sorted(controllers, key=lambda row: row["t"])
+        self._told = bool(configuration)
+
+    def at(self, topic: str, part: int, *, begin: int, end: int) -> Permission:
+        """For an election of this partition that happened at some moment of [begin, end]."""
+        asked = self._by_operator(topic, part, begin, end)
+        if asked is not None and asked.allowed:
+            return asked
+        by_setting = self._by_setting(topic, end)
+        return asked if asked is not None and not by_setting.allowed else by_setting
+
+    def at_end(self, topic: str) -> bool | None:
+        """By the settings in force at the run's end."""
+        return self._by_setting(topic, END_OF_TIME_NS).allowed
+
+    def _by_operator(self, topic: str, part: int, begin: int, end: int) -> Permission | None:
+        maybe = False
+        for asked in self._asked:
+            if asked.granted == "no" or not asked.may_concern(topic, part) or end < asked.t0:
+                continue
+            in_time = asked.t1 is None or begin <= asked.t1
+            if in_time and asked.granted == "yes" and asked.surely_concerns(topic, part):
+                return Permission(allowed=True, allowed_by="an operator asked for an unclean election", key="operator")
+            late = asked.granted == "unknown" and asked.t1 is not None and begin <= asked.t1 + _CARRIED_OUT_NS
+            maybe |= in_time or late
+        if not maybe:
+            return None
+        why = "an operator asked for an unclean election, and nobody knows whether of this partition and with success"
+        return Permission(allowed=None, allowed_by=why, key="operator")
+
+    def _by_setting(self, topic: str, t: int) -> Permission:
+        own = self._last([row for row in self._changes if row["scope"] == "topic" and row["name"] == topic], t)
+        if own is not None:
+            return _set("topic", own)
+        spec = self._scenario_setting(topic)
+        if spec is not None and not self._changed_for(topic):
+            return _set("topic", spec, " of the scenario")
+        return self._by_brokers(t)
+
+    def _changed_for(self, topic: str) -> bool:
+        """Whether the books tell of the topic's setting: its absence in force then means that it was taken away."""
+        return any(row["scope"] == "topic" and row["name"] == topic for row in self._changes)
+
+    def _scenario_setting(self, topic: str) -> bool | None:
+        specs = self._scenario.topics if self._scenario is not None else ()
+        return next((_truth(spec.settings.get(UNCLEAN_KEY)) for spec in specs if spec.name == topic), None)
+
+    def _by_brokers(self, t: int) -> Permission:
+        rows = [row for row in self._changes if row["scope"] != "topic"]
+        general = self._last([row for row in rows if row["node"] is None or row["node"] < 0], t)
+        where = ""
+        if general is None and self._scenario is not None:
+            general = _truth(self._scenario.cluster.settings.get(UNCLEAN_KEY))
+            where = " of the scenario"
+        fallback = (
+            _set("broker", general, where) if general is not None
+            else Permission(allowed=False, allowed_by=f"Kafka's default {UNCLEAN_KEY}=false", key="default")
+        )  # fmt: skip
+        own = {node: self._last([row for row in rows if row["node"] == node], t) for node in self._nodes(rows)}
+        if not any(value is not None and value != fallback.allowed for value in own.values()):
+            return fallback
+        # Brokers differ: the controller elects, by its own setting.
+        controller = self._controller_at(t)
+        if controller is None:
+            why = f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller"
+            return Permission(allowed=None, allowed_by=why, key="broker")
+        value = own.get(controller)
+        return fallback if value is None else _set("broker", value)
+
+    @staticmethod
+    def _nodes(rows: Sequence[Row]) -> set[int]:
+        return {row["node"] for row in rows if row["node"] is not None and row["node"] >= 0}
+
+    def _controller_at(self, t: int) -> int | None:
+        before = [row["node"] for row in self._controllers if row["t"] <= t]
+        return before[-1] if before and before[-1] >= 0 else None
+
+    @staticmethod
+    def _last(rows: Sequence[Row], t: int) -> bool | None:
+        """The last value set by then; a removed override (an empty value) is none."""
+        before = [row for row in rows if row["t"] <= t]
+        return _truth(before[-1]["value"]) if before else None
+
+
+def _truth(value: str | None) -> bool | None:
+    return {"true": True, "false": False}.get((value or "").lower())
+
+
+def _set(scope: str, value: bool, where: str = "") -> Permission:
+    text = f"{scope} setting {UNCLEAN_KEY}={str(value).lower()}{where}"
+    return Permission(allowed=value, allowed_by=text, key=scope)
