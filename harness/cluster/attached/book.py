@@ -41,9 +41,11 @@ class Book:
             return
         for line in lines:
             try:
-                yield json.loads(line)
-            except ValueError:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
                 continue  # the last line of a harness that was killed while writing it
+            if isinstance(entry, dict):
+                yield entry
 
     # -- what is owed -------------------------------------------------------------------------------------------------
 
@@ -58,11 +60,12 @@ class Book:
         """(undo, subject), newest first."""
         open_ones: dict[tuple[str, str], None] = {}
         for entry in self._entries():
-            if "owed" in entry:
-                open_ones.pop((entry["owed"], entry["subject"]), None)
-                open_ones[entry["owed"], entry["subject"]] = None
-            elif "paid" in entry:
-                open_ones.pop((entry["paid"], entry["subject"]), None)
+            match entry:
+                case {"owed": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
+                    open_ones[undo, subject] = None
+                case {"paid": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
         return list(reversed(open_ones))
 
     # -- what is known ------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class CommandCluster(ForeignCluster):
         }
 
     async def undo(self, what: str, subject: str) -> Evidence:
-        """By whichever capability the harm was done with."""
+        """By whichever capability the harm was done with. Raises HarnessError where there is no command for it."""
         means: Any = self
         links = [_link(name) for name in subject.split()]
         deeds: Mapping[str, Callable[[], Awaitable[Evidence]]] = {
@@ -108,6 +108,9 @@ class CommandCluster(ForeignCluster):
             "unslow": lambda: means.slow(links, delay_ms=0),
             "delete": lambda: ForeignCluster.undo(self, what, subject),
         }
+        by = {"start": "start_node", "resume": "resume", "heal": "heal", "unslow": "slow", "delete": "undo"}.get(what)
+        if by is None or not hasattr(self, by):
+            raise HarnessError(f"[attached] has no command that would {what} {subject}")
         return await deeds[what]()
 
 
