@@ -43,7 +43,7 @@ class RunFolder:
             name = f"{stamp}-{scenario}" + (f"-{attempt}" if attempt > 1 else "")
             path = runs / name
             try:
-                path.mkdir()
+                path.mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
             except FileExistsError:
                 continue
             break

@@ -20,11 +20,12 @@ from harness.cluster.brokers import ivy
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.errors import HarnessError, UsageError
 from harness.java import java_home, java_version
-from harness.user_cache import cache_directory
+from harness.user_cache import cache_directory, made_in_cache
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
 _LOCK = ".lock"
+_FOLDER = "kafka"  # of the cache
 # What may lie beside a jar in a distribution.
 _BESIDE = ("-sources", "-javadoc", "-test", "-test-sources")
 _MIB = 1 << 20
@@ -61,7 +62,7 @@ class Manifest:
 
 
 def _kafka_directory() -> Path:
-    return cache_directory() / "kafka"
+    return cache_directory() / _FOLDER
 
 
 # ---- what is there --------------------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ def fetch(version: KafkaVersion, *, progress: Callable[[str], None]) -> KafkaHom
     """The version in the cache, downloaded if it is not there or damaged. Raises HarnessError."""
     directory = _kafka_directory()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        made_in_cache(_FOLDER)
         with _locked(directory / _LOCK, lambda: progress("another fetch is under way: waiting for it")):
             there = directory / version.version
             wrong = damage(there, version, contents=True) if there.is_dir() else "not fetched yet"
@@ -178,7 +179,7 @@ def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) 
             version.modules(),
             into=jars,
             work=scratch,
-            cache=cache_directory() / "ivy",
+            cache=made_in_cache("ivy"),
             java=java_home(),
             progress=progress,
         )
