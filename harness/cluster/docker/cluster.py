@@ -45,6 +45,7 @@ class DockerCluster(BrokerCluster):
     def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
         super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
         self._disk_bytes = spec.disk_bytes
+        self._is_internal = spec.network == "internal"
         self._spawner = Spawner(run=self._run)
         self._engine: Engine | None = None
         self._nodes: dict[NodeId, ContainerNode] = {}
@@ -78,7 +79,7 @@ class DockerCluster(BrokerCluster):
         if capabilities.packet_rules is not None:
             raise HarnessError(capabilities.packet_rules)
         prefix = f"kafka-chaos-{uuid.uuid4().hex[:8]}"
-        network = make_network(prefix, labels_of(self._run))
+        network = make_network(prefix, labels_of(self._run), internal=self._is_internal)
         for node in self.nodes:
             name = f"{prefix}-{self._label(node)}"
             labels = labels_of(self._run, node=str(node.node))
