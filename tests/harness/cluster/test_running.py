@@ -9,7 +9,7 @@ import pytest
 
 from harness.clock import SystemClock
 from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.running import BrokerCluster
+from harness.cluster.running import BrokerCluster, empty
 from harness.errors import HarnessError
 from harness.harms import CanDamageDisks
 from harness.interfaces import CanCutLinks, CanSlowLinks, Evidence, Link, NodeId
@@ -150,3 +150,14 @@ async def test_power_is_lost_only_by_a_node_that_is_down(cluster: Paper) -> None
     cluster.running = set()
     seen = await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
     assert seen.sentence.startswith("the log of orders-0 on broker 2 ends at 1 and no longer at 2: ")
+
+
+def test_a_data_directory_that_is_a_link_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("not yours")
+    (tmp_path / "data").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(HarnessError, match=r"data is a symbolic link"):
+        empty(tmp_path / "data")
+
+    assert (tmp_path / "elsewhere" / "file").read_text() == "not yours"
