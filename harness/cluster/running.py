@@ -15,7 +15,7 @@ from harness.cluster.link_holders import LinkHolders
 from harness.cluster.observing import Observation
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
-from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
+from harness.cluster.replica_logs import log_end, read_high_watermarks, read_replicas
 from harness.errors import HarnessError
 from harness.harms import Place
 from harness.history.run_folder import RunFolder
@@ -173,11 +173,7 @@ class BrokerCluster(ABC):
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         if node not in self.brokers:
             return []  # a coordination service's folder "version-2" is no replica of a topic "version"
-        now = self._clock.monotonic_ns()
-        return [
-            read_replica(node, topic, partition, folder, t_ns=now)
-            for topic, partition, folder in partition_folders(self._folders(node).data)
-        ]
+        return read_replicas(node, self._folders(node).data, t_ns=self._clock.monotonic_ns())
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
         folder = self._folders(node).data / f"{topic}-{partition}"

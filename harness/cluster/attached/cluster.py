@@ -177,12 +177,7 @@ class ForeignCluster(ABC):
 
     def collect(self) -> ClusterHistory:
         """What was asked while the run went on: the cluster's own books are not ours to read."""
-        return ClusterHistory(
-            partition_states=(),
-            controllers=self._book.controllers(),
-            broker_events=(),
-            configuration=self._book.configuration(),
-        )
+        return self._book.history()
 
     def environment(self) -> Mapping[str, str]:
         told = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
