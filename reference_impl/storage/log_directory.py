@@ -28,6 +28,7 @@ LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 DELETED_SUFFIX = "-delete"
+FILE_NAME_LENGTH_MAX = 255
 
 
 class LogDirectory:
@@ -181,7 +182,8 @@ class LogDirectory:
                 checkpoints.write_offsets(self.path / name, offsets)
         self._checkpointed_starts = None
         # The rename is the deletion; what a crash leaves of the removal goes at the next start.
-        doomed = self.path / f"{topic_partition}.{self._new_id().hex}{DELETED_SUFFIX}"
+        mark = f".{self._new_id().hex}{DELETED_SUFFIX}"
+        doomed = self.path / (str(topic_partition)[: FILE_NAME_LENGTH_MAX - len(mark)] + mark)
         log.folder.rename(doomed)
         checkpoints.sync_folder(self.path)
         shutil.rmtree(doomed)

@@ -142,6 +142,17 @@ def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(tmp_path: Path, 
     again.abandon()
 
 
+def test_a_topic_of_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
+    told: list[OSError] = []
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
+    longest = TopicPartition("x" * 249, 12)
+    directory.create(longest, TOPIC_ID)
+    directory.delete(longest)
+    assert told == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    directory.abandon()
+
+
 def test_the_directory_id_stays_until_the_disk_is_lost(tmp_path: Path) -> None:
     directory = directory_at(tmp_path)
     directory_id = directory.directory_id
