@@ -63,6 +63,7 @@ class BrokerConfig:
     controller_socket_timeout_ms: int
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path
+    chaos_cluster_secret_file: Path
     properties: Mapping[str, str]  # as written, for DescribeConfigs and topic defaults
 
     def advertised(self, listener: str) -> Endpoint:
@@ -125,7 +126,7 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
             values[name.replace(".", "_")] = broker_value(written, name)
         except InvalidConfigurationError as error:
             raise ConfigurationError(f"{place}: {error}") from None
-    for name in ("broker.id", "listeners", "log.dirs", "zookeeper.connect"):
+    for name in ("broker.id", "listeners", "log.dirs", "zookeeper.connect", "chaos.cluster.secret.file"):
         if name not in written:
             raise ConfigurationError(f"{place}: {name} is missing; a broker cannot start without it")
     values["listeners"] = _endpoints(written, "listeners", place)
@@ -143,6 +144,7 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
         values["log_flush_interval_messages"] = None  # Kafka's "never"
     evidence_dir = values["chaos_evidence_dir"] or values["log_directory"].parent / "evidence"
     values["chaos_evidence_dir"] = Path(evidence_dir)
+    values["chaos_cluster_secret_file"] = Path(values["chaos_cluster_secret_file"])
     values["properties"] = MappingProxyType(written)
     for key in sorted(set(written) - set(BROKER_KEYS) - KNOWN_BUT_UNUSED):
         logger.warning("%s: %s is not a setting of this broker and is ignored", place, key)

@@ -70,11 +70,8 @@ class MetadataCache:
         return next((name for name, known in self.topic_ids.items() if known == topic_id), None)
 
     def address(self, broker_id: int, listener: str) -> tuple[str, int] | None:
-        """Where a broker says it listens: a name or an address, not resolved."""
         broker = self.brokers.get(broker_id)
-        if broker is None:
-            return None
-        return next(((host, port) for name, host, port in broker.listeners if name == listener), None)
+        return None if broker is None else broker.address(listener)
 
     def eligible_replicas(self) -> dict[int, int]:
         """Broker epochs of those that may join an ISR: alive and not shutting down (KAFKA-15021, KIP-903)."""

@@ -13,6 +13,7 @@ SMALLEST = {
     "advertised.listeners": "INTERNAL://node3:9092,CLIENT1://127.0.200.3:9093",
     "log.dirs": "/data/3/log",
     "zookeeper.connect": "node0:2181",
+    "chaos.cluster.secret.file": "/data/cluster-secret",
 }
 
 
