@@ -126,9 +126,14 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
             values[name.replace(".", "_")] = broker_value(written, name)
         except InvalidConfigurationError as error:
             raise ConfigurationError(f"{place}: {error}") from None
-    for name in ("broker.id", "listeners", "log.dirs", "zookeeper.connect", "chaos.cluster.secret.file"):
+    for name in ("broker.id", "listeners", "log.dirs", "zookeeper.connect"):
         if name not in written:
             raise ConfigurationError(f"{place}: {name} is missing; a broker cannot start without it")
+    if not values["chaos_cluster_secret_file"]:
+        raise ConfigurationError(
+            f"{place}: chaos.cluster.secret.file is missing; name a file of 16 bytes or more that all brokers of the"
+            " cluster share and their user alone can read (chmod 600)"
+        )
     values["listeners"] = _endpoints(written, "listeners", place)
     values["advertised_listeners"] = _endpoints(written, "advertised.listeners", place)
     names = {endpoint.listener for endpoint in values["listeners"]}

@@ -61,6 +61,12 @@ def test_a_missing_key_is_named() -> None:
         broker_config(without, "node3.properties")
 
 
+def test_a_broker_without_its_clusters_secret_is_told_how_to_give_it_one() -> None:
+    without = {key: value for key, value in SMALLEST.items() if key != "chaos.cluster.secret.file"}
+    with pytest.raises(ConfigurationError, match=r"chaos\.cluster\.secret\.file is missing; name a file .*chmod 600"):
+        broker_config(without, "node3.properties")
+
+
 def test_an_unknown_key_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         config(no_such_setting="1")
