@@ -44,18 +44,9 @@ class FilesBelow:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             if stat.S_ISDIR(mode):
-                self._refuse_links_in(path)
+                _refuse_links_in(path)
             else:
                 _refuse_unless_file(mode, path)
-
-    def _refuse_links_in(self, folder: Path | str) -> None:
-        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    self._refuse_links_in(entry.path)
-                elif not entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):  # it was replaced in this moment
-                        _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
 
     # -- reading ------------------------------------------
 
@@ -72,9 +63,10 @@ class FilesBelow:
 
     def open(self, name: str) -> BinaryIO:
         """To be read."""
-        with self._folder_of(name) as (folder, base):
-            _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, self.top / name)
-            return os.fdopen(self._opened(folder, base, os.O_RDONLY, self.top / name), "rb")
+        path = self.top / name
+        with _told(path, "read", but=FileNotFoundError), self._folder_of(name) as (folder, base):
+            _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
+            return os.fdopen(self._opened(folder, base, os.O_RDONLY, path), "rb")
 
     # -- writing ------------------------------------------
 
@@ -82,7 +74,7 @@ class FilesBelow:
     def replacing(self, name: str) -> Iterator[BinaryIO]:
         """A new file that gets its name when it is whole: readers see the old one or the new one."""
         path = self.top / name
-        with self._writing(path), self._folder_of(name) as (folder, base):
+        with _told(path, "written"), self._folder_of(name) as (folder, base):
             unfinished = base + UNFINISHED
             for each in (base, unfinished):
                 with contextlib.suppress(FileNotFoundError):
@@ -91,16 +83,18 @@ class FilesBelow:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(unfinished, dir_fd=folder)  # of a writer that was killed
             descriptor = self._opened(folder, unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
+            ours = os.fstat(descriptor)
+            with os.fdopen(descriptor, "wb") as file:  # open to the end, so that no other file can be taken for it
+                try:
                     yield file
                     file.flush()
-                    _refuse_unless_same(folder, unfinished, file, path)
+                    if not _is_still(ours, folder, unfinished):  # a half one must not get the name
+                        raise HarnessError(f"{path}: another kafka-chaos writes it too; wait, and do this again")
                     os.rename(unfinished, base, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(unfinished, dir_fd=folder)
-                raise
+                except BaseException:
+                    if _is_still(ours, folder, unfinished):
+                        os.unlink(unfinished, dir_fd=folder)
+                    raise
 
     def replace(self, name: str, content: bytes) -> Path:
         with self.replacing(name) as file:
@@ -110,7 +104,7 @@ class FilesBelow:
     def append(self, name: str) -> BinaryIO:
         """At the end of a file, unbuffered; raises HarnessError for one that has a second name, perhaps elsewhere."""
         path = self.top / name
-        with self._writing(path), self._folder_of(name) as (folder, base):
+        with _told(path, "written"), self._folder_of(name) as (folder, base):
             with contextlib.suppress(FileNotFoundError):
                 _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
             descriptor = self._opened(folder, base, os.O_WRONLY | os.O_APPEND | os.O_CREAT, path)
@@ -121,7 +115,7 @@ class FilesBelow:
 
     def make_folder(self, name: str) -> None:
         """Unless it is there."""
-        with self._writing(self.top / name), self._folder_of(name) as (folder, base):
+        with _told(self.top / name, "written"), self._folder_of(name) as (folder, base):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(base, dir_fd=folder)
             if not stat.S_ISDIR(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -131,7 +125,7 @@ class FilesBelow:
     def remove_folder(self, name: str) -> None:
         """With all that is in it, links and not where they lead; nothing to do where it is not there."""
         gone = contextlib.suppress(FileNotFoundError)
-        with self._writing(self.top / name), gone, self._folder_of(name) as (folder, base):
+        with _told(self.top / name, "written"), gone, self._folder_of(name) as (folder, base):
             if stat.S_ISLNK(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
                 _refuse_unless_file(mode, self.top / name)
             shutil.rmtree(base, dir_fd=folder)
@@ -186,13 +180,30 @@ class FilesBelow:
             raise
         return descriptor
 
-    @staticmethod
-    @contextlib.contextmanager
-    def _writing(path: Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise HarnessError(f"{path} cannot be written: {error.strerror or error}") from error
+
+@contextlib.contextmanager
+def _told(path: Path, done: str, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """What the machine refuses becomes one line, `but` for what the caller can make something of."""
+    try:
+        yield
+    except but:
+        raise
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be {done}: {error.strerror or error}") from error
+
+
+def _refuse_links_in(top: Path) -> None:
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        gone = contextlib.suppress(FileNotFoundError)  # it was replaced in this moment
+        with _told(Path(folder), "read"), gone, os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
 
 
 def _refuse_unless_file(mode: int, path: Path) -> None:
@@ -204,9 +215,8 @@ def _refuse_unless_file(mode: int, path: Path) -> None:
         raise UsageError(f"{path} is a pipe, a socket or a device; {_REMEDY}")
 
 
-def _refuse_unless_same(folder: int, unfinished: str, file: BinaryIO, path: Path) -> None:
-    """Two commands that write the same file must not give a half one its name."""
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.samestat(os.stat(unfinished, dir_fd=folder, follow_symlinks=False), os.fstat(file.fileno())):
-            return
-    raise HarnessError(f"{path}: another kafka-chaos writes it at the same time; wait for that and do this again")
+def _is_still(ours: os.stat_result, folder: int, name: str) -> bool:
+    try:
+        return os.path.samestat(ours, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return False

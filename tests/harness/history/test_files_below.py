@@ -1,8 +1,10 @@
 """Below a folder that somebody else made: nothing outside of it is read or written, and nothing waits for ever."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -141,16 +143,47 @@ def test_a_file_that_was_not_finished_leaves_the_old_one_and_nothing_else(files:
     assert {path.name: path.read_bytes() for path in files.top.iterdir() if path.is_file()} == {"run.json": b"old"}
 
 
-def test_of_two_that_write_one_file_at_once_neither_names_a_half_one(files: FilesBelow) -> None:
+def test_of_two_that_write_one_file_at_once_the_second_does_and_the_first_is_told(files: FilesBelow) -> None:
     def both() -> None:
-        with files.replacing("run.json") as first:
-            first.write(b"half of the first")
-            files.replace("run.json", b"second")
+        with contextlib.ExitStack() as stack:
+            mine = stack.enter_context(files.replacing("run.json"))
+            mine.write(b"first")
+            theirs = stack.enter_context(files.replacing("run.json"))
+            theirs.write(b"second")
 
-    with pytest.raises(HarnessError, match=r"run.json: another kafka-chaos writes it"):
+    with pytest.raises(HarnessError, match=r"run.json: another kafka-chaos writes it too"):
         both()
 
     assert files.read("run.json") == b"second"
+    assert not (files.top / "run.json.unfinished").exists()
+
+
+def test_a_writer_that_was_overtaken_leaves_the_others_half_alone(files: FilesBelow) -> None:
+    def overtaken(by: contextlib.ExitStack) -> BinaryIO:
+        with files.replacing("run.json"):
+            return by.enter_context(files.replacing("run.json"))
+
+    with contextlib.ExitStack() as stack:
+        with pytest.raises(HarnessError, match=r"another kafka-chaos writes it too"):
+            overtaken(stack)
+        (half,) = files.top.glob("run.json.unfinished")
+        half.write_bytes(b"whole")
+
+    assert files.read("run.json") == b"whole"
+
+
+def test_a_look_ends_however_deep_the_folders_go(files: FilesBelow) -> None:
+    here = os.getcwd()
+    try:
+        os.chdir(files.top / "tables")
+        for _ in range(20):
+            os.mkdir("d" * 250)
+            os.chdir("d" * 250)
+    finally:
+        os.chdir(here)
+
+    with pytest.raises(HarnessError, match=r"cannot be read: File name too long"):
+        files.refuse_links("tables")
 
 
 def test_a_folder_goes_with_the_links_in_it_and_not_with_what_they_lead_to(files: FilesBelow, outside: Path) -> None:
