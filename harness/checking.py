@@ -13,7 +13,6 @@ from typing import Any
 from harness import compose
 from harness.errors import UsageError
 from harness.history import edn
-from harness.history.run_folder import RunFolder
 from harness.verdict import Verdict
 
 SUB_VIA = ("assign", "subscribe")
@@ -140,5 +139,4 @@ def export_jepsen(folder: Path, output: Path | None) -> tuple[Path, int]:
     path = output or folder / "jepsen.edn"
     if not path.parent.is_dir():
         raise UsageError(f"--output {path}: there is no folder {path.parent}")
-    compose.sealed(folder)
-    return path, edn.export(RunFolder(folder), path)
+    return path, edn.export(compose.sealed(folder), path)

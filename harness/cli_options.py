@@ -1,5 +1,6 @@
 """Options that several commands have, and how what they name is found."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from rich.console import Console
 
 from harness import compose
 from harness.errors import UsageError
+from harness.history.run_folder import RunFolder
 from harness.scenario_overrides import attached_overrides
 from harness.systems import WORLDS
 
@@ -59,10 +61,10 @@ def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> 
 
 
 def run_folder(reference: str, runs: Path) -> Path:
-    """A path, or the name of a run below `runs`."""
+    """A path, or the name of a run below `runs`. Looked at here: what is no run folder of ours is told first of all."""
     for path in (Path(reference), runs / reference):
-        if (path / "run.json").is_file():
-            return path.resolve()
+        if os.path.lexists(path / "run.json"):
+            return RunFolder(path).path
     raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
 
 
@@ -72,7 +74,7 @@ def run_folders(references: list[str], runs: Path) -> list[Path]:
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
         if inside and not (Path(reference) / "run.json").is_file():
-            found.update(dict.fromkeys(path.resolve() for path in inside))
+            found.update(dict.fromkeys(RunFolder(path).path for path in inside))
         else:
             found[run_folder(reference, runs)] = None
     return list(found)

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import dataclasses
+import fcntl
+import io
 import logging
 import os
 import platform
@@ -29,6 +31,7 @@ from harness.clock import SystemClock
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.running import BrokerCluster
+from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.disturbance import Disturbance, FaultBook
@@ -146,7 +149,7 @@ def run_scenario(
             tell(line)
     client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
     folder.update(command=shlex.join(command), versions=versions() | client)
-    with RunOwnership(folder.path) as owner, _logging_to(folder.path / "harness.log"):
+    with RunOwnership(folder.path) as owner, _logging_to(folder):
         folder.link_latest()
         outcome = asyncio.run(
             _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
@@ -156,9 +159,10 @@ def run_scenario(
 
 
 @contextlib.contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def _logging_to(folder: RunFolder) -> Iterator[None]:
     """What the client library logs of the probes belongs to the run, not on the user's screen."""
-    handler = logging.FileHandler(path, encoding="utf-8")
+    file = io.TextIOWrapper(folder.files.append("harness.log"), encoding="utf-8", write_through=True)
+    handler = logging.StreamHandler(file)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     library = logging.getLogger("kafka")
     library.addHandler(handler)
@@ -169,6 +173,7 @@ def _logging_to(path: Path) -> Iterator[None]:
         library.propagate = True
         library.removeHandler(handler)
         handler.close()
+        file.close()
 
 
 def _noticing_healing(
@@ -273,12 +278,25 @@ def _stamp(wall_ns: int) -> str:
 
 
 def sealed(path: Path) -> RunFolder:
-    """The folder, sealed first if its harness was killed before it could. Raises UsageError when it is none."""
+    """The folder, sealed first if its harness was killed before it could: from what lies in it, touching nothing else.
+
+    Raises UsageError when it is none, or has links in it.
+    """
     folder = RunFolder(path)
     if not folder.sealed or folder.run.get("status") == "started":
-        scenario = folder.scenario()
-        seal_unfinished(folder, cluster=cluster_of(scenario, folder), clock=SystemClock())
+        _refuse_while_it_goes_on(folder)
+        clock = SystemClock()
+        seal_unfinished(folder, books=stored_books(folder, clock), clock=clock)
     return folder
+
+
+def _refuse_while_it_goes_on(folder: RunFolder) -> None:
+    """Its harness, which holds the lock, completes it better than anybody else can."""
+    with contextlib.suppress(FileNotFoundError), folder.files.open(ownership.LOCK) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HarnessError(f"{folder.path}: the run goes on; judge it when it has ended") from None
 
 
 class Bench:

@@ -128,15 +128,16 @@ def print_runs(console: Console, runs: Path, *, as_json: bool) -> None:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
+    verdict: dict[str, Any] = {}
     try:
-        run = RunFolder(folder).run
+        found = RunFolder(folder)
+        run = found.run
+        if (folder / "verdict.json").is_file():
+            verdict = json.loads(found.files.read("verdict.json"))
     except HarnessError as error:
         run = {"id": folder.name, "scenario": str(error)}
     except ValueError as error:
-        run = {"id": folder.name, "scenario": f"{folder / 'run.json'} is no JSON: {error}"}
-    verdict: dict[str, Any] = {}
-    if (folder / "verdict.json").is_file():
-        verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+        run = {"id": folder.name, "scenario": f"{folder}: run.json or verdict.json is no JSON: {error}"}
     counts = verdict.get("counts", {})
     return {
         "id": run.get("id", folder.name),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.history.files_below import FilesBelow
 from harness.scenario import (
     AttachedSpec,
     ClusterSpec,
@@ -305,9 +306,10 @@ def load(
 ) -> Scenario:
     """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
     path = find(reference)
-    text = path.read_text(encoding="utf-8")
+    in_run = Path(reference).is_dir()  # which may be somebody else's: no link in it is followed
+    text = FilesBelow(path.parent).read_text(path.name) if in_run else path.read_text(encoding="utf-8")
     name = f"seeds-{path.stem}" if path.parent == SHIPPED / "seeds" else path.stem  # it becomes a folder's name
     if path.name == "scenario.toml":
-        written = re.search(r"^# scenario: (\S+)$", text, re.MULTILINE)
+        written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
     return parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of)

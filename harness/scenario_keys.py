@@ -79,6 +79,12 @@ def _acks(value: Any) -> str:
     return str(value)
 
 
+def _network(value: Any) -> str:
+    if value not in ("internal", "open"):
+        raise ValueError(f'a network is "internal" or "open", not {value!r}')
+    return str(value)
+
+
 def _verdict(value: Any) -> str:
     names = [verdict.value for verdict in Verdict]
     if value not in names:
@@ -119,6 +125,7 @@ CLUSTER: dict[str, tuple[str, Reader]] = {
     "features": ("features", _settings),
     "image": ("image", _text),
     "disk_bytes": ("disk_bytes", _whole),
+    "network": ("network", _network),
     "bootstrap": ("bootstrap", _text),
 }
 ATTACHED: dict[str, tuple[str, Reader]] = {

@@ -12,7 +12,9 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
+from harness.history.files_below import FilesBelow
+from harness.history.run_folder import RunFolder
 from reports.comparison import Comparison
 from reports.comparison_columns import GivenColumn
 from reports.comparison_model import ComparisonPage
@@ -60,7 +62,8 @@ def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styl
 def write_report(run: Path) -> Path:
     """RUN/report.html, replaced as a whole. Raises HarnessError; the verdict is on disk already and stays."""
     page = build(run)
-    return _write(run / "report.html", html_of(page), otherwise=f"the verdict is in {run / 'verdict.json'}")
+    _write(RunFolder(run).files, "report.html", html_of(page), otherwise=f"the verdict is in {run / 'verdict.json'}")
+    return run / "report.html"
 
 
 def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, Comparison]:
@@ -76,15 +79,16 @@ def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"{out}: {error.strerror}; {remedy}") from error
-    _write(out / "comparison.json", told, otherwise=remedy)
-    return _write(out / "comparison.html", html, otherwise=remedy), comparison
+    files = FilesBelow(out)
+    _write(files, "comparison.json", told, otherwise=remedy)
+    _write(files, "comparison.html", html, otherwise=remedy)
+    return out / "comparison.html", comparison
 
 
-def _write(path: Path, text: str, *, otherwise: str) -> Path:
-    unfinished = path.with_suffix(".unfinished")
+def _write(files: FilesBelow, name: str, text: str, *, otherwise: str) -> None:
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}; {otherwise}") from error
-    return path
+        files.replace(name, text.encode())
+    except UsageError:
+        raise
+    except HarnessError as error:
+        raise HarnessError(f"{error}; {otherwise}") from error

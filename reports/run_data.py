@@ -36,7 +36,7 @@ class RunData:
         verdict = path / "verdict.json"
         if not verdict.is_file():
             raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
-        self.verdict: Mapping[str, Any] = json.loads(verdict.read_text(encoding="utf-8"))
+        self.verdict: Mapping[str, Any] = json.loads(self.folder.files.read("verdict.json"))
         self.run: Mapping[str, Any] = self.folder.run
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}

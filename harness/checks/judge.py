@@ -305,21 +305,15 @@ def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Findi
 
 
 def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None:
-    tables = folder.path / "tables"
     rows = [finding.as_row(name) for name, finding in judgement.findings]
     folder.write_table("findings", pa.Table.from_pylist(rows, schema=FINDINGS))
     for name, schema in evidence.SCHEMAS.items():
-        path = tables / f"evidence_{name}.parquet"
-        unfinished = path.with_suffix(".unfinished")
-        if evidences[name]:
-            pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), unfinished, compression="zstd")
-        else:
-            unfinished.write_bytes(_empty_evidence(name))
-        unfinished.replace(path)
-    path = folder.path / "verdict.json"
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(judgement.as_json(), indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+        with folder.files.replacing(f"tables/evidence_{name}.parquet") as file:
+            if evidences[name]:
+                pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), file, compression="zstd")
+            else:
+                file.write(_empty_evidence(name))
+    folder.write_text("verdict.json", json.dumps(judgement.as_json(), indent=2) + "\n")
 
 
 @cache

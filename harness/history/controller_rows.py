@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.history.files_below import FilesBelow
 from harness.history.journal import CONTROLLER_ROWS
 from harness.history.schemas import TABLES
 
@@ -43,7 +44,7 @@ def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_snapshot(
-    path: Path,
+    files: FilesBelow,
     *,
     run: int,
     snapshot: int,
@@ -54,7 +55,7 @@ def write_snapshot(
     epochs: Sequence[int],
     values: Sequence[int],
 ) -> None:
-    """One replica's records as rows of the table replica_log, without tp. Seen under its name only when complete."""
+    """One replica's records as rows of the table replica_log, without tp, in a file of their own."""
     count = len(offsets)
     schema = TABLES["replica_log"]
     columns = {
@@ -68,9 +69,8 @@ def write_snapshot(
         "epoch": _known(np.array(epochs, np.int32)),
         "value": np.array(values, np.int64),
     }
-    unfinished = path.with_suffix(".unfinished")
-    pq.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd")
-    unfinished.rename(path)
+    with files.replacing(f"snapshot-{snapshot:05d}.parquet") as file:
+        pq.write_table(pa.table(columns, schema=schema), file, compression="zstd")
 
 
 def _known(epochs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:

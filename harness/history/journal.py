@@ -164,7 +164,7 @@ class JournalFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.worker = worker
         self._clock = clock
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         self._operations = 0
         self._transactions = 0
         self._numbers: dict[tuple[str, int], int] = {}
