@@ -119,6 +119,9 @@ ANOMALIES: tuple[Anomaly, ...] = (
     # ---- the cluster and its clients
     _anomaly("unclean-election", "Unclean election", "cluster",
              "A replica outside the ISR and the eligible leader replicas became leader."),
+    _anomaly("acknowledged-below-min-isr", "Acknowledged below min.insync.replicas", "cluster",
+             "acks=all was answered while fewer replicas were in sync than the topic demands."),
+    _anomaly("two-leaders", "Two leaders in one epoch", "cluster", "Two brokers led a partition in the same epoch."),
     _anomaly("availability", "Availability gap and time to recover", "cluster",
              "A partition took no writes although writes were tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",

@@ -27,6 +27,7 @@ from harness.checks import (
     inconsistent_offsets,
     isolation,
     lost_write,
+    min_isr,
     phantom,
     polls,
     removal,
@@ -34,6 +35,7 @@ from harness.checks import (
     stable_offset,
     timestamps,
     torn_transaction,
+    two_leaders,
     unclean_election,
     zombie_transaction,
 )
@@ -57,8 +59,10 @@ def _nothing(context: RunContext) -> list[Finding]:
 FAMILIES: tuple[Family, ...] = (
     Family(name=removal.NAME, find=_nothing, query=removal.query, follows_detection=True),
     Family(name=isolation.NAME, find=_nothing, query=isolation.query),
+    Family(name=min_isr.CHECK, find=min_isr.find, query=min_isr.query),
     Family(name="lost-write", find=lost_write.find),
     Family(name="unclean-election", find=unclean_election.find),
+    Family(name=two_leaders.CHECK, find=two_leaders.find),
     Family(name="dirty-read", find=dirty_read.find),
     Family(name="aborted-read", find=aborted_read.find),
     Family(name="phantom", find=phantom.find),

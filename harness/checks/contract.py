@@ -86,6 +86,13 @@ class Judge:
         return _beyond_start(self._story, ruling) if removed else ruling
 
 
+def forfeited(ruling: Ruling, least: int) -> Ruling:
+    """Of a record that was acknowledged with fewer copies than min.insync.replicas: no later event excuses its loss."""
+    text = "It was acknowledged by as many in-sync replicas as min.insync.replicas demands."
+    kept = Rule(rule=text, holds=False, evidence=f"min.insync.replicas={least}, and fewer were in sync.")
+    return replace(ruling, classification="violation", undecided="", rules=(*ruling.rules, kept))
+
+
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
     return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
 

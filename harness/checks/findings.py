@@ -40,6 +40,7 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     rows: Sequence[Flagged] = ()
     ruling: Ruling | None = None
+    open_question: str = ""  # what cannot be told and makes the run inconclusive, where no ruling says it
     salt: str = ""  # what else tells this finding from its like: a step's number
 
     @property
@@ -49,6 +50,11 @@ class Finding:
             check=self.check, classification=self.classification, kind=self.kind, topic=self.topic,
             cause=self.cause_kind or self.cause, salt=self.salt,
         )  # fmt: skip
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be a violation and nobody can tell."""
+        return bool(self.open_question or (self.ruling is not None and self.ruling.undecided))
 
     @property
     def cause_kind(self) -> str:

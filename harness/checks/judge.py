@@ -240,7 +240,7 @@ def _verdict(
     open_ends = (
         _inconclusive(given, facts)
         + cycle.not_searched(facts.context)
-        + [f"{name}: {f.sentence}" for name, f in named if f.ruling is not None and f.ruling.undecided]
+        + [f"{name}: {f.sentence}" for name, f in named if f.is_open]
     )
     unmet = [
         f"Coverage: {row['condition']} ({row['meaning']}): required {row['required']}, seen {row['seen']}."

@@ -7,7 +7,7 @@ frozen high watermark), and *unseen* (the partition was not read that far and no
 from collections.abc import Sequence
 
 from harness.checks.causes import faults_of, loss_evidence
-from harness.checks.contract import Ruling
+from harness.checks.contract import Ruling, forfeited
 from harness.checks.detection import Flagged
 from harness.checks.findings import (
     Finding,
@@ -19,6 +19,7 @@ from harness.checks.findings import (
     offsets_words,
     plural,
 )
+from harness.checks.min_isr import broken_promises
 from harness.checks.removal import Removal, removed
 from harness.checks.story import PartitionStory
 
@@ -59,8 +60,11 @@ def _parted(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[list[Flagge
 
 def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
     groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
+    broken = broken_promises(context)
     for row in rows:
         ruling = context.ruling(story, row)
+        if (story.tp, row.value) in broken and ruling.classification != "violation":
+            ruling = forfeited(ruling, broken[story.tp, row.value].least)
         # Nothing else explains it, and something removes records here: it removed the last one of a key.
         away = compacts and ruling.classification == "violation" and ruling.election is None
         key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)

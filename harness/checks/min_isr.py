@@ -1,0 +1,170 @@
+"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than the topic demands.
+
+A promise broken without a loss. It is judged only for records that were sent after the leader itself knew of the shrink
+(it asked for it, or its own metadata showed it: KIP-497 lets leaders ask, KRaft's controller shrinks by itself) and that
+were answered before the next expansion was committed, with a margin for one that is being asked for: a leader counts
+whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.findings import Finding, RunContext, plural, ranges
+from harness.checks.runs import Runs
+from harness.checks.story import PartitionStory, RunStory
+from harness.checks.tables import Row
+
+CHECK = "acknowledged-below-min-isr"
+MIN_ISR_KEY = "min.insync.replicas"
+_PENDING_NS = 2 * 10**9  # an expansion that is asked for is committed, or refused, within this
+_ASKED_BEFORE_NS = 10**9  # a leader's word that it shrinks the ISR comes before the commit
+_FAR = 2**62
+_ROWS_MAX = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortage:
+    """A stretch of time in which the leader knew of too few in-sync replicas; knew: whether anything shows that."""
+
+    run: int
+    tp: int
+    begin_t: int
+    end_t: int
+    epoch: int
+    leader: int
+    isr: tuple[int, ...]
+    least: int
+    knew: bool
+
+
+def query(runs: Runs) -> list[Row]:
+    shortages = [
+        shortage
+        for story in runs.stories
+        for partition in story.partitions.values()
+        for shortage in shortages_of(
+            partition, story, runs.tables.rows("configuration", story.run),
+            runs.tables.rows("partition_states", story.run),
+        )
+    ]  # fmt: skip
+    if not shortages:
+        return []
+    columns = {"run": pa.int32(), "tp": pa.int32(), "begin_t": pa.int64(), "end_t": pa.int64(), "number": pa.int32()}
+    rows = [
+        {"run": s.run, "tp": s.tp, "begin_t": s.begin_t, "end_t": s.end_t, "number": number}
+        for number, s in enumerate(shortages)
+    ]
+    found = (
+        runs.tables.records.where("kind = 0 and status = 0 and acks = -1 and off is not null")
+        .select("run", "tp", "value", "off", "op", "process", "t0", "t1")
+        .join(sf.broadcast(runs.frame(columns, rows)), ["run", "tp"])
+        .where("t0 > begin_t and t1 < end_t")
+    )
+    answered = found.orderBy("run", "tp", "off").limit(_ROWS_MAX).toArrow().to_pylist()
+    return [{**row, "shortage": shortages[row["number"]]} for row in answered]
+
+
+def shortages_of(
+    partition: PartitionStory, story: RunStory, configuration: Sequence[Row], observed: Iterable[Row]
+) -> list[Shortage]:
+    own = [row for row in observed if (row["topic"], row["part"]) == (partition.topic, partition.part)]
+    found = []
+    for number, state in enumerate(partition.states):
+        isr = tuple(state["isr"] or ())
+        begin = state["t"] + (state["uncertainty_ns"] or 0)
+        after = partition.states[number + 1] if number + 1 < len(partition.states) else None
+        end = _FAR if after is None else _end(state, after)
+        if state["leader"] < 0 or not state["exact"] or begin >= end:
+            continue
+        least = _least(story, configuration, partition.topic, begin, end)
+        if len(isr) >= least:
+            continue
+        known = _known_at(partition, state, own, least)
+        begin = begin if known is None else max(begin, known)
+        if begin < end:
+            found.append(
+                Shortage(run=partition.run, tp=partition.tp, begin_t=begin, end_t=end, epoch=state["leader_epoch"],
+                         leader=state["leader"], isr=isr, least=least, knew=known is not None)
+            )  # fmt: skip
+    return found
+
+
+def _end(state: Row, after: Row) -> int:
+    """Before the next state; earlier still where that one takes somebody in."""
+    end = int(after["t"] - (after["uncertainty_ns"] or 0))
+    return end - _PENDING_NS if len(after["isr"] or ()) > len(state["isr"] or ()) else end
+
+
+def _known_at(partition: PartitionStory, state: Row, observed: Iterable[Row], least: int) -> int | None:
+    """When the leader is first seen to know of so small an ISR; None where nothing shows it."""
+    begin = state["t"] - (state["uncertainty_ns"] or 0)
+    told = [
+        row["t"]
+        for row in observed
+        if not row["exact"] and row["observer"] == state["leader"] and row["leader_epoch"] == state["leader_epoch"]
+        and row["leader"] == state["leader"] and row["t"] >= begin and len(row["isr"] or ()) < least
+    ]  # fmt: skip
+    asked = [
+        row["t"]
+        for row in partition.events
+        if row["event"] == "isr_shrink" and row["node"] == state["leader"] and row["t"] >= begin - _ASKED_BEFORE_NS
+    ]
+    return min([*told, *asked], default=None)
+
+
+def _least(story: RunStory, configuration: Sequence[Row], topic: str, begin: int, end: int) -> int:
+    """The lowest min.insync.replicas in force at any moment of [begin, end]: nobody is held to more than that."""
+    rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["t"])
+    scenario = story.scenario
+    specs = scenario.topics if scenario is not None else ()
+    own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == topic), None)
+    own = _in_force([row for row in rows if row["scope"] == "topic" and row["name"] == topic], own_spec, begin, end)
+    brokers_spec = scenario.cluster.settings.get(MIN_ISR_KEY) if scenario is not None else None
+    general = _in_force([row for row in rows if row["scope"] != "topic"], brokers_spec, begin, end)
+    fallback = min((value for value in general if value is not None), default=1)
+    return min(fallback if value is None else value for value in own)
+
+
+def _in_force(rows: Sequence[Row], stated: Any, begin: int, end: int) -> list[int | None]:
+    """The values that held at some moment of the stretch; None: none was set then."""
+    before = [row["value"] for row in rows if row["t"] <= begin]
+    first = before[-1] if before else (None if rows else stated)
+    within = [row["value"] for row in rows if begin < row["t"] <= end]
+    return [int(value) if value is not None and str(value).isdigit() else None for value in (first, *within)]
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, int], list[Row]] = {}
+    for row in context.rows.get(CHECK, ()):
+        groups.setdefault((row["tp"], row["number"]), []).append(row)
+    return [_finding(context, context.partition(tp), rows) for (tp, _), rows in sorted(groups.items())]
+
+
+def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
+    """(tp, value) of records that were surely acknowledged below min.insync.replicas: nothing excuses their loss."""
+    rows = context.rows.get(CHECK, ())
+    return {(row["tp"], row["value"]): row["shortage"] for row in rows if row["shortage"].knew}
+
+
+def _finding(context: RunContext, story: PartitionStory, rows: Sequence[Row]) -> Finding:
+    shortage: Shortage = rows[0]["shortage"]
+    count = plural(len(rows), "record")
+    sentence = (
+        f"{count} of {story.name} (at {ranges(row['off'] for row in rows)}) {plural(len(rows), 'was')} acknowledged "
+        f"with acks=all by broker {shortage.leader} in epoch {shortage.epoch} while the ISR was {list(shortage.isr)} "
+        f"and min.insync.replicas={shortage.least}"
+    )
+    open_question = "" if shortage.knew else "nothing shows that the leader knew of the shrink when it answered"
+    return Finding(
+        run=context.run, check=CHECK, classification="violation" if shortage.knew else "observation",
+        kind="knowing" if shortage.knew else "unknowing", topic=story.topic, part=story.part, count=len(rows),
+        sentence=f"{sentence}{': ' if open_question else ''}{open_question}.", cause="min.insync.replicas not kept",
+        epoch=shortage.epoch, offsets=[row["off"] for row in rows], values=[row["value"] for row in rows],
+        operations=sorted({row["op"] for row in rows}), t_first=min(row["t1"] for row in rows),
+        t_last=max(row["t1"] for row in rows), open_question=open_question,
+        evidence={"leader": shortage.leader, "isr": list(shortage.isr), "min_insync_replicas": shortage.least},
+    )  # fmt: skip
