@@ -4,10 +4,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import checking, compose, presentation
-from harness.cli_options import MASTER, RUNS, MasterOption, RunArgument, RunsOption, console, run_folder, run_folders
+from harness.cli_options import (
+    MASTER,
+    RUNS,
+    MasterOption,
+    RunArgument,
+    RunsOption,
+    aside,
+    run_folder,
+    run_folders,
+    terminal,
+)
 from harness.errors import HarnessError, UsageError
 
 PathsArgument = Annotated[
@@ -16,10 +25,6 @@ PathsArgument = Annotated[
 ]
 FormatOption = Annotated[str, typer.Option("--format", help="Whose histories: ours, or jepsen (.edn files).")]
 OURS, JEPSEN = "ours", "jepsen"
-
-
-def tell_aside(line: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
 
 
 def check(
@@ -51,22 +56,22 @@ def check(
             ww_deps=ww_deps,
             sub_via=via,
             compatible=compatible,
-            tell=tell_aside,
+            tell=aside.say,
         )
         for answer in answers:
             for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
-                typer.echo(line)
+                terminal.say(line)
         raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
-    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=tell_aside)
+    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say)
     if len(judged) == 1:
-        presentation.print_outcome(console, judged[0])
+        presentation.print_outcome(terminal, judged[0])
     else:
         for each in judged:
-            console.print(checking.verdict_line(each), markup=False)
+            terminal.say(checking.verdict_line(each))
     raise typer.Exit(checking.worst([each.judgement.verdict for each in judged]))
 
 
@@ -80,7 +85,7 @@ def export(
     if kind != JEPSEN:
         raise UsageError(f"--format {kind}: runs are exported to: {JEPSEN}")
     path, lines = checking.export_jepsen(run_folder(run, runs), output)
-    console.print(f"{path}: {lines} lines", markup=False)
+    terminal.say(f"{path}: {lines} lines")
 
 
 def _check_format(kind: str) -> None:
@@ -93,7 +98,7 @@ def report(run: RunArgument, runs: RunsOption = RUNS) -> None:
     page, error = compose.render(run_folder(run, runs))
     if page is None:
         raise HarnessError(error)
-    console.print(str(page))
+    terminal.say(page)
 
 
 def show(
@@ -103,14 +108,14 @@ def show(
     everything: Annotated[bool, typer.Option("--all", help="Every row of the proof, however many.")] = False,
 ) -> None:
     """Prints a run's findings, or one of them with its proof."""
-    presentation.print_findings(console, run_folder(run, runs), finding, everything=everything)
+    presentation.print_findings(terminal, run_folder(run, runs), finding, everything=everything)
 
 
 def list_runs(
     runs: RunsOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
 ) -> None:
     """Lists the runs, newest first."""
-    presentation.print_runs(console, runs, as_json=as_json)
+    presentation.print_runs(terminal, runs, as_json=as_json)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -4,17 +4,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import compose
 from harness.errors import UsageError
 from harness.scenario_overrides import attached_overrides
 from harness.systems import WORLDS
+from harness.terminal import Terminal
 
 RUNS = Path("runs")
 MASTER = "local[2]"
 
-console = Console(highlight=False, soft_wrap=True)
+terminal = Terminal()
+aside = Terminal(aside=True)
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.")]

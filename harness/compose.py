@@ -42,6 +42,7 @@ from harness.history.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.interfaces import ClientId, ClientMaker
 from harness.old_brokers import check_age, silent_version
+from harness.printable import LogLines
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
@@ -159,7 +160,7 @@ def run_scenario(
 def _logging_to(path: Path) -> Iterator[None]:
     """What the client library logs of the probes belongs to the run, not on the user's screen."""
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(LogLines())
     library = logging.getLogger("kafka")
     library.addHandler(handler)
     library.propagate = False

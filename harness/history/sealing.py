@@ -25,6 +25,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
+from harness.printable import printable
 
 _FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration")
 
@@ -65,7 +66,9 @@ def seal(folder: RunFolder) -> None:
 def note(folder: RunFolder, line: str) -> None:
     """Writes a line into harness.log, whoever is at work on the folder."""
     with (folder.path / "harness.log").open("a", encoding="utf-8") as log:
-        log.write(f"{datetime.fromtimestamp(SystemClock().wall_ns() / 1e9):%Y-%m-%d %H:%M:%S} INFO seal: {line}\n")
+        log.write(
+            f"{datetime.fromtimestamp(SystemClock().wall_ns() / 1e9):%Y-%m-%d %H:%M:%S} INFO seal: {printable(line)}\n"
+        )
 
 
 def _converted(folder: RunFolder, rows: Rows) -> tuple[Converted, ValueNames]:
