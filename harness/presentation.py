@@ -121,15 +121,16 @@ def print_runs(terminal: Terminal, runs: Path, *, as_json: bool) -> None:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    try:
-        run = RunFolder(folder).run
-    except HarnessError as error:
-        run = {"id": folder.name, "scenario": str(error)}
-    except ValueError as error:
-        run = {"id": folder.name, "scenario": f"{folder / 'run.json'} is no JSON: {error}"}
+    """What a run says of itself; where it cannot be read, what is wrong with it."""
+    run: dict[str, Any] = {"id": folder.name}
     verdict: dict[str, Any] = {}
-    if (folder / "verdict.json").is_file():
-        verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    try:
+        told = RunFolder(folder)
+        run = told.run
+        if (folder / "verdict.json").is_file():
+            verdict = told.verdict()
+    except HarnessError as error:
+        run = {**run, "scenario": str(error)}
     counts = verdict.get("counts", {})
     return {
         "id": run.get("id", folder.name),

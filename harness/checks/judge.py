@@ -27,6 +27,7 @@ from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
 from harness.checks.tables import Row, Tables, open_tables
 from harness.history.derived import complete
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
@@ -307,7 +308,7 @@ def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None
     tables = folder.path / "tables"
     rows = [finding.as_row(name) for name, finding in judgement.findings]
     folder.write_table("findings", pa.Table.from_pylist(rows, schema=FINDINGS))
-    for name, schema in evidence.SCHEMAS.items():
+    for name, schema in EVIDENCE.items():
         path = tables / f"evidence_{name}.parquet"
         unfinished = path.with_suffix(".unfinished")
         if evidences[name]:
@@ -325,6 +326,6 @@ def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None
 def _empty_evidence(name: str) -> bytes:
     """Most are; of a thousand runs their making would take longer than the checks."""
     sink = pa.BufferOutputStream()
-    pq.write_table(evidence.SCHEMAS[name].empty_table(), sink, compression="zstd")
+    pq.write_table(EVIDENCE[name].empty_table(), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
-from harness.history.schemas import DERIVED, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.parquet_tables import read_table
+from harness.history.schemas import DERIVED, FINDINGS, LATER, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.texts import read_run, read_verdict
 from harness.scenario import Scenario
 
 _DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
@@ -60,8 +62,11 @@ class RunFolder:
 
     @property
     def run(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        return loaded
+        return read_run(self.path / "run.json")
+
+    def verdict(self) -> dict[str, Any]:
+        """verdict.json. Raises HarnessError, also where there is none."""
+        return read_verdict(self.path / "verdict.json")
 
     def update(self, **fields: Any) -> None:
         _write(self.path / "run.json", self.run | fields)
@@ -146,11 +151,7 @@ class RunFolder:
         path = self._table_path(name)
         if not path.is_file():
             raise HarnessError(f"{self.path}: table {name} is missing; `kafka-chaos check {self.path}` builds it")
-        table = pq.read_table(path)
-        version = int((table.schema.metadata or {}).get(b"kafka_chaos_schema", b"0"))
-        if version > SCHEMA_VERSION:
-            raise UsageError(f"{path}: schema {version} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
-        return table
+        return read_table(path, FINDINGS if name == "findings" else TABLES[name], later=LATER.get(name, ()))
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
