@@ -107,11 +107,12 @@ def json_of(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as error:
         raise ValueError(f"no JSON that can be read ({error})") from None
-    _check_nesting(told)
+    check_nesting(told)
     return told
 
 
-def _check_nesting(told: Any) -> None:
+def check_nesting(told: Any) -> None:
+    """Raises ValueError where lists and tables lie too deep in each other for those who walk through them."""
     level = [told]
     for _ in range(NESTING_MAX):
         level = [
