@@ -12,12 +12,14 @@ import typer
 from harness import checking, cli_checking, compose, machine, presentation, verification
 from harness.cli_options import (
     MASTER,
+    MEMORY,
     RUNS,
     AttachedOption,
     BootstrapOption,
     ClientOption,
     KafkaHomeOption,
     MasterOption,
+    MemoryOption,
     RunsOption,
     SeedOption,
     SetOption,
@@ -58,6 +60,7 @@ def run(
     bootstrap: BootstrapOption = None,
     attached: AttachedOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Runs a scenario, judges it and writes its page; the exit code is the verdict's."""
     reference = scenario
@@ -116,6 +119,7 @@ def scenarios(
     bootstrap: BootstrapOption = None,
     attached: AttachedOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Lists the shipped scenarios, or runs them and holds each against its stated outcome."""
     chosen = [*(names or []), *(seed_names() if seeds else [])] or shipped_names()
@@ -172,6 +176,7 @@ def compare(
     world: WorldOption = None,
     client: ClientOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
     if bool(stored) == bool(scenario):

@@ -8,8 +8,10 @@ import typer
 from harness import checking, compose, presentation
 from harness.cli_options import (
     MASTER,
+    MEMORY,
     RUNS,
     MasterOption,
+    MemoryOption,
     RunArgument,
     RunsOption,
     aside,
@@ -18,6 +20,7 @@ from harness.cli_options import (
     terminal,
 )
 from harness.errors import HarnessError, UsageError
+from harness.judged import Judged, NotJudged
 
 PathsArgument = Annotated[
     list[str],
@@ -31,6 +34,7 @@ def check(
     paths: PathsArgument,
     runs: RunsOption = RUNS,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
     pages: Annotated[
         bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
     ] = None,
@@ -67,12 +71,15 @@ def check(
         if value:
             raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
     judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say)
-    if len(judged) == 1:
-        presentation.print_outcome(terminal, judged[0])
-    else:
-        for each in judged:
-            terminal.say(checking.verdict_line(each))
-    raise typer.Exit(checking.worst([each.judgement.verdict for each in judged]))
+    match judged:
+        case [Judged() as alone]:
+            presentation.print_outcome(terminal, alone)
+        case [NotJudged(error=error)]:
+            raise error
+        case _:
+            for each in judged:
+                terminal.say(checking.verdict_line(each))
+    raise typer.Exit(checking.worst([each.verdict for each in judged]))
 
 
 def export(
@@ -80,6 +87,7 @@ def export(
     kind: Annotated[str, typer.Option("--format", help="Whose notation: jepsen.")] = JEPSEN,
     output: Annotated[Path | None, typer.Option("--output", help="The file; RUN/jepsen.edn if not given.")] = None,
     runs: RunsOption = RUNS,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Writes a run's history in the notation of Jepsen, for its Kafka checker or for ours."""
     if kind != JEPSEN:
@@ -93,7 +101,7 @@ def _check_format(kind: str) -> None:
         raise UsageError(f"--format {kind}: histories are read in: {OURS}, {JEPSEN}")
 
 
-def report(run: RunArgument, runs: RunsOption = RUNS) -> None:
+def report(run: RunArgument, runs: RunsOption = RUNS, memory_mb: MemoryOption = MEMORY) -> None:
     """Writes the page of a judged run again."""
     page, error = compose.render(run_folder(run, runs))
     if page is None:
@@ -106,6 +114,7 @@ def show(
     finding: Annotated[str | None, typer.Argument(metavar="FINDING", help="For example F1.")] = None,
     runs: RunsOption = RUNS,
     everything: Annotated[bool, typer.Option("--all", help="Every row of the proof, however many.")] = False,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Prints a run's findings, or one of them with its proof."""
     presentation.print_findings(terminal, run_folder(run, runs), finding, everything=everything)

@@ -10,6 +10,7 @@ from harness import compose
 from harness.controller.run import Progress
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.judged import Judged
 from harness.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Live:
         self._terminal.rewrite(line, shutil.get_terminal_size().columns - 1)
 
 
-def print_outcome(terminal: Terminal, judged: compose.Judged) -> None:
+def print_outcome(terminal: Terminal, judged: Judged) -> None:
     judgement = judged.judgement
     verdict = judgement.verdict.value
     terminal.say(verdict.upper(), style=_STYLES[verdict], then=f"  {judgement.sentence}")

@@ -36,7 +36,7 @@ class RunData:
         if not (path / "verdict.json").is_file():
             raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
         self.verdict: Mapping[str, Any] = self.folder.verdict()
-        self.run: Mapping[str, Any] = self.folder.run
+        self.run: Mapping[str, Any] = {"id": path.name, "seed": None} | self.folder.run
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
@@ -48,7 +48,7 @@ class RunData:
     def origin_ns(self) -> int:
         """The moment that is 0.000 s on the page: when the load began, or the folder was made."""
         began = self.run.get("load_began_ns")
-        return int(began if began is not None else self.run["anchors"][0]["monotonic_ns"])
+        return int(began if began is not None else self.folder.anchor().monotonic_ns)
 
     @cached_property
     def begin_s(self) -> float:

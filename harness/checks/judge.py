@@ -25,7 +25,8 @@ from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
-from harness.checks.tables import Row, Tables, open_tables
+from harness.checks.tables import Row, Tables, check_tables, open_tables
+from harness.errors import HarnessError
 from harness.history.derived import complete
 from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
@@ -91,6 +92,33 @@ def judge_many(
     for folder, (judgement, evidences) in zip(folders, judged, strict=True):
         write(folder, judgement, evidences)
     return [judgement for judgement, _ in judged]
+
+
+def judge_each(
+    folders: Sequence[Path], spark: SparkSession, *, progress: Progress | None = None
+) -> dict[Path, Judgement | HarnessError]:
+    """As `judge_many`, but for folders that cannot be judged: these cost only themselves, and have their error."""
+    if not folders:
+        return {}
+    try:
+        return dict(zip(folders, judge_many(folders, spark, progress=progress), strict=True))
+    except HarnessError:
+        unfit = {folder: error for folder in folders if (error := _unfit(folder)) is not None}
+        if not unfit:
+            raise
+    return judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress) | unfit
+
+
+def _unfit(path: Path) -> HarnessError | None:
+    """Why this folder cannot be judged, each of its tables looked at for itself."""
+    try:
+        folder = RunFolder(path)
+        folder.scenario()
+        complete(folder)
+        check_tables(path / "tables")
+    except HarnessError as error:
+        return error
+    return None
 
 
 Evidences = Mapping[str, Sequence[Mapping[str, Any]]]

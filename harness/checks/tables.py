@@ -30,7 +30,7 @@ from harness.checks.session import sized_for
 from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
-from harness.history.parquet_tables import check_footer, check_size, row_bytes, unsound
+from harness.history.parquet_tables import check_footer, check_rows, check_size, row_bytes, unsound
 from harness.history.schemas import LATER, ROW_GROUP, TABLES
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
@@ -39,6 +39,7 @@ SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins"))
 CORRUPT_READS = "corrupt_reads"  # the rows of `ops` that a client refused for their checksum, by its error's name
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
+_ONLY_CORRUPT = pc.match_substring(pc.field("error"), _CORRUPT)
 Row = Mapping[str, Any]
 Small = Mapping[str, Mapping[int, Sequence[Row]]]
 
@@ -113,9 +114,8 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
 
 def _small(table_folders: Sequence[Path]) -> Small:
-    only = pc.match_substring(pc.field("error"), _CORRUPT)
     return {name: _by_run(_rows_of(name, table_folders)) for name in SMALL} | {
-        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=only))
+        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=_ONLY_CORRUPT))
     }
 
 
@@ -183,6 +183,8 @@ def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
             check_footer(path, metadata, TABLES[name], later=LATER.get(name, ()))
             if name not in LARGE:
                 check_size(Path(path), metadata, TABLES[name].names)
+            if name in SMALL:
+                check_rows(path, metadata.num_rows, len(TABLES[name].names))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
         fragments.append(fragment)
@@ -220,6 +222,18 @@ def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | Non
         rows += batch.num_rows
         memory.check(f"table {name}: {rows} rows and perhaps more", rows * row_bytes(batch.num_columns))
         yield from batch.to_pylist()
+
+
+def check_tables(folder: Path) -> None:
+    """Raises HarnessError where a table of one run cannot be read as it should."""
+    for name in LARGE:
+        if (path := folder / f"{name}.parquet").exists():
+            _rows_of_run_0(path)
+    for name in SMALL:
+        for _ in _rows_of(name, [folder]):
+            pass
+    for _ in _rows_of("ops", [folder], only=_ONLY_CORRUPT):
+        pass
 
 
 def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:

@@ -43,9 +43,14 @@ def read_table(
 
 def rows_of(table: pa.Table, place: object) -> list[dict[str, Any]]:
     """The rows as dicts, where these fit into memory."""
-    memory.check(f"{place}: its {table.num_rows} rows", table.num_rows * row_bytes(table.num_columns))
+    check_rows(place, table.num_rows, table.num_columns)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def check_rows(place: object, rows: int, columns: int) -> None:
+    """Raises HarnessError where so many rows, as dicts, take more memory than is allowed."""
+    memory.check(f"{place}: its {rows} rows", rows * row_bytes(columns))
 
 
 def row_bytes(columns: int) -> int:

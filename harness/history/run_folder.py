@@ -80,7 +80,10 @@ class RunFolder:
         return {"monotonic_ns": clock.monotonic_ns(), "wall_ns": clock.wall_ns()}
 
     def anchor(self) -> Anchor:
-        return Anchor(**self.run["anchors"][0])
+        anchors = self.run.get("anchors")
+        if not anchors:
+            raise HarnessError(f"{self.path / 'run.json'}: no anchors, so nothing is known of the time of the run")
+        return Anchor(monotonic_ns=anchors[0]["monotonic_ns"], wall_ns=anchors[0]["wall_ns"])
 
     # -- files --------------------------------------------
 

@@ -60,11 +60,11 @@ class _Expectation(msgspec.Struct):
 
 
 class _Verdict(msgspec.Struct):
-    verdict: Literal["pass", "violation", "inconclusive", "vacuous", "error"] | None = None
-    exit_code: int = 0
-    sentence: str = ""
+    verdict: Literal["pass", "violation", "inconclusive", "vacuous", "error"]
+    exit_code: int
+    sentence: str
+    counts: dict[str, int]
     reasons: list[str] = []
-    counts: dict[str, int] = {}
     coverage: list[_Condition] = []
     expectations: list[_Expectation] = []
     as_expected: bool = False

@@ -1,6 +1,5 @@
 """A scenario file is anybody's: whatever stands in it, it is a scenario or one line that says where it is none."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=4,
 )
-_KEYS = {
+_KEYS: dict[str, dict[str, Any]] = {
     "run": scenario_keys.RUN, "cluster": scenario_keys.CLUSTER, "attached": scenario_keys.ATTACHED,
     "topics": scenario_keys.TOPIC, "workload": scenario_keys.WORKLOAD, "faults": scenario_keys.FAULT,
     "steps": dict.fromkeys(("act", "wait", "expect", "within", "on")), "expect": scenario_keys.EXPECT,
@@ -87,10 +86,12 @@ def test_any_document_is_a_scenario_or_one_line_that_says_where_it_is_none(
     document: dict[str, Any], with_topic: bool
 ) -> None:
     document = {**document, "topics": [{"name": "t"}]} if with_topic else document
+    refused = ""
     try:
         scenario = parse(tomli_w.dumps(document))
     except UsageError as error:
-        assert str(error).startswith("s.toml:")
+        refused = str(error)
+    if refused:
+        assert refused.startswith("s.toml:")
     else:
-        written = parse(written_out(scenario))
-        assert json.dumps(written.cluster.settings) == json.dumps(scenario.cluster.settings)
+        assert parse(written_out(scenario)).cluster == scenario.cluster

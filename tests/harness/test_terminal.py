@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from harness import cli, presentation
 from harness.checking import verdict_line
 from harness.checks.judge import Judgement
-from harness.compose import Judged
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import note
+from harness.judged import Judged
 from harness.printable import LogLines, printable
 from harness.terminal import Terminal
 from harness.verdict import Verdict
