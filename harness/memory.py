@@ -7,7 +7,7 @@ is refused in one line before it is read. Journals are no tables: they are read 
 from harness.errors import HarnessError
 
 DEFAULT_MB = 2048
-LEAST_MB = 256
+LEAST_MB = 512  # what Spark begins with
 _MEGABYTE = 1 << 20
 _allowed_mb = DEFAULT_MB
 

@@ -340,12 +340,12 @@ def test_a_folder_that_cannot_be_judged_is_one_line_when_it_is_alone(
 def test_more_memory_is_a_matter_of_an_option(tmp_path: Path) -> None:
     run = build_run(tmp_path)
     steps = pq.read_table(run / "tables" / "steps.parquet")
-    many_steps = steps.take(pa.array(np.zeros(410_000, np.int64)))
+    many_steps = steps.take(pa.array(np.zeros(820_000, np.int64)))
     pq.write_table(many_steps, run / "tables" / "steps.parquet", compression="zstd")
 
-    refused = CliRunner().invoke(app, ["report", str(run), "--memory-mb", "256"])
+    refused = CliRunner().invoke(app, ["report", str(run), "--memory-mb", "512"])
 
-    assert "steps.parquet: its 410000 rows would take about" in str(refused.exception)
-    assert "256 MB are allowed: give --memory-mb 2" in str(refused.exception)
+    assert "steps.parquet: its 820000 rows would take about" in str(refused.exception)
+    assert "512 MB are allowed: give --memory-mb 5" in str(refused.exception)
     assert memory.allow(memory.DEFAULT_MB) == memory.allowed_mb()
-    assert len(RunData(run).rows("steps")) == 410_000
+    assert len(RunData(run).rows("steps")) == 820_000
