@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import compose
+from harness import compose, memory
 from harness.checks import early_session
 from harness.controller.run import Progress
+from harness.errors import HarnessError
 
 
 def at(phase: str) -> Progress:
@@ -58,3 +59,17 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
     bench.close()
 
     assert asked == [("local[1]", 3_000), "warm up", "close"]
+
+
+def test_a_check_that_runs_out_of_memory_says_which_option_gives_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_allowed_mb", memory.LEAST_MB)
+    bench = compose.Bench(master="local[2]")
+    too_long = "select length(repeat(cast(id as string), 900000000)) from range(1, 2)"
+    try:
+        with (
+            pytest.raises(HarnessError, match="512 MB are too little memory for this check: give --memory-mb 1024"),
+            bench.spark() as spark,
+        ):
+            spark.sql(too_long).collect()
+    finally:
+        bench.close()
