@@ -5,24 +5,35 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from harness import compose
+from harness import compose, memory
 from harness.errors import UsageError
 from harness.history.run_folder import RunFolder
 from harness.scenario_overrides import attached_overrides
 from harness.systems import WORLDS
+from harness.terminal import Terminal
 
 RUNS = Path("runs")
 MASTER = "local[2]"
+MEMORY = memory.DEFAULT_MB
 
-console = Console(highlight=False, soft_wrap=True)
+terminal = Terminal()
+aside = Terminal(aside=True)
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
 SeedOption = Annotated[int | None, typer.Option(help="The seed of everything drawn by chance.")]
 MasterOption = Annotated[str, typer.Option(help="Where the checks run: local[N], or a Spark cluster's URL.")]
+MemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--memory-mb",
+        min=memory.LEAST_MB,
+        callback=memory.allow,
+        help="Memory for the checks' JVM, and as much for what is read beside it; tables that need more are refused.",
+    ),
+]
 SystemOption = Annotated[
     str | None,
     typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
+from harness.printable import visible
 from reports.comparison import Comparison
 from reports.comparison_columns import GivenColumn
 from reports.comparison_model import ComparisonPage
@@ -25,14 +26,13 @@ from reports.run_data import count_of
 STYLES = ("style.css",)
 _KEY_BREAK = re.compile(r"(?<=\w)([.=])(?=\w)")
 _KEY_LENGTH = 24
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def shown(value: object) -> object:
     """Text as it may stand in the page; markup of ours passes unchanged."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match.group()):04x}", value)
+    return visible(value)
 
 
 def breakable(text: str) -> Markup:

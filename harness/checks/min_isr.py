@@ -1,9 +1,9 @@
-"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than the topic demands.
+"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than are demanded.
 
 A promise broken without a loss. It is judged only for records that were sent after the leader itself knew of the shrink
-(it asked for it, or its own metadata showed it: KIP-497 lets leaders ask, KRaft's controller shrinks by itself) and that
-were answered before the next expansion was committed, with a margin for one that is being asked for: a leader counts
-whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
+(it asked for it, or its own metadata showed it: KIP-497 lets leaders ask, KRaft's controller shrinks by itself) and
+that were answered before the next expansion was committed, with a margin for one that is being asked for: a leader
+counts whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

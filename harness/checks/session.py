@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from harness.checks.jvm import Jvm, start_jvm_early
 from harness.checks.standalone import cluster_settings, is_standalone
 from harness.history.extent import MANY_ROWS
+from harness.printable import printable
 
 _JOBS_OF_A_CHECK = 4
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -139,7 +140,7 @@ def _close(session: SparkSession) -> bool:
             gateway.close()
     except (Py4JError, OSError) as error:
         # The JVM is already gone. The verdict was written before; say so beside its own last words.
-        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {error}\n")
+        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {printable(error)}\n")
     finally:
         SparkContext._gateway, SparkContext._jvm = None, None
     return jobs >= _JOBS_OF_A_CHECK

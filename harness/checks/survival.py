@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from harness.checks.elections import Election, Snapshot
+from harness.checks.elections import Election, Snapshot, committed_copies
 from harness.checks.story import PartitionStory
 
 SECOND_NS = 10**9
@@ -278,6 +278,14 @@ class Survival:
             if not any(copy.snapshot == log.number for copy in fate.copies):
                 epochs.append(reign)
                 times.append(log.t)
+        for cut in self._story.truncations:
+            state = self._story.state_at(cut.t)
+            if fate.offset is None or state is None or not cut.to_offset <= fate.offset < cut.from_offset:
+                continue
+            # What the only one that had to have it cut is gone, whoever is elected afterwards.
+            if cut.t > after_t and committed_copies(state) == (cut.node,) and state["leader_epoch"] >= since:
+                epochs.append(state["leader_epoch"])
+                times.append(cut.t)
         return min(epochs, default=None), min(times, default=None)
 
     @cached_property

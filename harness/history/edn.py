@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.errors import HarnessError
+from harness.history.parquet_tables import rows_of
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 
@@ -68,7 +69,7 @@ def _new_file(folder: RunFolder, path: Path) -> Iterator[BinaryIO]:
 
 def _rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
     """Run folders of before this table have none."""
-    return folder.table(name).to_pylist() if folder.has_table(name) else []
+    return rows_of(folder.table(name), folder.path / name) if folder.has_table(name) else []
 
 
 def _events(operations: Iterable[_Operation]) -> Iterator[tuple[int, int, int, int, str]]:

@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.schemas import ADDED, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.parquet_tables import read_table
+from harness.history.schemas import ADDED, FINDINGS, LATER, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.texts import read_run, read_verdict
 from harness.scenario import Scenario
 
 # What every command reads by path: looked through before.
@@ -73,8 +75,11 @@ class RunFolder:
 
     @property
     def run(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.files.read("run.json"))
-        return loaded
+        return read_run(self.path / "run.json", opened=lambda: self.files.open("run.json"))
+
+    def verdict(self) -> dict[str, Any]:
+        """verdict.json. Raises HarnessError, also where there is none."""
+        return read_verdict(self.path / "verdict.json", opened=lambda: self.files.open("verdict.json"))
 
     def update(self, **fields: Any) -> None:
         self.files.replace("run.json", _json(self.run | fields))
@@ -88,7 +93,10 @@ class RunFolder:
         return {"monotonic_ns": clock.monotonic_ns(), "wall_ns": clock.wall_ns()}
 
     def anchor(self) -> Anchor:
-        return Anchor(**self.run["anchors"][0])
+        anchors = self.run.get("anchors")
+        if not anchors:
+            raise HarnessError(f"{self.path / 'run.json'}: no anchors, so nothing is known of the time of the run")
+        return Anchor(monotonic_ns=anchors[0]["monotonic_ns"], wall_ns=anchors[0]["wall_ns"])
 
     # -- files --------------------------------------------
 
@@ -163,17 +171,11 @@ class RunFolder:
         path = self._table_path(name)
         try:
             with self.files.open(f"tables/{name}.parquet") as file:
-                table = pq.read_table(file)
+                schema = FINDINGS if name == "findings" else TABLES[name]
+                return read_table(path, schema, later=LATER.get(name, ()), source=file)
         except FileNotFoundError:
             remedy = f"`kafka-chaos check {self.path}` builds it"
             raise HarnessError(f"{self.path}: table {name} is missing; {remedy}") from None
-        except pa.ArrowInvalid as error:
-            remedy = "remove the folder's tables and check it again, which makes them from its journals"
-            raise HarnessError(f"{path} is no sound table ({error}); {remedy}") from None
-        version = int((table.schema.metadata or {}).get(b"kafka_chaos_schema", b"0"))
-        if version > SCHEMA_VERSION:
-            raise UsageError(f"{path}: schema {version} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
-        return table
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

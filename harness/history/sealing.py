@@ -24,6 +24,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
+from harness.printable import printable
 
 _FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
 
@@ -65,7 +66,7 @@ def note(folder: RunFolder, line: str) -> None:
     """Writes a line into harness.log, whoever is at work on the folder."""
     moment = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9)
     with folder.files.append("harness.log") as log:
-        log.write(f"{moment:%Y-%m-%d %H:%M:%S} INFO seal: {line}\n".encode())
+        log.write(f"{moment:%Y-%m-%d %H:%M:%S} INFO seal: {printable(line)}\n".encode())
 
 
 def _converted(folder: RunFolder, rows: Rows) -> tuple[Converted, ValueNames]:

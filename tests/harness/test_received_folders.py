@@ -12,7 +12,7 @@ import pytest
 from harness import compose, presentation
 from harness.checking import export_jepsen
 from harness.checks.judge import judge
-from harness.cli_options import console, run_folder, run_folders
+from harness.cli_options import run_folder, run_folders, terminal
 from harness.clock import SystemClock
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.replica_logs import read_events
@@ -278,7 +278,7 @@ def test_the_list_goes_on_where_one_folder_has_links(
     bad, good = killed_run(tmp_path / "runs"), killed_run(tmp_path / "runs")
     (bad.path / "verdict.json").symlink_to(outside / "file")
 
-    presentation.print_runs(console, tmp_path / "runs", as_json=True)
+    presentation.print_runs(terminal, tmp_path / "runs", as_json=True)
 
     told = {each["id"]: each["scenario"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
     assert told[good.path.name] == "sent"
