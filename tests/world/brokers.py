@@ -30,6 +30,16 @@ NOT_ENOUGH = "NotEnoughReplicasError 19"
 NOT_ENOUGH_AFTER = "NotEnoughReplicasAfterAppendError 20"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a leader takes for granted. `in_sync`: members of the ISR, known `since` then."""
+
+    epoch: int
+    in_sync: int
+    since: int
+    expanding: bool
+
+
 @dataclass(kw_only=True)
 class Broker:
     world: World
@@ -132,11 +142,14 @@ class Broker:
     def snapshot(self, reason: str) -> None:
         """The harness reads the disk."""
         for partition, replica in self.replicas.items():
-            readable = replica.slice(replica.start, replica.end if replica.damaged_from is None else replica.damaged_from)
+            readable = replica.slice(
+                replica.start, replica.end if replica.damaged_from is None else replica.damaged_from
+            )
             self.world.chronicle.snapshots.append(
                 Snapshot(
                     t=self.world.now, partition=partition, node=self.node, reason=reason, log_start=replica.start,
-                    log_end=replica.end, entries=list(readable), high_watermark=replica.checkpoint, epochs=list(replica.epochs),
+                    log_end=replica.end, entries=list(readable), high_watermark=replica.checkpoint,
+                    epochs=list(replica.epochs),
                 )
             )  # fmt: skip
 
@@ -148,7 +161,7 @@ class Broker:
         if known is not None and state.partition_epoch <= known.partition_epoch:
             return
         newer = known is None or state.epoch > known.epoch or state.leader != known.leader
-        replica.state, replica.adding = state, None
+        replica.state, replica.known_since, replica.adding = state, world.now, None
         world.chronicle.happenings.append(Learned(t=world.now, partition=partition, node=self.node, state=state))
         if state.leader == self.node:
             if newer or not replica.leading:
@@ -178,8 +191,8 @@ class Broker:
 
     def produce(
         self, partition: Partition, values: Sequence[int], *, acks: int, idempotent: bool, answer: Answer
-    ) -> tuple[int, int] | None:
-        """Answers now or later; returns (members in sync, epoch) when the batch is in the log by now."""
+    ) -> Standing | None:
+        """Answers now or later; returns how things stood when the batch was appended, if it was."""
         replica, world = self.replicas[partition], self.world
         state = replica.state
         if not replica.leading or state is None:
@@ -196,13 +209,22 @@ class Broker:
             first = self.append(replica, entries, by_leader=True)
         else:
             first = known
+        standing = self.standing(partition)
         end = first + len(values)
         if acks != -1 or world.flawed("acknowledge-early", 0.6):
             answer(None, first)
         else:
             replica.waiting.append(Waiting(end=end, answer=lambda error: answer(error, first)))
         self._raise(replica)
-        return len(state.isr), state.epoch
+        return standing
+
+    def standing(self, partition: Partition) -> Standing:
+        replica = self.replicas[partition]
+        assert replica.state is not None
+        return Standing(
+            epoch=replica.state.epoch, in_sync=len(replica.state.isr), since=replica.known_since,
+            expanding=replica.adding is not None,
+        )  # fmt: skip
 
     def _duplicate(self, replica: Replica, values: Sequence[int]) -> int | None:
         for offset in range(replica.end - 1, max(replica.start, replica.end - 60) - 1, -1):

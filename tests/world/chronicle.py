@@ -66,7 +66,7 @@ class Appended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
-    """Entries from `to` on left the log. `epoch`: the leader epoch it followed; `journalled`: the broker tells of it."""
+    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells."""
 
     t: int
     partition: Partition

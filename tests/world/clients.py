@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.history.values import number
-from tests.world.brokers import NOT_ENOUGH, Broker
+from tests.world.brokers import NOT_ENOUGH, Broker, Standing
 from tests.world.chronicle import Assigned, Entry, Node, Partition, Poll, Read, Send
 from tests.world.world import MS, World
 
@@ -76,16 +76,16 @@ class Attempts:
 
     def _ask(self, broker: Broker, current: int) -> None:
         world, send = self.world, self.send
-        lost = world.random.random() < world.setup.bad_answers
-        taken: list[tuple[int, int]] = []
+        lost = world.random.random() < world.answers_lost
+        taken: list[Standing] = []
 
         def answer(error: str | None, base: int | None) -> None:
             if lost and error is None:
                 return  # appended, and the connection broke before the answer came
             if error is None:
                 # The answer is on its way; what the broker knew is fixed by now.
-                in_sync, epoch = taken[0] if taken else self._standing(broker)
-                world.after(world.some(0.2, 3), lambda: self._done(current, broker.node, base, in_sync, epoch))
+                standing = taken[0] if taken else broker.standing(send.partition)
+                world.after(world.some(0.2, 3), lambda: self._done(current, broker.node, base, standing))
             else:
                 world.after(world.some(0.2, 3), lambda: self._refused(current, error))
 
@@ -99,18 +99,14 @@ class Attempts:
                 send.appended_at = world.now
         world.after(REQUEST_NS if not lost else 150 * MS, lambda: self._again(current, 50))
 
-    def _standing(self, broker: Broker) -> tuple[int, int]:
-        state = broker.replicas[self.send.partition].state
-        assert state is not None
-        return len(state.isr), state.epoch
-
-    def _done(self, current: int, node: Node, base: int | None, in_sync: int, epoch: int) -> None:
+    def _done(self, current: int, node: Node, base: int | None, standing: Standing) -> None:
         if self.over or current != self.tries:
             return
         send, world = self.send, self.world
-        send.acknowledged_by, send.acknowledged_in, send.in_sync = node, epoch, in_sync
+        send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
         minimum = min(world.topic(send.partition).min_in_sync, len(world.replicas(send.partition)))
-        send.below_minimum = send.acks == -1 and in_sync < minimum
+        known = send.t0 > standing.since and not standing.expanding
+        send.below_minimum = send.acks == -1 and standing.in_sync < minimum and known
         if send.acks == 0:
             self._end(INFO)
         else:

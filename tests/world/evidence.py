@@ -81,7 +81,8 @@ def _operations(history: History, sight: Sight, places: Mapping[Partition, int])
         ended.append((assigned.t, 0, row))
     ended += [(poll.t1, 1, poll) for poll in chronicle.polls]
     ended += [(max(send.t1, send.t0), 2, send) for send in chronicle.sends]
-    ops, records = [], []
+    ops: list[Row] = []
+    records: list[Row] = []
     for op, (_, _, each) in enumerate(sorted(ended, key=lambda end: end[:2])):
         match each:
             case Send():

@@ -140,3 +140,18 @@ def isolating(world: World, node: Node, *, controller: bool) -> list[tuple[Node,
     peers = [other for other in world.brokers if other != node]
     links = [(node, peer) for peer in peers] + [(peer, node) for peer in peers]
     return links + ([(node, CONTROLLER)] if controller else [])
+
+
+def lose_answers(world: World, share: float) -> None:
+    """The producers' connections break now and then: what was sent may have been appended, and nobody hears of it."""
+    clients = range(1, 1 + len(world.setup.acks))
+    named = " ".join(f"c{client}>n{node}" for client in clients for node in world.brokers)
+    proof = f"links {named} cut, connections reset"
+    fault = world.fault("cut", "cut clients now and then", tuple(world.brokers), proof, named)
+    world.answers_lost = share
+
+    def over() -> None:
+        world.answers_lost = 0.0
+        world.healed(fault, "links pass again")
+
+    world.after(world.some(1_000, 5_000), over)

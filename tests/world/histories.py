@@ -48,12 +48,13 @@ def drawn(seed: int) -> Setup:
                 unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.45),
             )
         )  # fmt: skip
-    producers = random.choice((1, 2, 2))
+    acks = tuple(random.choice((-1, -1, -1, 1, 1, 0)) for _ in range(random.choice((1, 2, 2))))
+    sure = all(each == -1 for each in acks)  # idempotence needs acks=all
     return Setup(
         seed=seed, plot=plot, brokers=brokers, topics=tuple(topics), flaws=frozenset({flaw} if flaw else ()),
         bad_answers=random.choice((0.0, 0.0, 0.05, 0.25)), retries=random.random() < 0.8,
-        acks=tuple(random.choice((-1, -1, -1, 1, 1, 0)) for _ in range(producers)),
-        idempotent=tuple(random.random() < 0.7 for _ in range(producers)),
+        acks=acks,
+        idempotent=sure and random.random() < 0.7,
     )  # fmt: skip
 
 
@@ -94,13 +95,10 @@ def played(setup: Setup) -> tuple[World, Processes]:
         broker.tick(broker.incarnation)
     world.run_until(world.now + 500 * MS)
     world.loading = True
-    metadata = []
-    for place, (acks, idempotent) in enumerate(zip(setup.acks, setup.idempotent, strict=True)):
-        process = processes.new(f"producer-{place + 1}", acks=acks, idempotent=idempotent and acks == -1)
-        metadata.append(Metadata(world=world))
-        Producer(
-            world=world, process=process, acks=acks, idempotent=idempotent and acks == -1, metadata=metadata[-1]
-        ).next()
+    for place, acks in enumerate(setup.acks):
+        idempotent = setup.idempotent and acks == -1
+        process = processes.new(f"producer-{place + 1}", acks=acks, idempotent=idempotent)
+        Producer(world=world, process=process, acks=acks, idempotent=idempotent, metadata=Metadata(world=world)).next()
     for place in range(world.random.choice((0, 1, 1, 2))):
         consumer = Consumer(
             world=world, processes=processes, name=f"consumer-{place + 1}", metadata=Metadata(world=world)
@@ -109,6 +107,8 @@ def played(setup: Setup) -> tuple[World, Processes]:
     if "drop-while-leading" in setup.flaws:
         for _ in range(world.random.choice((1, 1, 2))):
             world.after(world.some(2_000, 9_000), lambda: _drop(world))
+    if setup.bad_answers:
+        world.after(world.some(200, 3_000), lambda: harms.lose_answers(world, setup.bad_answers))
     PLOTS[setup.plot](world)
     world.run_until(world.now + setup.load_ns)
     world.loading = False

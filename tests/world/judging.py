@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.checks.judge import Judgement, RunInput, judge_tables
 from harness.checks.tables import tables_of
+from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from tests.world.chronicle import Led
+from tests.world.clients import DELIVERY_NS, OK, REQUEST_NS
 from tests.world.evidence import run_facts, tables
 from tests.world.histories import History
 from tests.world.sight import Sight
 from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.world import MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +32,7 @@ class Judged:
     lost: Sequence[Lost]
     judgement: Judgement
     said: Mapping[tuple[str, int, int], str]
+    why: Mapping[tuple[str, int, int], str]  # the sentence of the finding that said so
 
     def of(self, lost: Lost) -> str:
         return self.said.get((*lost.partition, lost.value), PASSED_OVER)
@@ -40,29 +45,52 @@ class Judged:
 
 def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, Sight]]) -> list[Judged]:
     opened = tables_of(spark, folder, tables(cases), len(cases))
-    inputs = [RunInput(scenario=None, run=run_facts(history)) for history, _ in cases]
+    inputs = [RunInput(scenario=_scenario(history), run=run_facts(history)) for history, _ in cases]
     answers = judge_tables(spark, opened, inputs)
     return [
         Judged(
             history=history, sight=sight, lost=lost_records(history.chronicle), judgement=judgement,
-            said=_said(judgement, evidences["lost_records"]),
+            **_said(judgement, evidences["lost_records"]),
         )
         for (history, sight), (judgement, evidences) in zip(cases, answers, strict=True)
     ]  # fmt: skip
 
 
-def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int, int], str]:
+def _scenario(history: History) -> Scenario:
+    setup = history.setup
+    topics = tuple(
+        TopicSpec(
+            name=topic.name, partitions=len(topic.layout), assignment=topic.layout,
+            settings={"min.insync.replicas": str(topic.min_in_sync)}
+            | ({"unclean.leader.election.enable": "true"} if topic.unclean_allowed else {}),
+        )
+        for topic in setup.topics
+    )  # fmt: skip
+    workload = WorkloadSpec(
+        producers=len(setup.acks), idempotence=setup.idempotent, retries=None if setup.retries else 0,
+        request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
+    )  # fmt: skip
+    return Scenario(
+        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers), topics=topics,
+        workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
+    )  # fmt: skip
+
+
+def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """An observation on a lost record is an open question. The worst that is said of a record counts."""
-    checks = {name: finding.check for name, finding in judgement.findings}
+    findings = dict(judgement.findings)
     order = {"violation": 0, UNDECIDED: 1, "permitted": 2}
     said: dict[tuple[str, int, int], str] = {}
+    why: dict[tuple[str, int, int], str] = {}
     for row in rows:
-        if checks.get(row["finding"]) != "lost-write":
+        finding = findings[row["finding"]]
+        if finding.check != "lost-write":
             continue
         word = UNDECIDED if row["classification"] == "observation" else row["classification"]
         key = (row["topic"], row["part"], row["value"])
-        said[key] = min(said.get(key, word), word, key=lambda each: order[each])
-    return said
+        if key not in said or order[word] < order[said[key]]:
+            said[key], why[key] = word, finding.sentence
+    return {"said": said, "why": why}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +108,8 @@ class Disagreement:
         return (
             f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.sight.name}), {lost.partition[0]}-"
             f"{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: in truth "
-            f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}"
+            f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}: "
+            f"{self.judged.why.get((*lost.partition, lost.value), '')}"
         )
 
 
@@ -100,3 +129,23 @@ def undecided(judged: Judged) -> list[Disagreement]:
         for lost in judged.lost
         if lost.verdict is not Verdict.UNSAID and judged.of(lost) == UNDECIDED
     ]
+
+
+def kept_silent(judged: Judged) -> list[str]:
+    """Promises that were broken whether or not a record was lost by it, where no violation of any kind is reported.
+
+    A leader that acknowledged with acks=all what was sent after it knew that fewer than min.insync.replicas were in
+    sync; two brokers that led one partition in one epoch.
+    """
+    if judged.violations:
+        return []
+    chronicle, setup = judged.history.chronicle, judged.history.setup
+    place = f"seed {setup.seed} ({setup.plot})"
+    below = [send for send in chronicle.sends if send.status == OK and send.below_minimum]
+    told = [f"{place}: {len(below)} sends acknowledged below min.insync.replicas"] if below else []
+    terms: dict[tuple[object, int], set[int]] = {}
+    for each in chronicle.happenings:
+        if isinstance(each, Led):
+            terms.setdefault((each.partition, each.epoch), set()).add(each.node)
+    told += [f"{place}: {who} led {at} in epoch {epoch}" for (at, epoch), who in terms.items() if len(who) > 1]
+    return told

@@ -1,4 +1,4 @@
-"""One replica of one partition: its log, its epochs, its high watermark, and, where it leads, what it knows of others."""
+"""One replica of one partition: its log, epochs and high watermark, and, where it leads, what it knows of others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +42,7 @@ class Replica:
 
     # What it learnt. `state`: of the newest epoch that it heard of.
     state: State | None = None
+    known_since: int = 0  # when it learnt of that
     leading: bool = False
     epoch_start: int = 0
     remotes: dict[Node, Remote] = field(default_factory=dict)

@@ -206,7 +206,9 @@ def _follow(
         elects = isinstance(happening, Committed) and _elects(happening)
         if leader_has:
             trail.leader_without = None
-        elif elects or (isinstance(happening, Cut) and happening.node == copies.leader and trail.leader_without is None):
+        elif elects or (
+            isinstance(happening, Cut) and happening.node == copies.leader and trail.leader_without is None
+        ):
             trail.leader_without = gone
         held = bool(copies.holders(offset, value))
         if trail.held and not held:

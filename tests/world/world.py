@@ -41,9 +41,9 @@ class Setup:
     session_ns: int = 2 * S
     lag_ns: int = 1_500 * MS
     load_ns: int = 9 * S
-    bad_answers: float = 0.0  # share of answers to producers that are lost on their way
+    bad_answers: float = 0.0  # share of answers to producers that are lost while their links are cut now and then
     acks: tuple[int, ...] = (-1, -1)  # of each producer
-    idempotent: tuple[bool, ...] = (True, True)
+    idempotent: bool = True
     retries: bool = True
 
 
@@ -57,6 +57,7 @@ class World:
     brokers: dict[Node, "Broker"] = field(default_factory=dict)
     controller: "Controller" = field(init=False)
     loading: bool = False  # clients are at work
+    answers_lost: float = 0.0  # share, now
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
 
