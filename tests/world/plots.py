@@ -48,7 +48,7 @@ def followers_die(world: World) -> None:
         partition = _some(world)
         for node in world.replicas(partition):
             if node != _leader(world, partition) and world.random.random() < 0.8 and harms.kill(world, node):
-                _when(world, 0.5, 4.0, partial(harms.start, world, node)
+                _when(world, 0.5, 4.0, partial(harms.start, world, node))
 
     _when(world, 1.5, 3.0, now)
 
@@ -171,7 +171,7 @@ def power(world: World) -> None:
                     if world.random.random() < 0.8:
                         harms.lose_tail(world, node, partition, world.random.randint(1, 8))
         for node in victims:
-            _when(world, 0.4, 3.0, partial(harms.start, world, node)
+            _when(world, 0.4, 3.0, partial(harms.start, world, node))
 
     _when(world, 2.0, 4.0, now)
 
@@ -206,8 +206,8 @@ def everyone_dies(world: World) -> None:
 
     def now() -> None:
         for node in world.random.sample(list(world.brokers), len(world.brokers)):
-            _when(world, 0.0, 2.6, partial(harms.kill, world, node)
-            _when(world, 3.0, 5.0, partial(harms.start, world, node)
+            _when(world, 0.0, 2.6, partial(harms.kill, world, node))
+            _when(world, 3.0, 5.0, partial(harms.start, world, node))
 
     _when(world, 1.5, 2.5, now)
 
