@@ -85,7 +85,18 @@ class _Trail:
     leader_without: "_Gone | None" = None  # since when, and why, the leader in office has not had it
     destroyed: dict[Node, int] = field(default_factory=dict)  # who lost a copy to a disaster, and when
     had: set[Node] = field(default_factory=set)
-    told: bool = False  # to be committed: read by a consumer, or below a high watermark that a holder told
+    told: bool = False  # below a high watermark that a holder told
+    read: bool = False  # by a consumer
+
+    @property
+    def weak(self) -> bool:
+        """Acknowledged by its leader alone, and nobody was ever told that it was committed."""
+        return self.send.acks != -1 and not self.told and not self.read
+
+    @property
+    def covered(self) -> int:
+        """From when on a disaster that reaches the offset counts, also on a replica that should have had it."""
+        return self.send.t1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +141,7 @@ def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail])
         for place, entry in enumerate(read.entries)
     }
     for trail in trails:
-        trail.told |= (trail.offset, trail.value) in read
+        trail.read |= (trail.offset, trail.value) in read
 
 
 def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
@@ -188,8 +199,8 @@ def _follow(
     offset, value = trail.offset, trail.value
     if isinstance(happening, Appended) and copies.has(happening.node, offset, value):
         trail.had.add(happening.node)
-    if isinstance(happening, Cut) and happening.node in trail.had:
-        if happening.cause in DESTROYED:
+    if isinstance(happening, Cut):
+        if happening.cause in DESTROYED and (happening.node in trail.had or happening.t > trail.covered):
             trail.destroyed[happening.node] = happening.t
         trail.had.discard(happening.node)
     leader_has = copies.leader >= 0 and copies.has(copies.leader, offset, value)
@@ -233,8 +244,7 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
     gone = trail.leader_without if trail.held else trail.gone
     if gone is None or not trail.ever:
         return _never_in_line(trail, partition, happenings)
-    weak = trail.send.acks != -1 and not trail.told
-    happening = gone.happening
+    weak, happening = trail.weak, gone.happening
     if isinstance(happening, Committed):
         state, before = happening.state, happening.before
         assert before is not None
@@ -252,6 +262,10 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
             return _lost(trail, partition, verdict, f"{kind}-acks-1", happening.t, story)
         if not gone.unscathed:
             return _lost(trail, partition, Verdict.PERMITTED, f"{kind}-destroyed", happening.t, story)
+        if not happening.unclean and not set(state.isr) & set(gone.unscathed):
+            # Nobody that the controller still counts on is unscathed, but somebody that it no longer counts on was:
+            # a sound controller may do that when it has not yet heard of a disaster.
+            return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
     return _cut_away(trail, partition, gone, happening, weak)
@@ -262,8 +276,10 @@ def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, weak: 
     if cut.cause in DESTROYED:
         if not gone.unscathed:
             return _lost(trail, partition, Verdict.PERMITTED, f"destroyed-{cut.cause.name.lower()}", cut.t, story)
-        # Its only copies went with the disks that had them: acks=1 promised no more, but nobody else took over.
-        verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
+        # Its only copies went with the disks that had them: acks=1 promised no more, but nobody else took over. And who
+        # never had it, and came to harm a moment later, may be counted among the destroyed or not.
+        harmed = all(trail.destroyed.get(node, -1) > cut.t for node in gone.unscathed)
+        verdict = Verdict.UNSAID if weak or harmed else Verdict.VIOLATION
         return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.t, story)
     verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
     took = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
@@ -275,7 +291,7 @@ def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Hap
     epoch = trail.send.acknowledged_in if trail.send.acknowledged_in is not None else -1
     elections = [each for each in happenings if isinstance(each, Committed) and _elects(each)]
     after = [each for each in elections if each.state.epoch > epoch]
-    weak = trail.send.acks != -1 and not trail.told
+    weak = trail.weak
     if not after:
         verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
         return _lost(trail, partition, verdict, "no-successor", trail.send.t1, "no later epoch")
@@ -292,7 +308,10 @@ def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Hap
 
 
 def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, t: int, story: str) -> Lost:
+    told = ""
+    if trail.send.acks != -1:
+        told = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
     return Lost(
-        value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict, took=took,
-        t=t, story=story,
+        value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
+        took=took, t=t, story=f"{story}{told}",
     )  # fmt: skip
