@@ -198,8 +198,7 @@ class Broker:
         if not replica.leading or state is None:
             answer(NOT_LEADER, None)
             return None
-        minimum = world.topic(partition).min_in_sync
-        below = len(state.isr) < min(minimum, len(world.replicas(partition)))
+        below = len(state.isr) < world.enough_in_sync(partition)
         if acks == -1 and below and not world.flawed("acknowledge-below-minimum"):
             answer(NOT_ENOUGH, None)
             return None
@@ -268,11 +267,10 @@ class Broker:
 
     def _raise(self, replica: Replica) -> None:
         state, world = replica.state, self.world
-        if state is None or not replica.leading:
+        if state is None or not replica.leading or (replica.high_watermark == replica.end and not replica.waiting):
             return
         members = set(state.isr) | ({replica.adding} if replica.adding is not None else set())
-        minimum = min(world.topic(replica.partition).min_in_sync, len(world.replicas(replica.partition)))
-        enough = len(members) >= minimum or "acknowledge-below-minimum" in world.setup.flaws
+        enough = len(members) >= world.enough_in_sync(replica.partition) or world.flawed("acknowledge-below-minimum")
         if enough:
             ends = [replica.remotes[node].log_end for node in members if node != self.node]
             raised = min([replica.end, *ends])

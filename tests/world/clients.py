@@ -104,9 +104,8 @@ class Attempts:
             return
         send, world = self.send, self.world
         send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
-        minimum = min(world.topic(send.partition).min_in_sync, len(world.replicas(send.partition)))
         known = send.t0 > standing.since and not standing.expanding
-        send.below_minimum = send.acks == -1 and standing.in_sync < minimum and known
+        send.below_minimum = send.acks == -1 and standing.in_sync < world.enough_in_sync(send.partition) and known
         if send.acks == 0:
             self._end(INFO)
         else:

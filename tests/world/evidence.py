@@ -30,8 +30,13 @@ def tables(histories: Sequence[tuple[History, Sight]]) -> dict[str, pa.Table]:
 
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema = TABLES[name]
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    schema, told = TABLES[name], {key for row in rows for key in row}
+    columns = [
+        pa.array([row.get(field.name) for row in rows], field.type)
+        if field.name in told
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -79,7 +84,7 @@ def _operations(history: History, sight: Sight, places: Mapping[Partition, int])
     for assigned in chronicle.assigned:
         row = _op(history, assigned.process, "assign", OK, assigned.t, assigned.t, assigned.count)
         ended.append((assigned.t, 0, row))
-    ended += [(poll.t1, 1, poll) for poll in chronicle.polls]
+    ended += [(poll.t1, 1, poll) for poll in chronicle.polls if poll.final or sight.reads]
     ended += [(max(send.t1, send.t0), 2, send) for send in chronicle.sends]
     ops: list[Row] = []
     records: list[Row] = []

@@ -10,7 +10,7 @@ from tests.world.chronicle import Assigned, Cause, Chronicle, FinalState, Node, 
 from tests.world.clients import Consumer, Metadata, Processes, Producer
 from tests.world.controller import Controller
 from tests.world.plots import PLOTS
-from tests.world.world import MS, S, Setup, Topic, World
+from tests.world.world import MS, Setup, Topic, World
 
 # A flaw, and the plots in which it can show.
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -144,7 +144,7 @@ def _drop(world: World) -> None:
 
 def _recover(world: World) -> None:
     """Heals all, starts all, and waits until every replica has caught up; sends that are under way end meanwhile."""
-    world.run_until(world.now + 4_500 * MS)
+    world.run_until(world.now + 3_700 * MS)
     for fault in list(world.chronicle.faults):
         if fault.t_end is None and fault.kind == "cut":
             harms.heal(world, fault)
@@ -152,7 +152,7 @@ def _recover(world: World) -> None:
             harms.resume(world, fault)
     for node in world.brokers:
         harms.start(world, node)
-    world.run_until(world.now + 6 * S)
+    world.run_until(world.now + 4_500 * MS)
 
 
 def _final_read(world: World, processes: Processes) -> None:

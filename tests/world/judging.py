@@ -1,7 +1,7 @@
 """Histories of the world before the checks: judged as one Spark job, and each lost record's class beside the truth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ class Judged:
 
     history: History
     sight: Sight
-    lost: Sequence[Lost]
+    lost: Sequence[Lost]  # on which the promise says something, as far as it was seen
     judgement: Judgement
     said: Mapping[tuple[str, int, int], str]
     why: Mapping[tuple[str, int, int], str]  # the sentence of the finding that said so
@@ -49,11 +49,18 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, S
     answers = judge_tables(spark, opened, inputs)
     return [
         Judged(
-            history=history, sight=sight, lost=lost_records(history.chronicle), judgement=judgement,
+            history=history, sight=sight, judgement=judgement,
+            lost=[_seen(lost, sight) for lost in lost_records(history.chronicle)],
             **_said(judgement, evidences["lost_records"]),
         )
         for (history, sight), (judgement, evidences) in zip(cases, answers, strict=True)
     ]  # fmt: skip
+
+
+def _seen(lost: Lost, sight: Sight) -> Lost:
+    """Whether acks=1 promised anything depends on who was told: who withholds that may not ask for a violation."""
+    untold = lost.told_only and not sight.journals
+    return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost
 
 
 def _scenario(history: History) -> Scenario:

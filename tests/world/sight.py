@@ -10,7 +10,7 @@ class Sight:
     """`books`: the controller's own log, exact. `journals`: what brokers tell of leaderships and high watermarks.
 
     `epochs`: records and polled states carry leader epochs (old versions have none). `blur_ns`: exact times are off by
-    up to this much, and say so.
+    by up to this much, and say so. `reads`: what consumers saw under the load.
     """
 
     name: str = "full"
@@ -21,6 +21,7 @@ class Sight:
     snapshots: frozenset[str] = ALL_SNAPSHOTS
     epochs: bool = True
     blur_ns: int = 1_000_000
+    reads: bool = True
 
     def without(self, name: str, **less: object) -> "Sight":
         return replace(self, name=name, **less)  # type: ignore[arg-type]
@@ -40,4 +41,5 @@ WITHHELD = (
     FULL.without("no epochs, no books", epochs=False, books=False),
     FULL.without("clients alone", books=False, polled=False, journals=False, truncations=False, snapshots=frozenset()),
     FULL.without("late clocks", blur_ns=400_000_000),
+    FULL.without("no reads", reads=False),
 )

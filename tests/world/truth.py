@@ -51,6 +51,7 @@ class Lost:
     took: str
     t: int
     story: str
+    told_only: bool  # acknowledged by its leader alone, read by nobody, but below a high watermark that was told
 
 
 @dataclass(kw_only=True)
@@ -314,4 +315,5 @@ def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, t: i
     return Lost(
         value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
         took=took, t=t, story=f"{story}{told}",
+        told_only=trail.send.acks != -1 and trail.told and not trail.read,
     )  # fmt: skip

@@ -61,14 +61,22 @@ class World:
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
 
+    def __post_init__(self) -> None:
+        self._topics = {topic.name: topic for topic in self.setup.topics}
+        self._partitions = [partition for topic in self.setup.topics for partition in topic.partitions()]
+
     def topic(self, partition: Partition) -> Topic:
-        return next(topic for topic in self.setup.topics if topic.name == partition[0])
+        return self._topics[partition[0]]
 
     def replicas(self, partition: Partition) -> tuple[Node, ...]:
-        return self.topic(partition).layout[partition[1]]
+        return self._topics[partition[0]].layout[partition[1]]
 
     def partitions(self) -> list[Partition]:
-        return [partition for topic in self.setup.topics for partition in topic.partitions()]
+        return self._partitions
+
+    def enough_in_sync(self, partition: Partition) -> int:
+        topic = self._topics[partition[0]]
+        return min(topic.min_in_sync, len(topic.layout[partition[1]]))
 
     def flawed(self, flaw: str, chance: float = 1.0) -> bool:
         """Whether a planted flaw acts now; it is noted that it did."""
