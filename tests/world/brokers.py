@@ -124,9 +124,9 @@ class Broker:
                     self._shrink(replica)
                 elif replica.state.leader not in (-1, self.node):
                     self._fetch(replica, replica.state)
-            if self.ticks % 5 == 0:
+            if self.ticks % 4 == 0:
                 self._checkpoint()
-        world.after(world.some(60, 150), lambda: self.tick(incarnation))
+        world.after(world.some(*world.setup.tick_ms), lambda: self.tick(incarnation))
 
     def _checkpoint(self) -> None:
         for partition, replica in self.replicas.items():

@@ -263,6 +263,35 @@ def cut_from_controller(world: World) -> None:
     _when(world, 1.5, 3.5, now)
 
 
+def frozen(world: World) -> None:
+    """Followers die and stay dead: below min.insync.replicas the high watermark stands still to the end."""
+    partition = _some(world)
+
+    def now() -> None:
+        leader = _leader(world, partition)
+        for node in world.replicas(partition):
+            if node != leader and harms.kill(world, node):
+                world.stays_down.add(node)
+
+    _when(world, 4.0, 8.0, now)
+
+
+def retried(world: World) -> None:
+    """Answers are lost while the leader dies: what it appended is sent again to its successor, and acknowledged."""
+
+    def now() -> None:
+        node = _leader(world, _some(world))
+        harms.lose_answers(world, 0.8)
+
+        def dies() -> None:
+            if harms.kill(world, node):
+                _when(world, 2.2, 3.5, lambda: harms.start(world, node))
+
+        _when(world, 0.3, 1.0, dies)
+
+    _when(world, 1.0, 3.5, now)
+
+
 def quick_restart(world: World) -> None:
     """A leader that is back before anybody noticed."""
 
@@ -281,7 +310,7 @@ BASIC: dict[str, Plot] = {
     plot.__name__.replace("_", "-"): plot
     for plot in (
         calm, leader_dies, followers_die, alone_then_dies, cut_short_then_dies, zombie, paused, one_disk, disks_in_turn,
-        last_in_sync_disk, power, one_batch, everyone_dies, cut_from_controller, quick_restart,
+        last_in_sync_disk, power, one_batch, everyone_dies, cut_from_controller, quick_restart, frozen, retried,
     )
 }  # fmt: skip
 PLOTS: dict[str, Plot] = BASIC | {

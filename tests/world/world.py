@@ -41,6 +41,7 @@ class Setup:
     session_ns: int = 2 * S
     lag_ns: int = 1_500 * MS
     load_ns: int = 9 * S
+    tick_ms: tuple[float, float] = (60, 150)  # how often a broker fetches
     bad_answers: float = 0.0  # share of answers to producers that are lost while their links are cut now and then
     acks: tuple[int, ...] = (-1, -1)  # of each producer
     idempotent: bool = True
@@ -58,6 +59,7 @@ class World:
     controller: "Controller" = field(init=False)
     loading: bool = False  # clients are at work
     answers_lost: float = 0.0  # share, now
+    stays_down: set[Node] = field(default_factory=set)  # to the end
     _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
 
