@@ -10,6 +10,7 @@ from tests.world.world import BEGIN, MS
 ROUND_NS = 120 * MS
 UNCERTAINTY_NS = 500 * MS
 GAP_NS = 1_000 * MS
+NO_EPOCH = -1  # what an answer without that field is read as
 Row = dict[str, Any]
 
 
@@ -26,11 +27,11 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
         if before == state or _silent(silences, node, at):
             return
         told[key] = state
-        changed = before is not None and before.epoch != state.epoch and state.leader >= 0
+        changed = with_epochs and before is not None and before.epoch != state.epoch and state.leader >= 0
         rows.append(
             {
                 "topic": partition[0], "part": partition[1], "t": at, "uncertainty_ns": UNCERTAINTY_NS, "exact": False,
-                "observer": node, "leader": state.leader, "leader_epoch": state.epoch if with_epochs else None,
+                "observer": node, "leader": state.leader, "leader_epoch": state.epoch if with_epochs else NO_EPOCH,
                 "isr": list(state.isr), "isr_before": None if before is None else list(before.isr),
                 "leader_before": None if before is None else before.leader,
                 "unclean": changed and before is not None and state.leader not in before.isr,
