@@ -269,20 +269,31 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
-    return _cut_away(trail, partition, gone, happening, weak)
+    return _cut_away(trail, partition, gone, happening, moved=_moves_after(happenings, happening.t))
 
 
-def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, weak: bool) -> Lost:
+def _moves_after(happenings: Sequence[Happening], t: int) -> bool:
+    """Whether leadership went to another broker later."""
+    commits = [each for each in happenings if isinstance(each, Committed)]
+    leaders = [each.state.leader for each in commits if each.state.leader >= 0]
+    before = [each.state.leader for each in commits if each.t <= t and each.state.leader >= 0]
+    return any(leader != before[-1] for leader in leaders[len(before) :])
+
+
+def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, *, moved: bool) -> Lost:
     story = f"broker {cut.node}: {cut.cause.value}, to {cut.to}; in sync and unscathed: {list(gone.unscathed)}"
     if cut.cause in DESTROYED:
         if not gone.unscathed:
             return _lost(trail, partition, Verdict.PERMITTED, f"destroyed-{cut.cause.name.lower()}", cut.t, story)
+        if trail.weak and moved:
+            return _lost(trail, partition, Verdict.PERMITTED, "disk-then-moved", cut.t, story)
         # Its only copies went with the disks that had them: acks=1 promised no more, but nobody else took over. And who
         # never had it, and came to harm a moment later, may be counted among the destroyed or not.
         harmed = all(trail.destroyed.get(node, -1) > cut.t for node in gone.unscathed)
-        verdict = Verdict.UNSAID if weak or harmed else Verdict.VIOLATION
+        verdict = Verdict.UNSAID if trail.weak or harmed else Verdict.VIOLATION
         return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.t, story)
-    verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
+    # A flaw took it, but where leadership moves later to a log that never had it, that would have taken it as well.
+    verdict = Verdict.UNSAID if trail.weak and moved else Verdict.VIOLATION
     took = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
     return _lost(trail, partition, verdict, took.get(cut.cause, cut.cause.name.lower()), cut.t, story)
 
