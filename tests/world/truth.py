@@ -83,8 +83,10 @@ class _Trail:
     held: bool = False
     ever: bool = False
     gone: "_Gone | None" = None
+    emptied: "_Gone | None" = None  # the happening itself, also where it only followed another
     leader_without: "_Gone | None" = None  # since when, and why, the leader in office has not had it
     destroyed: dict[Node, int] = field(default_factory=dict)  # who lost a copy to a disaster, and when
+    unnoticed: set[Node] = field(default_factory=set)  # of those: to one that no directory id tells
     had: set[Node] = field(default_factory=set)
     told: bool = False  # below a high watermark that a holder told
     read: bool = False  # by a consumer
@@ -203,6 +205,7 @@ def _follow(
     if isinstance(happening, Cut):
         if happening.cause in DESTROYED and (happening.node in trail.had or happening.t > trail.covered):
             trail.destroyed[happening.node] = happening.t
+            (trail.unnoticed.discard if happening.cause is Cause.WIPED else trail.unnoticed.add)(happening.node)
         trail.had.discard(happening.node)
     leader_has = copies.leader >= 0 and copies.has(copies.leader, offset, value)
     changes = isinstance(happening, Committed | Cut)
@@ -226,6 +229,7 @@ def _follow(
         if trail.held and not held:
             # Who only followed lost nothing of its own: whatever left its leader without the record did that.
             followed = not (isinstance(happening, Cut) and happening.cause is not Cause.FOLLOWED)
+            trail.emptied = gone
             trail.gone = trail.leader_without if followed and trail.leader_without is not None else gone
         trail.held = held
     elif copies.holders(offset, value):
@@ -246,6 +250,9 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
     if gone is None or not trail.ever:
         return _never_in_line(trail, partition, happenings)
     weak, happening = trail.weak, gone.happening
+    if not weak and trail.emptied is not None and _uninformed(trail.emptied):
+        t = trail.emptied.happening.t
+        return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")
     if isinstance(happening, Committed):
         state, before = happening.state, happening.before
         assert before is not None
@@ -263,13 +270,24 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
             return _lost(trail, partition, verdict, f"{kind}-acks-1", happening.t, story)
         if not gone.unscathed:
             return _lost(trail, partition, Verdict.PERMITTED, f"{kind}-destroyed", happening.t, story)
-        if not happening.unclean and not set(state.isr) & set(gone.unscathed):
-            # Nobody that the controller still counts on is unscathed, but somebody that it no longer counts on was:
-            # a sound controller may do that when it has not yet heard of a disaster.
+        if not happening.unclean and state.leader not in gone.unscathed and state.leader in trail.unnoticed:
+            # Without eligible leader replicas (KIP-966) nobody knows that it lost its tail.
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
     return _cut_away(trail, partition, gone, happening, moved=_moves_after(happenings, happening.t))
+
+
+def _uninformed(emptied: _Gone) -> bool:
+    """The controller counts on nobody any more who is unscathed, though it did before.
+
+    A sound controller may do that when it has not yet heard of a disaster: by the letter of the guarantee one in-sync
+    replica was alive, and by the letter of the rules that make it everything was done right.
+    """
+    happening = emptied.happening
+    if not isinstance(happening, Committed) or happening.unclean:
+        return False
+    return bool(emptied.unscathed) and not set(happening.state.isr) & set(emptied.unscathed)
 
 
 def _moves_after(happenings: Sequence[Happening], t: int) -> bool:
