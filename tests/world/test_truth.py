@@ -45,9 +45,9 @@ def seen_in_part(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
 
 def _hold(judged: list[Judged]) -> None:
     found = [each for one in judged for each in wrong(one)]
-    seeds = len({each.judged.history.setup.seed for each in found})
-    shown = "\n".join(each.text for each in found[:SHOWN])
-    assert not found, f"{len(found)} records of {seeds} histories are judged against the truth:\n{shown}"
+    first_of = {each.judged.history.setup.seed: each for each in reversed(found)}
+    shown = "\n".join(each.text for each in sorted(first_of.values(), key=lambda each: each.lost.took)[:SHOWN])
+    assert not found, f"{len(found)} records of {len(first_of)} histories are judged against the truth:\n{shown}"
 
 
 @pytest.mark.timeout(3600)
