@@ -275,7 +275,7 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
-    return _cut_away(trail, partition, gone, happening, moved=_moves_after(happenings, happening.t))
+    return _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
 
 
 def _uninformed(emptied: _Gone) -> bool:
@@ -290,12 +290,12 @@ def _uninformed(emptied: _Gone) -> bool:
     return bool(emptied.unscathed) and not set(happening.state.isr) & set(emptied.unscathed)
 
 
-def _moves_after(happenings: Sequence[Happening], t: int) -> bool:
-    """Whether leadership went to another broker later."""
-    commits = [each for each in happenings if isinstance(each, Committed)]
-    leaders = [each.state.leader for each in commits if each.state.leader >= 0]
-    before = [each.state.leader for each in commits if each.t <= t and each.state.leader >= 0]
-    return any(leader != before[-1] for leader in leaders[len(before) :])
+def _moves(happenings: Sequence[Happening], send: Send) -> bool:
+    """Whether leadership ever went from the broker that acknowledged it to another one afterwards."""
+    return any(
+        isinstance(each, Committed) and each.state.leader not in (-1, send.acknowledged_by) and each.t > send.t0
+        for each in happenings
+    )
 
 
 def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, *, moved: bool) -> Lost:
