@@ -1,0 +1,10 @@
+"""A world that knows the truth: a small simulated Kafka that judges our verdicts.
+
+From a seed, `plots` draws a cluster, its faults and perhaps a flaw; `world`, `brokers`, `controller` and `clients` play
+it out in virtual time and write a `chronicle` of everything that happened, also of what nobody could see. `truth` reads
+from the chronicle what really took each lost record and whether the promise allows that; `evidence` writes the tables
+that the harness would have recorded, less what `Sight` withholds. Checks that are right agree with the truth.
+
+Nothing here knows how the checks decide, and nothing here is tuned to agree with them: it follows the specification of
+the replication protocol and the wording of the promise alone.
+"""

@@ -1,0 +1,391 @@
+"""What a broker does: take writes, replicate, truncate, raise the high watermark, change the ISR (1.2 to 1.8).
+
+Flaws, by name, are what it does although no Kafka must; each is one line where the rule stands.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.world.chronicle import (
+    Appended,
+    Cause,
+    Checkpointed,
+    Cut,
+    Entry,
+    Learned,
+    Led,
+    Node,
+    Partition,
+    Removed,
+    Snapshot,
+    State,
+    Told,
+)
+from tests.world.replica import Remote, Replica, Waiting
+from tests.world.world import CONTROLLER, World
+
+Answer = Callable[[str | None, int | None], None]  # error, or the base offset
+NOT_LEADER = "NotLeaderForPartitionError 6"
+NOT_ENOUGH = "NotEnoughReplicasError 19"
+NOT_ENOUGH_AFTER = "NotEnoughReplicasAfterAppendError 20"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a leader takes for granted. `in_sync`: members of the ISR, known `since` then."""
+
+    epoch: int
+    in_sync: int
+    since: int
+    expanding: bool
+
+
+@dataclass(kw_only=True)
+class Broker:
+    world: World
+    node: Node
+    replicas: dict[Partition, Replica]
+    directory: int = 0
+    incarnation: int = 0
+    registered_incarnation: int = 0
+    alive: bool = True
+    paused: bool = False
+    silent_since: int = 0
+    ticks: int = 0
+    kept_checkpoints: dict[Partition, int] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        return self.alive and not self.paused
+
+    @property
+    def silent(self) -> bool:
+        return not self.running or not self.world.linked(self.node, CONTROLLER)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The process runs; it looks at its logs, then it registers."""
+        world = self.world
+        self.alive, self.paused = True, False
+        self.incarnation += 1
+        world.chronicle.happenings.append(Told(t=world.now, node=self.node, event="broker_start"))
+        for replica in self.replicas.values():
+            self._recover(replica)
+        self.tick(self.incarnation)
+        incarnation = self.incarnation
+
+        def registers() -> None:
+            if self.incarnation == incarnation and not self.silent:
+                world.controller.register(self.node)
+
+        world.after(world.some(20, 120), registers)
+
+    def _recover(self, replica: Replica) -> None:
+        world = self.world
+        if replica.damaged_from is not None:
+            self.cut(replica, replica.damaged_from, Cause.DAMAGED)
+            if world.flawed("damage-takes-neighbour"):
+                other = world.random.choice(list(self.replicas.values()))
+                if other is not replica and other.end - other.start > 1:
+                    self.cut(other, world.random.randrange(other.start, other.end), Cause.DROPPED, journalled=False)
+        replica.high_watermark = min(replica.checkpoint or replica.start, replica.end)
+        if world.flawed("truncate-at-start") and replica.end > replica.high_watermark:
+            self.cut(replica, replica.high_watermark, Cause.HIGH_WATERMARK)
+        if replica.end - replica.start > 2 and world.flawed("drop-at-start", 0.7):
+            to = world.random.randrange(max(replica.start, replica.end - 12), replica.end)
+            self.cut(replica, to, Cause.DROPPED, journalled=world.random.random() < 0.5)
+
+    def stop(self) -> None:
+        """SIGKILL: the page cache survives, nothing that was only in memory does."""
+        self.alive, self.paused = False, False
+        self.silent_since = self.world.now
+        for replica in self.replicas.values():
+            self._hang_up(replica)
+            replica.forget_role()
+        self.world.controller.watch(self.node)
+
+    def _hang_up(self, replica: Replica) -> None:
+        waiting, replica.waiting = replica.waiting, []
+        for each in waiting:
+            each.answer(NOT_LEADER if self.alive else "KafkaConnectionError")
+
+    def tick(self, incarnation: int) -> None:
+        """The broker's own clockwork: fetches, the check of the ISR, checkpoints."""
+        if not self.alive or incarnation != self.incarnation:
+            return
+        world = self.world
+        if not self.paused:
+            self.ticks += 1
+            for replica in self.replicas.values():
+                if replica.state is None:
+                    continue
+                if replica.leading:
+                    self._shrink(replica)
+                elif replica.state.leader not in (-1, self.node):
+                    self._fetch(replica, replica.state)
+            if self.ticks % 4 == 0:
+                self._checkpoint()
+        world.after(world.some(*world.setup.tick_ms), lambda: self.tick(incarnation))
+
+    def _checkpoint(self) -> None:
+        for partition, replica in self.replicas.items():
+            replica.flushed = max(replica.flushed, replica.high_watermark - 6)
+            if replica.state is not None and replica.checkpoint != replica.high_watermark:
+                replica.checkpoint = replica.high_watermark
+                self.world.chronicle.happenings.append(
+                    Checkpointed(
+                        t=self.world.now, partition=partition, node=self.node, high_watermark=replica.high_watermark
+                    )
+                )
+
+    def snapshot(self, reason: str) -> None:
+        """The harness reads the disk."""
+        for partition, replica in self.replicas.items():
+            readable = replica.slice(
+                replica.start, replica.end if replica.damaged_from is None else replica.damaged_from
+            )
+            self.world.chronicle.snapshots.append(
+                Snapshot(
+                    t=self.world.now, partition=partition, node=self.node, reason=reason, log_start=replica.start,
+                    log_end=replica.end, entries=list(readable), high_watermark=replica.checkpoint,
+                    epochs=list(replica.epochs),
+                )
+            )  # fmt: skip
+
+    # -- roles (1.2) --------------------------------------------------------------------------------------------------
+
+    def learn(self, partition: Partition, state: State) -> None:
+        replica, world = self.replicas[partition], self.world
+        known = replica.state
+        if known is not None and state.partition_epoch <= known.partition_epoch:
+            return
+        newer = known is None or state.epoch > known.epoch or state.leader != known.leader
+        replica.state, replica.known_since, replica.adding = state, world.now, None
+        world.chronicle.happenings.append(Learned(t=world.now, partition=partition, node=self.node, state=state))
+        if state.leader == self.node:
+            if newer or not replica.leading:
+                self._leads(replica, state)
+            for node in world.replicas(partition):
+                if node != self.node and node not in replica.remotes:
+                    replica.remotes[node] = Remote(caught_up_at=world.now)
+            self._raise(replica)
+        elif replica.leading:
+            replica.leading = False
+            self._hang_up(replica)
+
+    def _leads(self, replica: Replica, state: State) -> None:
+        world = self.world
+        replica.leading, replica.epoch_start = True, replica.end
+        replica.assign_epoch(state.epoch, replica.end)
+        replica.remotes = {
+            node: Remote(caught_up_at=world.now if node in state.isr else 0)
+            for node in world.replicas(replica.partition)
+            if node != self.node
+        }
+        world.chronicle.happenings.append(
+            Led(t=world.now, partition=replica.partition, node=self.node, epoch=state.epoch, start=replica.end)
+        )
+
+    # -- writes (1.3, 1.5) --------------------------------------------------------------------------------------------
+
+    def produce(
+        self, partition: Partition, values: Sequence[int], *, acks: int, idempotent: bool, answer: Answer
+    ) -> Standing | None:
+        """Answers now or later; returns how things stood when the batch was appended, if it was."""
+        replica, world = self.replicas[partition], self.world
+        state = replica.state
+        if not replica.leading or state is None:
+            answer(NOT_LEADER, None)
+            return None
+        below = len(state.isr) < world.enough_in_sync(partition)
+        if acks == -1 and below and not world.flawed("acknowledge-below-minimum"):
+            answer(NOT_ENOUGH, None)
+            return None
+        known = self._duplicate(replica, values) if idempotent else None
+        if known is None:
+            entries = [Entry(value, state.epoch) for value in values]
+            first = self.append(replica, entries, by_leader=True)
+        else:
+            first = known
+        standing = self.standing(partition)
+        end = first + len(values)
+        if acks != -1 or world.flawed("acknowledge-early", 0.6):
+            answer(None, first)
+        else:
+            replica.waiting.append(Waiting(end=end, answer=lambda error: answer(error, first)))
+        self._raise(replica)
+        return standing
+
+    def standing(self, partition: Partition) -> Standing:
+        replica = self.replicas[partition]
+        assert replica.state is not None
+        return Standing(
+            epoch=replica.state.epoch, in_sync=len(replica.state.isr), since=replica.known_since,
+            expanding=replica.adding is not None,
+        )  # fmt: skip
+
+    def _duplicate(self, replica: Replica, values: Sequence[int]) -> int | None:
+        for offset in range(replica.end - 1, max(replica.start, replica.end - 60) - 1, -1):
+            if replica.log[offset - replica.start].value == values[0]:
+                return offset
+        return None
+
+    def append(self, replica: Replica, entries: Sequence[Entry], *, by_leader: bool) -> int:
+        first = replica.append(entries)
+        self.world.chronicle.happenings.append(
+            Appended(
+                t=self.world.now, partition=replica.partition, node=self.node, offset=first, entries=entries,
+                by_leader=by_leader,
+            )
+        )  # fmt: skip
+        return first
+
+    def cut(
+        self, replica: Replica, to: int, cause: Cause, *, epoch: int | None = None, journalled: bool = True
+    ) -> None:
+        end = replica.end
+        gone = replica.cut(to) if cause is not Cause.WIPED else replica.empty()
+        if gone or cause is Cause.WIPED:
+            self.world.chronicle.happenings.append(
+                Cut(
+                    t=self.world.now, partition=replica.partition, node=self.node, to=to, end=end, entries=gone,
+                    cause=cause, epoch=epoch, journalled=journalled,
+                )
+            )  # fmt: skip
+
+    def remove_below(self, partition: Partition, to: int) -> None:
+        replica = self.replicas[partition]
+        if to > replica.start:
+            replica.remove_below(min(to, replica.end))
+            world = self.world
+            world.chronicle.happenings.append(
+                Removed(t=world.now, partition=partition, node=self.node, to=replica.start)
+            )
+
+    # -- the high watermark (1.4) -------------------------------------------------------------------------------------
+
+    def _raise(self, replica: Replica) -> None:
+        state, world = replica.state, self.world
+        if state is None or not replica.leading or (replica.high_watermark == replica.end and not replica.waiting):
+            return
+        members = set(state.isr) | ({replica.adding} if replica.adding is not None else set())
+        enough = len(members) >= world.enough_in_sync(replica.partition) or world.flawed("acknowledge-below-minimum")
+        if enough:
+            ends = [replica.remotes[node].log_end for node in members if node != self.node]
+            raised = min([replica.end, *ends])
+            if raised < replica.end and world.flawed("high-watermark-early", 0.3):
+                raised = replica.end
+            replica.high_watermark = max(replica.high_watermark, raised)
+        done = [each for each in replica.waiting if each.end <= replica.high_watermark]
+        replica.waiting = [each for each in replica.waiting if each.end > replica.high_watermark]
+        for each in done:
+            each.answer(None if enough else NOT_ENOUGH_AFTER)
+
+    # -- replication (1.6, 1.7) ---------------------------------------------------------------------------------------
+
+    def _fetch(self, replica: Replica, state: State) -> None:
+        world = self.world
+        leader = world.brokers[state.leader]
+        if not leader.running or not world.linked(self.node, leader.node):
+            return
+        source = leader.replicas[replica.partition]
+        if not source.leading or source.state is None or source.state.epoch != state.epoch:
+            return
+        if "truncate-to-high-watermark" in world.setup.flaws and replica.checked_epoch != state.epoch:
+            replica.checked_epoch = state.epoch
+            if replica.end > replica.high_watermark and world.flawed("truncate-to-high-watermark"):
+                self.cut(replica, replica.high_watermark, Cause.HIGH_WATERMARK, epoch=state.epoch)
+        if self._diverges(replica, source, state.epoch):
+            return
+        told = source.high_watermark  # read before this fetch's own progress counts
+        leader.fetched(source, self.node, replica.end)
+        entries = list(source.slice(replica.end, min(source.end, replica.end + 200)))
+        if entries:
+            self.append(replica, entries, by_leader=False)
+        if source.start > replica.start:
+            self.remove_below(replica.partition, source.start)
+        replica.high_watermark = max(replica.start, min(told, replica.end))
+
+    def _diverges(self, replica: Replica, source: Replica, epoch: int) -> bool:
+        """Truncates towards the leader's epochs; True when there was anything to truncate."""
+        if replica.end < source.start:
+            self.cut(replica, replica.start, Cause.FOLLOWED, epoch=epoch)
+            replica.empty()
+            replica.start = source.start
+            return True
+        if not replica.epochs:
+            if replica.end > source.end:
+                self.cut(replica, source.end, Cause.FOLLOWED, epoch=epoch)
+                return True
+            return False
+        last = replica.epochs[-1][0]
+        if replica.log:
+            last = replica.log[-1].epoch
+        found = source.end_of_epoch(last)
+        if found is None:
+            if replica.end > source.end:
+                self.cut(replica, source.end, Cause.FOLLOWED, epoch=epoch)
+                return True
+            return False
+        found_epoch, found_end = found
+        if found_epoch >= last and found_end >= replica.end:
+            return False
+        own = replica.end_of_epoch(found_epoch)
+        to = min(found_end, own[1] if own is not None else replica.end, replica.end)
+        if own is None or own[0] != found_epoch:
+            to = min(own[1] if own is not None else found_end, replica.end)
+        before = replica.end
+        self.cut(replica, max(to, replica.start), Cause.FOLLOWED, epoch=epoch)
+        return replica.end < before
+
+    def fetched(self, replica: Replica, node: Node, log_end: int) -> None:
+        """The leader's side of a fetch: the follower's progress, the ISR, the high watermark."""
+        world, state = self.world, replica.state
+        assert state is not None
+        remote = replica.remotes[node]
+        if log_end >= replica.end:
+            remote.caught_up_at = world.now
+        elif log_end >= remote.leader_end_then and remote.fetched_at:
+            remote.caught_up_at = max(remote.caught_up_at, remote.fetched_at)
+        remote.log_end, remote.leader_end_then, remote.fetched_at = log_end, replica.end, world.now
+        sound = log_end >= replica.high_watermark and log_end >= replica.epoch_start
+        if node not in state.isr and replica.adding is None and (sound or world.flawed("join-early", 0.5)):
+            self._propose(replica, (*state.isr, node), adding=node)
+        self._raise(replica)
+
+    # -- the ISR (1.8) ------------------------------------------------------------------------------------------------
+
+    def _shrink(self, replica: Replica) -> None:
+        state, world = replica.state, self.world
+        assert state is not None
+        late = [
+            node
+            for node in state.isr
+            if node != self.node
+            and replica.remotes[node].log_end != replica.end
+            and world.now - replica.remotes[node].caught_up_at > world.setup.lag_ns
+        ]
+        if late and replica.adding is None:
+            self._propose(replica, tuple(node for node in state.isr if node not in late))
+
+    def _propose(self, replica: Replica, isr: tuple[Node, ...], adding: Node | None = None) -> None:
+        world, state = self.world, replica.state
+        assert state is not None
+        if not world.linked(self.node, CONTROLLER):
+            return
+        replica.adding = adding
+        epoch, version, incarnation = state.epoch, state.partition_epoch, self.incarnation
+
+        def decide() -> None:
+            reached = self.running and self.incarnation == incarnation and world.linked(self.node, CONTROLLER)
+            done = reached and world.controller.proposed(replica.partition, self.node, epoch, version, isr)
+            if not done and replica.adding == adding and replica.state is state:
+                replica.adding = None
+
+        world.after(world.some(2, 40), decide)
+
+
+def new_broker(world: World, node: Node) -> Broker:
+    hosted = {p: Replica(partition=p, node=node) for p in world.partitions() if node in world.replicas(p)}
+    return Broker(world=world, node=node, replicas=hosted, silent_since=0)

@@ -1,0 +1,231 @@
+"""What happened in the world, in order, as the world itself knows it. Evidence and truth are both read from here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+Node = int
+Partition = tuple[str, int]
+
+
+class Cause(Enum):
+    """Why records left a replica's log."""
+
+    FOLLOWED = "followed its leader's epochs"
+    HIGH_WATERMARK = "truncated to its own high watermark"  # a flaw of the world's
+    DROPPED = "dropped without a reason"  # a flaw of the world's
+    WIPED = "its disk was lost"
+    POWER = "its unflushed tail was lost"
+    DAMAGED = "cut before a damaged batch"
+    REMOVED = "removed on request"
+
+
+DESTROYED = (Cause.WIPED, Cause.POWER, Cause.DAMAGED)
+FLAWED = (Cause.HIGH_WATERMARK, Cause.DROPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record in a log. `epoch`: of the leader that appended it."""
+
+    value: int
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What the controller committed of a partition."""
+
+    leader: Node
+    epoch: int
+    partition_epoch: int
+    isr: tuple[Node, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """`unclean`: the new leader was not in the ISR before. `allowed`: unclean elections were, of this topic, then."""
+
+    t: int
+    partition: Partition
+    before: State | None
+    state: State
+    unclean: bool
+    allowed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appended:
+    t: int
+    partition: Partition
+    node: Node
+    offset: int
+    entries: Sequence[Entry]
+    by_leader: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells."""
+
+    t: int
+    partition: Partition
+    node: Node
+    to: int
+    end: int
+    entries: Sequence[Entry]
+    cause: Cause
+    epoch: int | None = None
+    journalled: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """The log starts later: nothing is lost, it was asked for."""
+
+    t: int
+    partition: Partition
+    node: Node
+    to: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Led:
+    """A broker took office."""
+
+    t: int
+    partition: Partition
+    node: Node
+    epoch: int
+    start: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """A broker heard a state from the controller; the observer hears it from the broker at its next poll."""
+
+    t: int
+    partition: Partition
+    node: Node
+    state: State
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpointed:
+    """A broker wrote its high watermark down."""
+
+    t: int
+    partition: Partition
+    node: Node
+    high_watermark: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """Broker events without a partition: broker_start, broker_registered, broker_gone, directory_lost."""
+
+    t: int
+    node: Node
+    event: str
+    detail: str = ""
+
+
+@dataclass(kw_only=True, slots=True)
+class Fault:
+    number: int
+    kind: str
+    label: str
+    nodes: tuple[Node, ...]
+    links: str
+    t_begin: int
+    proof: str
+    t_end: int | None = None
+    healed_proof: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    t: int
+    partition: Partition
+    node: Node
+    reason: str
+    log_start: int
+    log_end: int
+    entries: Sequence[Entry]  # as far as they can be read
+    high_watermark: int | None
+    epochs: Sequence[tuple[int, int]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Send:
+    """One send operation: the records of one batch. `status` as in the tables; t1 when it was answered for good."""
+
+    process: int
+    partition: Partition
+    values: Sequence[int]
+    acks: int
+    idempotent: bool
+    t0: int
+    t1: int = -1
+    status: int = 2
+    base: int | None = None
+    error: str | None = None
+    acknowledged_by: Node | None = None
+    acknowledged_in: int | None = None  # the epoch of the leader that acknowledged it
+    in_sync: int = 0  # how many the leader took to be in sync when it appended the batch
+    appended_at: int | None = None
+    below_minimum: bool = False  # for certain acknowledged against min.insync.replicas
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """What one poll returned of one partition."""
+
+    partition: Partition
+    node: Node
+    leader_epoch: int
+    first: int
+    entries: Sequence[Entry]
+
+
+@dataclass(kw_only=True, slots=True)
+class Poll:
+    process: int
+    assignment: int
+    final: bool
+    t0: int
+    t1: int
+    reads: Sequence[Read]
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assigned:
+    process: int
+    t: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinalState:
+    partition: Partition
+    read_to_end: bool
+    end: int | None
+    log_start: int | None
+    unread: Sequence[Entry]  # in the leader's log, above the end that it answers
+
+
+Happening = Committed | Appended | Cut | Removed | Led | Learned | Checkpointed | Told
+
+
+@dataclass(kw_only=True)
+class Chronicle:
+    happenings: list[Happening] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+    polls: list[Poll] = field(default_factory=list)
+    assigned: list[Assigned] = field(default_factory=list)
+    final: dict[Partition, FinalState] = field(default_factory=dict)
+    configuration: list[tuple[int, str, str, str]] = field(default_factory=list)  # t, topic, key, value
+    flaws_acted: set[str] = field(default_factory=set)  # planted flaws that really did something

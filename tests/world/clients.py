@@ -1,0 +1,232 @@
+"""Producers and consumers: one operation at a time each, with the retries and the ignorance of real clients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.history.values import number
+from tests.world.brokers import NOT_ENOUGH, Broker, Standing
+from tests.world.chronicle import Assigned, Entry, Node, Partition, Poll, Read, Send
+from tests.world.world import MS, World
+
+DELIVERY_NS = 3_500 * MS
+REQUEST_NS = 1_200 * MS
+OK, FAIL, INFO = 0, 1, 2
+_DEFINITE = (NOT_ENOUGH,)
+
+
+class Processes:
+    """Numbers of clients, in order of their start."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str, bool, int | None, bool | None]] = []  # client, produces, acks, idempotent
+
+    def new(self, name: str, *, acks: int | None = None, idempotent: bool | None = None) -> int:
+        self.names.append((name, acks is not None, acks, idempotent))
+        return len(self.names) - 1
+
+
+@dataclass(kw_only=True)
+class Metadata:
+    """Whom a client takes for the leader; asked again only when that broker does not answer well."""
+
+    world: World
+    leaders: dict[Partition, Node] = field(default_factory=dict)
+
+    def leader(self, partition: Partition) -> Broker | None:
+        node = self.leaders.get(partition, -1)
+        if node < 0:
+            node = self.world.controller.states[partition].leader
+            self.leaders[partition] = node
+        return self.world.brokers.get(node)
+
+    def ask_again(self, partition: Partition) -> None:
+        self.leaders.pop(partition, None)
+
+
+@dataclass(kw_only=True)
+class Attempts:
+    """One batch on its way: sent, perhaps sent again, until it is answered or given up."""
+
+    world: World
+    metadata: Metadata
+    send: Send
+    then: "Producer"
+    tries: int = 0
+    over: bool = False
+    perhaps_there: bool = False  # an attempt before may have been appended
+
+    def go(self) -> None:
+        world, send = self.world, self.send
+        if self.over:
+            return
+        if world.now - send.t0 > DELIVERY_NS or (self.tries and not world.setup.retries):
+            self._end(INFO, error="KafkaTimeoutError" if self.tries else "NodeNotReadyError")
+            return
+        self.tries += 1
+        current = self.tries
+        broker = self.metadata.leader(send.partition)
+        if broker is None or not broker.alive:
+            self._again(current, 150)
+            return
+        if broker.paused:
+            self.perhaps_there = True  # its kernel took the bytes; it may read them when it runs again
+            world.after(REQUEST_NS, lambda: self._again(current, 50))
+            return
+        self._ask(broker, current)
+
+    def _ask(self, broker: Broker, current: int) -> None:
+        world, send = self.world, self.send
+        lost = world.random.random() < world.answers_lost
+        taken: list[Standing] = []
+
+        def answer(error: str | None, base: int | None) -> None:
+            if lost and error is None:
+                return  # appended, and the connection broke before the answer came
+            if error is None:
+                # The answer is on its way; what the broker knew is fixed by now.
+                standing = taken[0] if taken else broker.standing(send.partition)
+                world.after(world.some(0.2, 3), lambda: self._done(current, broker.node, base, standing))
+            else:
+                world.after(world.some(0.2, 3), lambda: self._refused(current, error))
+
+        accepted = broker.produce(
+            send.partition, send.values, acks=send.acks, idempotent=send.idempotent, answer=answer
+        )
+        if accepted is not None:
+            taken.append(accepted)
+            self.perhaps_there = True
+            if send.appended_at is None:
+                send.appended_at = world.now
+        world.after(REQUEST_NS if not lost else 150 * MS, lambda: self._again(current, 50))
+
+    def _done(self, current: int, node: Node, base: int | None, standing: Standing) -> None:
+        if self.over or current != self.tries:
+            return
+        send, world = self.send, self.world
+        send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
+        known = send.t0 > standing.since and not standing.expanding
+        send.below_minimum = send.acks == -1 and standing.in_sync < world.enough_in_sync(send.partition) and known
+        if send.acks == 0:
+            self._end(INFO)
+        else:
+            self._end(OK, base=base)
+
+    def _refused(self, current: int, error: str) -> None:
+        if self.over or current != self.tries:
+            return
+        self.metadata.ask_again(self.send.partition)
+        if not self.world.setup.retries:
+            definite = error in _DEFINITE and not self.perhaps_there
+            self._end(FAIL if definite else INFO, error=error)
+        else:
+            self._again(current, 120)
+
+    def _again(self, current: int, wait_ms: int) -> None:
+        if self.over or current != self.tries:
+            return
+        self.metadata.ask_again(self.send.partition)
+        self.world.after(wait_ms * MS, self.go)
+
+    def _end(self, status: int, *, base: int | None = None, error: str | None = None) -> None:
+        self.over = True
+        self.send.status, self.send.base, self.send.error, self.send.t1 = status, base, error, self.world.now
+        self.then.next()
+
+
+@dataclass(kw_only=True)
+class Producer:
+    world: World
+    process: int
+    acks: int
+    idempotent: bool
+    metadata: Metadata
+    pace_ms: tuple[float, float] = (60, 260)
+    sequence: int = 0
+
+    def next(self) -> None:
+        self.world.after(self.world.some(*self.pace_ms), self.produce)
+
+    def produce(self) -> None:
+        world = self.world
+        if not world.loading:
+            return
+        partition = world.random.choice(world.partitions())
+        count = world.random.choice((1, 1, 2, 3))
+        values = [number(self.process, self.sequence + place) for place in range(count)]
+        self.sequence += count
+        send = Send(
+            process=self.process, partition=partition, values=values, acks=self.acks, idempotent=self.idempotent,
+            t0=world.now,
+        )  # fmt: skip
+        world.chronicle.sends.append(send)
+        Attempts(world=world, metadata=self.metadata, send=send, then=self).go()
+
+
+@dataclass(kw_only=True)
+class Consumer:
+    world: World
+    processes: Processes
+    name: str
+    metadata: Metadata
+    process: int = -1
+    positions: dict[Partition, int] = field(default_factory=dict)
+    epochs: dict[Partition, int] = field(default_factory=dict)  # of the record before the position
+
+    def begin(self) -> None:
+        """A client of its own from the beginning of every partition."""
+        world = self.world
+        self.process = self.processes.new(self.name)
+        self.positions, self.epochs = {}, {}
+        for partition in world.partitions():
+            leader = self.metadata.leader(partition)
+            self.positions[partition] = leader.replicas[partition].start if leader is not None else 0
+        world.chronicle.assigned.append(Assigned(process=self.process, t=world.now, count=len(self.positions)))
+
+    def poll(self) -> None:
+        world = self.world
+        if not world.loading:
+            return
+        if self.process < 0:
+            self.begin()
+        t0 = world.now
+        reads, wrong = [], None
+        for partition in world.partitions():
+            read = self._read(partition)
+            if isinstance(read, str):
+                wrong = read
+            elif read is not None:
+                reads.append(read)
+        poll = Poll(process=self.process, assignment=1, final=False, t0=t0, t1=t0, reads=reads)
+        if wrong is not None:
+            poll.reads, poll.error = (), wrong
+
+        def answered() -> None:
+            poll.t1 = world.now
+
+        world.after(world.some(0.2, 2), answered)
+        world.chronicle.polls.append(poll)
+        if wrong is not None:
+            self.process = -1
+        world.after(world.some(90, 330), self.poll)
+
+    def _read(self, partition: Partition) -> Read | str | None:
+        broker = self.metadata.leader(partition)
+        if broker is None or not broker.running or not broker.replicas[partition].leading:
+            self.metadata.ask_again(partition)
+            return None
+        replica, position = broker.replicas[partition], self.positions[partition]
+        assert replica.state is not None
+        before = replica.at(position - 1)
+        if position > replica.end or (
+            before is not None and partition in self.epochs and before.epoch != self.epochs[partition]
+        ):
+            return "LogTruncationError"
+        if position < replica.start:
+            return "OffsetOutOfRangeError"
+        entries: Sequence[Entry] = replica.slice(position, min(replica.high_watermark, position + 15))
+        if not entries:
+            return None
+        self.positions[partition] = position + len(entries)
+        self.epochs[partition] = entries[-1].epoch
+        epoch = replica.state.epoch
+        return Read(partition=partition, node=broker.node, leader_epoch=epoch, first=position, entries=list(entries))

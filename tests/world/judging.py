@@ -1,0 +1,158 @@
+"""Histories of the world before the checks: judged as one Spark job, and each lost record's class beside the truth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.checks.judge import Judgement, RunInput, judge_tables
+from harness.checks.tables import tables_of
+from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from tests.world.chronicle import Led
+from tests.world.clients import DELIVERY_NS, OK, REQUEST_NS
+from tests.world.evidence import run_facts, tables
+from tests.world.histories import History
+from tests.world.sight import Sight
+from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.world import MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PASSED_OVER = "passed over"
+UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """`said`: (topic, partition, value) -> violation | permitted | undecided, of what was reported lost."""
+
+    history: History
+    sight: Sight
+    lost: Sequence[Lost]  # on which the promise says something, as far as it was seen
+    judgement: Judgement
+    said: Mapping[tuple[str, int, int], str]
+    why: Mapping[tuple[str, int, int], str]  # the sentence of the finding that said so
+
+    def of(self, lost: Lost) -> str:
+        return self.said.get((*lost.partition, lost.value), PASSED_OVER)
+
+    @property
+    def violations(self) -> list[str]:
+        found = [finding for _, finding in self.judgement.findings if finding.classification == "violation"]
+        return [f"{finding.check}: {finding.sentence}" for finding in found]
+
+
+def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, Sight]]) -> list[Judged]:
+    opened = tables_of(spark, folder, tables(cases), len(cases))
+    inputs = [RunInput(scenario=_scenario(history), run=run_facts(history)) for history, _ in cases]
+    answers = judge_tables(spark, opened, inputs)
+    return [
+        Judged(
+            history=history, sight=sight, judgement=judgement,
+            lost=[_seen(lost, sight) for lost in lost_records(history.chronicle)],
+            **_said(judgement, evidences["lost_records"]),
+        )
+        for (history, sight), (judgement, evidences) in zip(cases, answers, strict=True)
+    ]  # fmt: skip
+
+
+def _seen(lost: Lost, sight: Sight) -> Lost:
+    """Whether acks=1 promised anything depends on who was told: who withholds that may not ask for a violation."""
+    untold = lost.told_only and not sight.journals
+    return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost
+
+
+def _scenario(history: History) -> Scenario:
+    setup = history.setup
+    topics = tuple(
+        TopicSpec(
+            name=topic.name, partitions=len(topic.layout), assignment=topic.layout,
+            settings={"min.insync.replicas": str(topic.min_in_sync)}
+            | ({"unclean.leader.election.enable": "true"} if topic.unclean_allowed else {}),
+        )
+        for topic in setup.topics
+    )  # fmt: skip
+    workload = WorkloadSpec(
+        producers=len(setup.acks), idempotence=setup.idempotent, retries=None if setup.retries else 0,
+        request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
+    )  # fmt: skip
+    return Scenario(
+        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers), topics=topics,
+        workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
+    )  # fmt: skip
+
+
+def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An observation on a lost record is an open question. The worst that is said of a record counts."""
+    findings = dict(judgement.findings)
+    order = {"violation": 0, UNDECIDED: 1, "permitted": 2}
+    said: dict[tuple[str, int, int], str] = {}
+    why: dict[tuple[str, int, int], str] = {}
+    for row in rows:
+        finding = findings[row["finding"]]
+        if finding.check != "lost-write":
+            continue
+        word = UNDECIDED if row["classification"] == "observation" else row["classification"]
+        key = (row["topic"], row["part"], row["value"])
+        if key not in said or order[word] < order[said[key]]:
+            said[key], why[key] = word, finding.sentence
+    return {"said": said, "why": why}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """`wrong`: what may never be said of such a record; `open`: undecided, which is only counted."""
+
+    judged: Judged
+    lost: Lost
+    said: str
+
+    @property
+    def text(self) -> str:
+        setup, lost = self.judged.history.setup, self.lost
+        flaws = ", ".join(sorted(self.judged.history.chronicle.flaws_acted)) or "sound"
+        return (
+            f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.sight.name}), {lost.partition[0]}-"
+            f"{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: in truth "
+            f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}: "
+            f"{self.judged.why.get((*lost.partition, lost.value), '')}"
+        )
+
+
+def wrong(judged: Judged) -> list[Disagreement]:
+    """Lost records of which the checks said what they may never say."""
+    never = {Verdict.VIOLATION: ("permitted", PASSED_OVER), Verdict.PERMITTED: ("violation",), Verdict.UNSAID: ()}
+    return [
+        Disagreement(judged=judged, lost=lost, said=judged.of(lost))
+        for lost in judged.lost
+        if judged.of(lost) in never[lost.verdict]
+    ]
+
+
+def undecided(judged: Judged) -> list[Disagreement]:
+    return [
+        Disagreement(judged=judged, lost=lost, said=UNDECIDED)
+        for lost in judged.lost
+        if lost.verdict is not Verdict.UNSAID and judged.of(lost) == UNDECIDED
+    ]
+
+
+def kept_silent(judged: Judged) -> list[str]:
+    """Promises that were broken whether or not a record was lost by it, where no violation of any kind is reported.
+
+    A leader that acknowledged with acks=all what was sent after it knew that fewer than min.insync.replicas were in
+    sync; two brokers that led one partition in one epoch.
+    """
+    if judged.violations:
+        return []
+    chronicle, setup = judged.history.chronicle, judged.history.setup
+    place = f"seed {setup.seed} ({setup.plot})"
+    below = [send for send in chronicle.sends if send.status == OK and send.below_minimum]
+    told = [f"{place}: {len(below)} sends acknowledged below min.insync.replicas"] if below else []
+    terms: dict[tuple[object, int], set[int]] = {}
+    for each in chronicle.happenings:
+        if isinstance(each, Led):
+            terms.setdefault((each.partition, each.epoch), set()).add(each.node)
+    told += [f"{place}: {who} led {at} in epoch {epoch}" for (at, epoch), who in terms.items() if len(who) > 1]
+    return told

@@ -1,0 +1,80 @@
+"""What the observer hears from brokers: late, by rounds, each broker's own view, and nothing of those that are down."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.world.chronicle import Chronicle, Learned, Node, Partition, State
+from tests.world.histories import History
+from tests.world.world import BEGIN, MS
+
+ROUND_NS = 120 * MS
+UNCERTAINTY_NS = 500 * MS
+GAP_NS = 1_000 * MS
+NO_EPOCH = -1  # what an answer without that field is read as
+Row = dict[str, Any]
+
+
+def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
+    chronicle = history.chronicle
+    silences = _silences(chronicle)
+    heard: dict[tuple[Node, Partition], tuple[int, State]] = {}  # what a broker will say at its next round
+    told: dict[tuple[Node, Partition], State] = {}
+    rows: list[Row] = []
+
+    def say(key: tuple[Node, Partition], at: int, state: State) -> None:
+        node, partition = key
+        before = told.get(key)
+        if before == state or _silent(silences, node, at):
+            return
+        told[key] = state
+        changed = with_epochs and before is not None and before.epoch != state.epoch and state.leader >= 0
+        rows.append(
+            {
+                "topic": partition[0], "part": partition[1], "t": at, "uncertainty_ns": UNCERTAINTY_NS, "exact": False,
+                "observer": node, "leader": state.leader, "leader_epoch": state.epoch if with_epochs else NO_EPOCH,
+                "isr": list(state.isr), "isr_before": None if before is None else list(before.isr),
+                "leader_before": None if before is None else before.leader,
+                "unclean": changed and before is not None and state.leader not in before.isr,
+                "replicas": list(history.replicas[partition]),
+            }
+        )  # fmt: skip
+
+    for each in chronicle.happenings:
+        if not isinstance(each, Learned):
+            continue
+        key = (each.node, each.partition)
+        at = _round_after(each.t, each.node)
+        waiting = heard.pop(key, None)
+        if waiting is not None and waiting[0] < each.t:
+            say(key, *waiting)
+        heard[key] = (at, each.state)
+    for key, waiting in heard.items():
+        say(key, *waiting)
+    return sorted(rows, key=lambda row: row["t"])
+
+
+def observer_gaps(chronicle: Chronicle) -> list[list[int]]:
+    """[from, to, broker]: between two rounds in which it was heard."""
+    return [
+        [_round_after(begin, node) - ROUND_NS, _round_after(end, node), node]
+        for node, begin, end in _silences(chronicle)
+        if end - begin > GAP_NS and end < 2**62
+    ]
+
+
+def _round_after(t: int, node: Node) -> int:
+    phase = node * 7 * MS
+    return t + ROUND_NS - (t - BEGIN - phase) % ROUND_NS
+
+
+def _silences(chronicle: Chronicle) -> Sequence[tuple[Node, int, int]]:
+    return [
+        (node, fault.t_begin, fault.t_end if fault.t_end is not None else 2**62)
+        for fault in chronicle.faults
+        if fault.kind in ("kill", "pause")
+        for node in fault.nodes
+    ]
+
+
+def _silent(silences: Sequence[tuple[Node, int, int]], node: Node, t: int) -> bool:
+    return any(victim == node and begin <= t < end for victim, begin, end in silences)

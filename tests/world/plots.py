@@ -1,0 +1,319 @@
+"""What befalls a cluster: plots by name. Each draws its moments and victims from the world's own chance."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tests.world import harms
+from tests.world.chronicle import Node, Partition
+from tests.world.world import CONTROLLER, S, World
+
+Plot = Callable[[World], None]
+
+
+def _when(world: World, low_s: float, high_s: float, act: Callable[[], object]) -> None:
+    world.after(int(world.random.uniform(low_s, high_s) * S), lambda: _done(act()))
+
+
+def _done(_: object) -> None:
+    """What a fault answers is of no use to a clock."""
+
+
+def _leader(world: World, partition: Partition) -> Node:
+    leader = world.controller.states[partition].leader
+    return leader if leader >= 0 else world.replicas(partition)[0]
+
+
+def _some(world: World) -> Partition:
+    return world.random.choice(world.partitions())
+
+
+def calm(world: World) -> None:
+    """Nothing at all."""
+
+
+def leader_dies(world: World) -> None:
+    """Killed, and back after a while; often twice."""
+    for begin in (1.5, 5.0)[: world.random.choice((1, 2))]:
+
+        def now() -> None:
+            node = _leader(world, _some(world))
+            if harms.kill(world, node):
+                _when(world, 0.4, 3.2, lambda: harms.start(world, node))
+
+        _when(world, begin, begin + 1.5, now)
+
+
+def followers_die(world: World) -> None:
+    def now() -> None:
+        partition = _some(world)
+        for node in world.replicas(partition):
+            if node != _leader(world, partition) and world.random.random() < 0.8 and harms.kill(world, node):
+                _when(world, 0.5, 4.0, partial(harms.start, world, node))
+
+    _when(world, 1.5, 3.0, now)
+
+
+def alone_then_dies(world: World) -> None:
+    """The leader is cut from its followers, goes on alone, and dies: only an unclean election brings a leader soon."""
+    partition = _some(world)
+
+    def cut() -> None:
+        node = _leader(world, partition)
+        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+
+        def dies() -> None:
+            if harms.kill(world, node):
+                _when(world, 2.6, 4.0, lambda: harms.start(world, node))
+            _when(world, 0.2, 2.4, lambda: harms.heal(world, fault))
+
+        _when(world, 2.0, 3.2, dies)
+
+    _when(world, 1.0, 2.0, cut)
+
+
+def cut_short_then_dies(world: World) -> None:
+    """The followers lag for less than they would need to leave the ISR, and the leader dies meanwhile."""
+    partition = _some(world)
+
+    def cut() -> None:
+        node = _leader(world, partition)
+        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+
+        def dies() -> None:
+            if harms.kill(world, node):
+                _when(world, 2.2, 3.5, lambda: harms.start(world, node))
+            _when(world, 0.1, 0.5, lambda: harms.heal(world, fault))
+
+        _when(world, 0.2, 1.2, dies)
+
+    _when(world, 1.0, 3.0, cut)
+
+
+def zombie(world: World) -> None:
+    """The leader loses its peers and the controller, but not its clients; a successor is elected meanwhile."""
+
+    def now() -> None:
+        node = _leader(world, _some(world))
+        fault = harms.cut(world, harms.isolating(world, node, controller=True))
+        _when(world, 1.5, 4.5, lambda: harms.heal(world, fault))
+
+    _when(world, 1.5, 3.0, now)
+
+
+def paused(world: World) -> None:
+    def now() -> None:
+        fault = harms.pause(world, _leader(world, _some(world)))
+        if fault is not None:
+            _when(world, 0.8, 4.0, lambda: harms.resume(world, fault))
+
+    _when(world, 1.5, 4.0, now)
+
+
+def one_disk(world: World) -> None:
+    """One broker loses its disk, and returns before or after its session ends."""
+
+    def now() -> None:
+        node = world.random.choice(list(world.brokers))
+        if harms.kill(world, node):
+            _when(world, 0.05, 0.3, lambda: harms.wipe(world, node))
+            _when(world, 0.4, 3.2, lambda: harms.start(world, node))
+
+    _when(world, 1.5, 3.5, now)
+
+
+def disks_in_turn(world: World) -> None:
+    """Each broker loses its disk, one after another; whether each has caught up before the next, chance decides."""
+    pace = world.random.choice((1.0, 2.0, 2.6))
+    for turn, node in enumerate(world.random.sample(list(world.brokers), len(world.brokers))):
+
+        def now(node: Node = node) -> None:
+            if harms.kill(world, node):
+                _when(world, 0.05, 0.2, lambda: harms.wipe(world, node))
+                _when(world, 0.3, 1.2, lambda: harms.start(world, node))
+
+        _when(world, 1.5 + pace * turn, 2.0 + pace * turn, now)
+
+
+def last_in_sync_disk(world: World) -> None:
+    """The ISR shrinks to the leader, and the leader loses its disk: or only its tail, or a batch of it."""
+    partition = _some(world)
+    harm = world.random.choice(("wipe", "tail", "damage", "wipe"))
+
+    def cut() -> None:
+        node = _leader(world, partition)
+        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+
+        def dies() -> None:
+            if not harms.kill(world, node):
+                return
+            if harm == "wipe":
+                harms.wipe(world, node)
+            elif harm == "tail":
+                harms.lose_tail(world, node, partition, world.random.randint(1, 12))
+            else:
+                harms.damage(world, node, partition)
+            _when(world, 0.3, 3.0, lambda: harms.start(world, node))
+            _when(world, 0.1, 2.0, lambda: harms.heal(world, fault))
+
+        _when(world, 1.0, 3.0, dies)
+
+    _when(world, 1.0, 2.0, cut)
+
+
+def power(world: World) -> None:
+    """Some or all brokers lose what was not flushed, all at once."""
+
+    def now() -> None:
+        victims = world.random.sample(list(world.brokers), world.random.randint(1, len(world.brokers)))
+        for node in victims:
+            if harms.kill(world, node):
+                for partition in world.brokers[node].replicas:
+                    if world.random.random() < 0.8:
+                        harms.lose_tail(world, node, partition, world.random.randint(1, 8))
+        for node in victims:
+            _when(world, 0.4, 3.0, partial(harms.start, world, node))
+
+    _when(world, 2.0, 4.0, now)
+
+
+def one_batch(world: World) -> None:
+    """A batch of one replica is damaged while its broker is down."""
+
+    def now() -> None:
+        partition = _some(world)
+        node = world.random.choice(world.replicas(partition))
+        if harms.kill(world, node):
+            harms.damage(world, node, partition)
+            _when(world, 0.4, 3.0, lambda: harms.start(world, node))
+
+    _when(world, 2.0, 4.0, now)
+
+
+def survives_unclean(world: World) -> None:
+    """An unclean election that costs little or nothing, and a clean one later."""
+    alone_then_dies(world)
+
+    def again() -> None:
+        node = _leader(world, _some(world))
+        if harms.kill(world, node):
+            _when(world, 0.5, 2.5, lambda: harms.start(world, node))
+
+    _when(world, 7.0, 8.2, again)
+
+
+def everyone_dies(world: World) -> None:
+    """All are killed, one by one or together, and return in another order."""
+
+    def now() -> None:
+        for node in world.random.sample(list(world.brokers), len(world.brokers)):
+            _when(world, 0.0, 2.6, partial(harms.kill, world, node))
+            _when(world, 3.0, 5.0, partial(harms.start, world, node))
+
+    _when(world, 1.5, 2.5, now)
+
+
+def allowed_for_a_while(world: World) -> None:
+    """Unclean elections are switched on while somebody is cut off, and off again."""
+    alone_then_dies(world)
+    topic = world.setup.topics[0].name
+
+    def switch(allowed: bool) -> None:
+        world.controller.set_unclean(topic, allowed)
+        if allowed:
+            for partition in world.partitions():
+                if partition[0] == topic:
+                    world.controller.elect_unclean(partition)
+
+    _when(world, 3.0, 6.5, lambda: switch(True))
+    _when(world, 6.6, 7.5, lambda: switch(False))
+
+
+def removal(world: World) -> None:
+    """Records are deleted on request, up to below the high watermark, while a leader dies."""
+    leader_dies(world)
+
+    def now() -> None:
+        partition = _some(world)
+        broker = world.brokers[_leader(world, partition)]
+        replica = broker.replicas[partition]
+        if broker.running and replica.leading and replica.high_watermark > replica.start + 2:
+            broker.remove_below(partition, world.random.randrange(replica.start, replica.high_watermark))
+
+    _when(world, 2.0, 7.0, now)
+
+
+def leader_moves(world: World) -> None:
+    """Preferred elections after a follower or leader died."""
+    leader_dies(world)
+    for _ in range(2):
+        _when(world, 4.5, 8.5, lambda: world.controller.preferred(_some(world)))
+
+
+def mixed(world: World) -> None:
+    for plot in world.random.sample(tuple(BASIC.values()), 2):
+        plot(world)
+
+
+def cut_from_controller(world: World) -> None:
+    def now() -> None:
+        node = _leader(world, _some(world))
+        fault = harms.cut(world, [(node, CONTROLLER)])
+        _when(world, 1.0, 4.0, lambda: harms.heal(world, fault))
+
+    _when(world, 1.5, 3.5, now)
+
+
+def frozen(world: World) -> None:
+    """Followers die and stay dead: below min.insync.replicas the high watermark stands still to the end."""
+    partition = _some(world)
+
+    def now() -> None:
+        leader = _leader(world, partition)
+        for node in world.replicas(partition):
+            if node != leader and harms.kill(world, node):
+                world.stays_down.add(node)
+
+    _when(world, 4.0, 8.0, now)
+
+
+def retried(world: World) -> None:
+    """Answers are lost while the leader dies: what it appended is sent again to its successor, and acknowledged."""
+
+    def now() -> None:
+        node = _leader(world, _some(world))
+        harms.lose_answers(world, 0.8)
+
+        def dies() -> None:
+            if harms.kill(world, node):
+                _when(world, 2.2, 3.5, lambda: harms.start(world, node))
+
+        _when(world, 0.3, 1.0, dies)
+
+    _when(world, 1.0, 3.5, now)
+
+
+def quick_restart(world: World) -> None:
+    """A leader that is back before anybody noticed."""
+
+    def now() -> None:
+        node = _leader(world, _some(world))
+        if harms.kill(world, node):
+            if world.random.random() < 0.3:
+                harms.wipe(world, node)
+            world.after(world.some(50, 900), lambda: harms.start(world, node))
+
+    for begin in (1.5, 4.0, 6.5)[: world.random.randint(1, 3)]:
+        _when(world, begin, begin + 1.5, now)
+
+
+BASIC: dict[str, Plot] = {
+    plot.__name__.replace("_", "-"): plot
+    for plot in (
+        calm, leader_dies, followers_die, alone_then_dies, cut_short_then_dies, zombie, paused, one_disk, disks_in_turn,
+        last_in_sync_disk, power, one_batch, everyone_dies, cut_from_controller, quick_restart, frozen, retried,
+    )
+}  # fmt: skip
+PLOTS: dict[str, Plot] = BASIC | {
+    plot.__name__.replace("_", "-"): plot
+    for plot in (survives_unclean, allowed_for_a_while, removal, leader_moves, mixed)
+}

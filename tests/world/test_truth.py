@@ -1,0 +1,99 @@
+"""The checks against a world that knows the truth (tests/world): every lost record's class, and no false alarm.
+
+500 histories in `make test`; with `--hypothesis-profile nightly`, where time is cheap, 10,000. Seeds are plain numbers:
+`history(seed)` is the same everywhere, and `python -m tests.world.told SEED` prints it.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+from tests.world.histories import history
+from tests.world.judging import Judged, judged, kept_silent, undecided, wrong
+from tests.world.sight import FULL, WITHHELD, Sight
+from tests.world.truth import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HISTORIES = 10_000 if settings.get_current_profile_name() == "nightly" else 500
+BATCH = 500  # judged as one Spark job
+UNDECIDED_MAX = 0.05  # share of the records lost under full sight
+SHOWN = 12
+
+
+def _all(spark: "SparkSession", folder: Path, sights: tuple[Sight, ...], count: int) -> list[Judged]:
+    found: list[Judged] = []
+    for first in range(0, count, BATCH):
+        seeds = range(first, min(first + BATCH, count))
+        found += judged(spark, folder, [(history(seed), sights[seed % len(sights)]) for seed in seeds])
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen_in_full(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    return _all(spark, tmp_path_factory.mktemp("world"), (FULL,), HISTORIES)
+
+
+@pytest.fixture(scope="module")
+def seen_in_part(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    return _all(spark, tmp_path_factory.mktemp("world"), WITHHELD, HISTORIES)
+
+
+def _hold(judged: list[Judged]) -> None:
+    found = [each for one in judged for each in wrong(one)]
+    first_of = {each.judged.history.setup.seed: each for each in reversed(found)}
+    shown = "\n".join(each.text for each in sorted(first_of.values(), key=lambda each: each.lost.took)[:SHOWN])
+    assert not found, f"{len(found)} records of {len(first_of)} histories are judged against the truth:\n{shown}"
+
+
+@pytest.mark.timeout(3600)
+def test_what_is_seen_in_full_is_judged_as_it_was(seen_in_full: list[Judged]) -> None:
+    _hold(seen_in_full)
+
+
+@pytest.mark.timeout(3600)
+def test_what_is_seen_in_part_is_never_judged_against_the_truth(seen_in_part: list[Judged]) -> None:
+    _hold(seen_in_part)
+
+
+@pytest.mark.timeout(3600)
+def test_hardly_anything_that_is_seen_in_full_stays_undecided(seen_in_full: list[Judged]) -> None:
+    open_ends = [each for one in seen_in_full for each in undecided(one)]
+    lost = sum(record.verdict is not Verdict.UNSAID for one in seen_in_full for record in one.lost)
+    print(f"undecided under full sight: {len(open_ends)} of {lost} lost records")  # noqa: T201
+    causes = Counter((each.lost.verdict.value, each.lost.took) for each in open_ends)
+    assert len(open_ends) <= UNDECIDED_MAX * lost, f"{len(open_ends)} of {lost}: {causes.most_common()}"
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("sight", ["seen_in_full", "seen_in_part"])
+def test_a_sound_system_is_never_accused(sight: str, request: pytest.FixtureRequest) -> None:
+    accused = [
+        f"seed {one.history.setup.seed} ({one.history.setup.plot}; sight: {one.sight.name}): {violation}"
+        for one in request.getfixturevalue(sight)
+        if one.history.sound
+        for violation in one.violations
+    ]
+    assert not accused, f"{len(accused)} violations of sound systems:\n" + "\n".join(accused[:SHOWN])
+
+
+@pytest.mark.timeout(3600)
+def test_promises_broken_without_a_loss_are_found(seen_in_full: list[Judged]) -> None:
+    silent = [text for one in seen_in_full for text in kept_silent(one)]
+    assert not silent, f"{len(silent)} broken promises were passed over:\n" + "\n".join(silent[:SHOWN])
+
+
+def test_enough_happens_in_the_world(seen_in_full: list[Judged]) -> None:
+    """The property would hold of an empty world too."""
+    lost = [record for one in seen_in_full for record in one.lost]
+    verdicts = Counter(record.verdict for record in lost)
+    causes = {record.took for record in lost}
+    assert min(verdicts[Verdict.VIOLATION], verdicts[Verdict.PERMITTED]) >= len(seen_in_full) // 2, verdicts
+    assert causes >= {
+        "unclean-allowed", "unclean-forbidden", "clean-acks-1", "zombie-acks-1", "clean-election", "dropped",
+        "hw-truncation", "destroyed-wiped", "destroyed-power", "destroyed-damaged",
+    }  # fmt: skip

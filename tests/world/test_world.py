@@ -1,0 +1,49 @@
+"""The world itself: it repeats, its sound systems keep the promise, and its flaws and faults really act."""
+
+import pytest
+
+from tests.world.evidence import rows_of
+from tests.world.histories import FLAWS, History, drawn, history, played
+from tests.world.plots import PLOTS
+from tests.world.sight import FULL
+from tests.world.truth import Verdict, lost_records
+
+SEEDS = range(200)
+
+
+@pytest.fixture(scope="module")
+def histories() -> list[History]:
+    return [history(seed) for seed in SEEDS]
+
+
+def test_a_seed_gives_one_history_and_one_set_of_tables() -> None:
+    for seed in (3, 45, 97):
+        assert rows_of(history(seed), FULL) == rows_of(history(seed), FULL)
+
+
+def test_a_sound_system_loses_nothing_that_the_promise_keeps(histories: list[History]) -> None:
+    broken = [
+        f"seed {one.setup.seed}: {lost.took}: {lost.story}"
+        for one in histories
+        if one.sound
+        for lost in lost_records(one.chronicle)
+        if lost.verdict is Verdict.VIOLATION
+    ]
+    assert not broken, "\n".join(broken[:8])
+
+
+def test_replicas_that_run_at_the_end_of_a_sound_history_have_the_same_log() -> None:
+    for seed in SEEDS[::4]:
+        world, _ = played(drawn(seed))
+        if world.chronicle.flaws_acted:
+            continue
+        for partition in world.partitions():
+            brokers = [world.brokers[node] for node in world.replicas(partition)]
+            replicas = [broker.replicas[partition] for broker in brokers if broker.alive]
+            tails = {tuple(each.slice(max(one.start for one in replicas), each.end)) for each in replicas}
+            assert len(tails) <= 1, (seed, partition)
+
+
+def test_every_plot_is_played_and_every_flaw_acts(histories: list[History]) -> None:
+    assert {one.setup.plot for one in histories} == set(PLOTS)
+    assert {flaw for one in histories for flaw in one.chronicle.flaws_acted} == set(FLAWS)

@@ -1,0 +1,64 @@
+"""`python -m tests.world.told SEED`: a history as the world itself tells it, with what was lost and what took it."""
+
+import sys
+
+from tests.world.chronicle import Appended, Checkpointed, Committed, Cut, Learned, Led, Removed, Told
+from tests.world.histories import History, history
+from tests.world.truth import lost_records
+from tests.world.world import BEGIN, MS
+
+
+def lines(told: History) -> list[str]:
+    rows: list[tuple[int, str]] = [(each.t, _words(each)) for each in told.chronicle.happenings]
+    for fault in told.chronicle.faults:
+        rows.append((fault.t_begin, f"FAULT {fault.number} begins: {fault.label}"))
+        if fault.t_end is not None:
+            rows.append((fault.t_end, f"FAULT {fault.number} ends: {fault.label}"))
+    for send in told.chronicle.sends:
+        values = f"{send.values[0]}" if len(send.values) == 1 else f"{send.values[0]} to {send.values[-1]}"
+        answer = f"offset {send.base} by {send.acknowledged_by}" if send.status == 0 else f"unknown ({send.error})"
+        place = f"{send.partition[0]}-{send.partition[1]}"
+        rows.append((max(send.t0, send.t1), f"{place} producer {send.process} acks {send.acks}: {values}: {answer}"))
+    for poll in told.chronicle.polls:
+        for read in poll.reads:
+            end = read.first + len(read.entries) - 1
+            kind = "final read" if poll.final else f"consumer {poll.process}"
+            rows.append((poll.t1, f"{read.partition[0]}-{read.partition[1]} {kind}: {read.first}-{end} of {read.node}"))
+    texts = [f"{(t - BEGIN) / MS:9.1f} ms  {text}" for t, text in sorted(rows, key=lambda row: row[0]) if text]
+    for lost in lost_records(told.chronicle):
+        place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
+        texts.append(f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.t - BEGIN) / MS:.1f} ms: {lost.story}")
+    return [str(told.setup), *texts, f"flaws that acted: {sorted(told.chronicle.flaws_acted)}"]
+
+
+def _words(each: object) -> str:
+    place = "{}-{}".format(*each.partition) if hasattr(each, "partition") else ""
+    match each:
+        case Appended():
+            last = each.offset + len(each.entries) - 1
+            values = f"{each.entries[0].value} (epoch {each.entries[0].epoch})"
+            return f"{place} {each.node} {'writes' if each.by_leader else 'fetches'} {each.offset}-{last}: {values}"
+        case Committed():
+            state = each.state
+            kind = f"unclean, {'allowed' if each.allowed else 'forbidden'}" if each.unclean else ""
+            return f"{place} CONTROLLER: leader {state.leader} epoch {state.epoch} ISR {list(state.isr)} {kind}"
+        case Cut():
+            return f"{place} {each.node} CUT {each.end} -> {each.to}: {each.cause.value} (epoch {each.epoch})"
+        case Led():
+            return f"{place} {each.node} leads in epoch {each.epoch} from {each.start}"
+        case Learned():
+            return (
+                f"{place} {each.node} learns: leader {each.state.leader} epoch {each.state.epoch} ISR {each.state.isr}"
+            )
+        case Checkpointed():
+            return f"{place} {each.node} high watermark {each.high_watermark}"
+        case Removed():
+            return f"{place} {each.node} starts at {each.to}"
+        case Told():
+            return f"{each.node} {each.event}"
+        case _:
+            return ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(lines(history(int(sys.argv[1])))) + "\n")

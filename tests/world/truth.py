@@ -1,0 +1,348 @@
+"""What really took each lost record, and whether the promise allows it: read from the chronicle, not from evidence.
+
+A record is in the legitimate line while a member of the controller's ISR, or the leader that the controller named,
+holds it. What took it is the last happening after which nobody there did; when that is a follower or a shrunken ISR
+following a leader without the record, it is whatever left that leader without it. So a record that came through an
+event (it was there afterwards) was not taken by it, whatever the event might have cost.
+
+Allowed are (1) an unclean election that the topic's configuration permitted at that moment, (2) for what was
+acknowledged with acks=1 and was never told to be committed, leadership that moved to a log without it, and (3) the
+destruction of every in-sync copy: every member of the ISR had a copy that a lost disk, lost power or a damaged batch
+took, after it last joined.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tests.world.chronicle import (
+    DESTROYED,
+    Appended,
+    Cause,
+    Checkpointed,
+    Chronicle,
+    Committed,
+    Cut,
+    Entry,
+    Happening,
+    Node,
+    Partition,
+    Removed,
+    Send,
+)
+from tests.world.clients import OK
+
+
+class Verdict(Enum):
+    VIOLATION = "violation"
+    PERMITTED = "permitted"
+    UNSAID = "unsaid"  # the promise does not say; nothing is asked of the checks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """`took`: in a word what took it; `t`: when; `story`: for people."""
+
+    value: int
+    partition: Partition
+    offset: int
+    acks: int
+    verdict: Verdict
+    took: str
+    t: int
+    story: str
+    told_only: bool  # acknowledged by its leader alone, read by nobody, but below a high watermark that was told
+
+
+@dataclass(kw_only=True)
+class _Copies:
+    """The state of one partition as the chronicle is replayed."""
+
+    logs: dict[Node, dict[int, Entry]] = field(default_factory=dict)
+    isr: tuple[Node, ...] = ()
+    leader: Node = -1
+    epoch: int = -1
+    joined: dict[Node, int] = field(default_factory=dict)
+
+    def holders(self, offset: int, value: int) -> set[Node]:
+        members = {*self.isr, self.leader} - {-1}
+        return {node for node in members if self.has(node, offset, value)}
+
+    def has(self, node: Node, offset: int, value: int) -> bool:
+        entry = self.logs.get(node, {}).get(offset)
+        return entry is not None and entry.value == value
+
+
+@dataclass(kw_only=True)
+class _Trail:
+    """What the replay has seen of one lost record. `gone`: the happening after which the line had it no more."""
+
+    send: Send
+    value: int
+    offset: int
+    held: bool = False
+    ever: bool = False
+    gone: "_Gone | None" = None
+    emptied: "_Gone | None" = None  # the happening itself, also where it only followed another
+    leader_without: "_Gone | None" = None  # since when, and why, the leader in office has not had it
+    destroyed: dict[Node, int] = field(default_factory=dict)  # who lost a copy to a disaster, and when
+    unnoticed: set[Node] = field(default_factory=set)  # of those: to one that no directory id tells
+    had: set[Node] = field(default_factory=set)
+    told: bool = False  # below a high watermark that a holder told
+    read: bool = False  # by a consumer
+
+    @property
+    def weak(self) -> bool:
+        """Acknowledged by its leader alone, and nobody was ever told that it was committed."""
+        return self.send.acks != -1 and not self.told and not self.read
+
+    @property
+    def covered(self) -> int:
+        """From when on a disaster that reaches the offset counts, also on a replica that should have had it."""
+        return self.send.t1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gone:
+    happening: Committed | Cut
+    isr: tuple[Node, ...]  # before
+    unscathed: tuple[Node, ...]  # members of it that no disaster robbed of their copy
+
+
+def lost_records(chronicle: Chronicle) -> list[Lost]:
+    found = []
+    for partition, final in chronicle.final.items():
+        if not final.read_to_end:
+            continue
+        there = {entry.value for entry in final.unread}
+        for poll in chronicle.polls:
+            if poll.final:
+                there |= {entry.value for read in poll.reads if read.partition == partition for entry in read.entries}
+        start = final.log_start or 0
+        trails = [
+            _Trail(send=send, value=value, offset=send.base + place)
+            for send in chronicle.sends
+            if send.partition == partition and send.status == OK and send.base is not None
+            for place, value in enumerate(send.values)
+            if value not in there and send.base + place >= start
+        ]
+        if trails:
+            happenings = [each for each in chronicle.happenings if getattr(each, "partition", None) == partition]
+            _replay(happenings, trails)
+            _reads(chronicle, partition, trails)
+            found += [_judged(trail, partition, happenings) for trail in trails]
+    return found
+
+
+def _reads(chronicle: Chronicle, partition: Partition, trails: Sequence[_Trail]) -> None:
+    read = {
+        (read.first + place, entry.value)
+        for poll in chronicle.polls
+        if not poll.final
+        for read in poll.reads
+        if read.partition == partition
+        for place, entry in enumerate(read.entries)
+    }
+    for trail in trails:
+        trail.read |= (trail.offset, trail.value) in read
+
+
+def _replay(happenings: Sequence[Happening], trails: Sequence[_Trail]) -> None:
+    copies = _Copies()
+    for happening in happenings:
+        before_isr = copies.isr
+        unscathed = {
+            id(trail): tuple(node for node in before_isr if not _robbed(trail, node, copies)) for trail in trails
+        } if isinstance(happening, Committed | Cut) else {}  # fmt: skip
+        touched = _apply(copies, happening)
+        for trail in trails:
+            if isinstance(happening, Checkpointed):
+                held = copies.has(happening.node, trail.offset, trail.value)
+                trail.told |= held and happening.high_watermark > trail.offset
+            elif touched is None or touched[0] <= trail.offset < touched[1]:
+                _follow(trail, copies, happening, before_isr, unscathed)
+
+
+def _robbed(trail: _Trail, node: Node, copies: _Copies) -> bool:
+    at = trail.destroyed.get(node)
+    has = copies.has(node, trail.offset, trail.value)
+    return not has and at is not None and at > copies.joined.get(node, -1)
+
+
+def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
+    """Changes the copies; answers which offsets that touched, None for all."""
+    match happening:
+        case Appended():
+            log = copies.logs.setdefault(happening.node, {})
+            for place, entry in enumerate(happening.entries):
+                log[happening.offset + place] = entry
+            return happening.offset, happening.offset + len(happening.entries)
+        case Cut():
+            log = copies.logs.setdefault(happening.node, {})
+            for offset in [offset for offset in log if offset >= happening.to]:
+                del log[offset]
+            return happening.to, 2**62
+        case Removed():
+            return 0, 0  # nothing is lost by it, so nothing need be known of it
+        case Committed():
+            state = happening.state
+            for node in state.isr:
+                if node not in copies.isr:
+                    copies.joined[node] = happening.t
+            copies.isr, copies.leader, copies.epoch = state.isr, state.leader, state.epoch
+            return None
+        case _:
+            return 0, 0
+
+
+def _follow(
+    trail: _Trail, copies: _Copies, happening: Happening, isr: tuple[Node, ...],
+    unscathed: dict[int, tuple[Node, ...]],
+) -> None:  # fmt: skip
+    offset, value = trail.offset, trail.value
+    if isinstance(happening, Appended) and copies.has(happening.node, offset, value):
+        trail.had.add(happening.node)
+    if isinstance(happening, Cut):
+        if happening.cause in DESTROYED and (happening.node in trail.had or happening.t > trail.covered):
+            trail.destroyed[happening.node] = happening.t
+            (trail.unnoticed.discard if happening.cause is Cause.WIPED else trail.unnoticed.add)(happening.node)
+        trail.had.discard(happening.node)
+    leader_has = copies.leader >= 0 and copies.has(copies.leader, offset, value)
+    changes = isinstance(happening, Committed | Cut)
+    if changes:
+        assert isinstance(happening, Committed | Cut)
+        gone = _Gone(happening=happening, isr=isr, unscathed=unscathed[id(trail)])
+        if isinstance(happening, Cut):
+            # The one it happened to had its copy until now, and a disaster may be what took it.
+            mine = happening.cause in DESTROYED and trail.destroyed.get(happening.node) == happening.t
+            if mine:
+                others = tuple(node for node in gone.unscathed if node != happening.node)
+                gone = _Gone(happening=happening, isr=isr, unscathed=others)
+        elects = isinstance(happening, Committed) and _elects(happening)
+        if leader_has:
+            trail.leader_without = None
+        elif elects or (
+            isinstance(happening, Cut) and happening.node == copies.leader and trail.leader_without is None
+        ):
+            trail.leader_without = gone
+        held = bool(copies.holders(offset, value))
+        if trail.held and not held:
+            # Who only followed lost nothing of its own: whatever left its leader without the record did that.
+            followed = not (isinstance(happening, Cut) and happening.cause is not Cause.FOLLOWED)
+            trail.emptied = gone
+            trail.gone = trail.leader_without if followed and trail.leader_without is not None else gone
+        trail.held = held
+    elif copies.holders(offset, value):
+        trail.held = True
+        if leader_has:
+            trail.leader_without = None
+    trail.ever |= trail.held
+
+
+def _elects(happening: Committed) -> bool:
+    before, state = happening.before, happening.state
+    return state.leader >= 0 and before is not None and state.epoch > before.epoch
+
+
+def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]) -> Lost:
+    # A member of the ISR may have it still, although it follows a leader that has not: the logs have parted then.
+    gone = trail.leader_without if trail.held else trail.gone
+    if gone is None or not trail.ever:
+        return _never_in_line(trail, partition, happenings)
+    weak, happening = trail.weak, gone.happening
+    if not weak and trail.emptied is not None and _uninformed(trail.emptied):
+        t = trail.emptied.happening.t
+        return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")
+    if isinstance(happening, Committed):
+        state, before = happening.state, happening.before
+        assert before is not None
+        moved = state.leader != before.leader
+        kind = "unclean" if happening.unclean else "clean"
+        story = f"{kind} election of {state.leader} in epoch {state.epoch}, ISR before {list(gone.isr)}"
+        if not _elects(happening):
+            # A leader without an epoch of its own is wrong in itself; what acks=1 promises then, nobody says.
+            verdict = Verdict.UNSAID if weak and moved else Verdict.VIOLATION
+            return _lost(trail, partition, verdict, "in-sync-without", happening.t, "left the ISR as last holder")
+        if happening.unclean and happening.allowed:
+            return _lost(trail, partition, Verdict.PERMITTED, "unclean-allowed", happening.t, story)
+        if weak:
+            verdict = Verdict.PERMITTED if moved else Verdict.UNSAID
+            return _lost(trail, partition, verdict, f"{kind}-acks-1", happening.t, story)
+        if not gone.unscathed:
+            return _lost(trail, partition, Verdict.PERMITTED, f"{kind}-destroyed", happening.t, story)
+        if not happening.unclean and state.leader not in gone.unscathed and state.leader in trail.unnoticed:
+            # Without eligible leader replicas (KIP-966) nobody knows that it lost its tail.
+            return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
+        took = "unclean-forbidden" if happening.unclean else "clean-election"
+        return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
+    return _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
+
+
+def _uninformed(emptied: _Gone) -> bool:
+    """The controller counts on nobody any more who is unscathed, though it did before.
+
+    A sound controller may do that when it has not yet heard of a disaster: by the letter of the guarantee one in-sync
+    replica was alive, and by the letter of the rules that make it everything was done right.
+    """
+    happening = emptied.happening
+    if not isinstance(happening, Committed) or happening.unclean:
+        return False
+    return bool(emptied.unscathed) and not set(happening.state.isr) & set(emptied.unscathed)
+
+
+def _moves(happenings: Sequence[Happening], send: Send) -> bool:
+    """Whether leadership ever went from the broker that acknowledged it to another one afterwards."""
+    return any(
+        isinstance(each, Committed) and each.state.leader not in (-1, send.acknowledged_by) and each.t > send.t0
+        for each in happenings
+    )
+
+
+def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, *, moved: bool) -> Lost:
+    story = f"broker {cut.node}: {cut.cause.value}, to {cut.to}; in sync and unscathed: {list(gone.unscathed)}"
+    if cut.cause in DESTROYED:
+        if not gone.unscathed:
+            return _lost(trail, partition, Verdict.PERMITTED, f"destroyed-{cut.cause.name.lower()}", cut.t, story)
+        if trail.weak and moved:
+            return _lost(trail, partition, Verdict.PERMITTED, "disk-then-moved", cut.t, story)
+        # Its only copies went with the disks that had them: acks=1 promised no more, but nobody else took over. And who
+        # never had it, and came to harm a moment later, may be counted among the destroyed or not.
+        harmed = all(trail.destroyed.get(node, -1) > cut.t for node in gone.unscathed)
+        verdict = Verdict.UNSAID if trail.weak or harmed else Verdict.VIOLATION
+        return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.t, story)
+    # A flaw took it, but where leadership moves later to a log that never had it, that would have taken it as well.
+    verdict = Verdict.UNSAID if trail.weak and moved else Verdict.VIOLATION
+    took = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
+    return _lost(trail, partition, verdict, took.get(cut.cause, cut.cause.name.lower()), cut.t, story)
+
+
+def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Happening]) -> Lost:
+    """Acknowledged by a deposed leader: its successor's election took it, or another leader of the same epoch did."""
+    epoch = trail.send.acknowledged_in if trail.send.acknowledged_in is not None else -1
+    elections = [each for each in happenings if isinstance(each, Committed) and _elects(each)]
+    after = [each for each in elections if each.state.epoch > epoch]
+    weak = trail.weak
+    if not after:
+        verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
+        return _lost(trail, partition, verdict, "no-successor", trail.send.t1, "no later epoch")
+    first = after[0]
+    assert first.before is not None
+    story = f"deposed leader {trail.send.acknowledged_by} of epoch {epoch}; successor {first.state.leader}"
+    if first.before.epoch == epoch and first.before.leader != trail.send.acknowledged_by:
+        return _lost(trail, partition, Verdict.UNSAID, "two-leaders", first.t, story)
+    if first.unclean and first.allowed:
+        return _lost(trail, partition, Verdict.PERMITTED, "zombie-unclean-allowed", first.t, story)
+    if weak:
+        return _lost(trail, partition, Verdict.PERMITTED, "zombie-acks-1", first.t, story)
+    return _lost(trail, partition, Verdict.VIOLATION, "zombie", first.t, story)
+
+
+def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, t: int, story: str) -> Lost:
+    told = ""
+    if trail.send.acks != -1:
+        told = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
+    return Lost(
+        value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
+        took=took, t=t, story=f"{story}{told}",
+        told_only=trail.send.acks != -1 and trail.told and not trail.read,
+    )  # fmt: skip

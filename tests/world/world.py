@@ -1,0 +1,124 @@
+"""The world's clock, chance, network and parts. Everything happens in one queue, in order of virtual time."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.world.chronicle import Chronicle, Fault, Node, Partition
+
+if TYPE_CHECKING:
+    from tests.world.brokers import Broker
+    from tests.world.controller import Controller
+
+MS = 1_000_000
+S = 1_000 * MS
+CONTROLLER: Node = 100  # its place in the network
+BEGIN = 500 * S
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    name: str
+    layout: tuple[tuple[Node, ...], ...]  # the replicas of each partition
+    min_in_sync: int = 1
+    unclean_allowed: bool = False
+
+    def partitions(self) -> list[Partition]:
+        return [(self.name, number) for number in range(len(self.layout))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a history is drawn as. `flaws`: what this system does although no Kafka must, by name (brokers.py)."""
+
+    seed: int
+    plot: str
+    brokers: tuple[Node, ...]
+    topics: tuple[Topic, ...]
+    flaws: frozenset[str] = frozenset()
+    session_ns: int = 2 * S
+    lag_ns: int = 1_500 * MS
+    load_ns: int = 9 * S
+    tick_ms: tuple[float, float] = (60, 150)  # how often a broker fetches
+    bad_answers: float = 0.0  # share of answers to producers that are lost while their links are cut now and then
+    acks: tuple[int, ...] = (-1, -1)  # of each producer
+    idempotent: bool = True
+    retries: bool = True
+
+
+@dataclass(kw_only=True)
+class World:
+    setup: Setup
+    random: Random
+    chronicle: Chronicle = field(default_factory=Chronicle)
+    now: int = BEGIN
+    cuts: dict[int, frozenset[tuple[Node, Node]]] = field(default_factory=dict)  # by fault
+    brokers: dict[Node, "Broker"] = field(default_factory=dict)
+    controller: "Controller" = field(init=False)
+    loading: bool = False  # clients are at work
+    answers_lost: float = 0.0  # share, now
+    stays_down: set[Node] = field(default_factory=set)  # to the end
+    _queue: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._topics = {topic.name: topic for topic in self.setup.topics}
+        self._partitions = [partition for topic in self.setup.topics for partition in topic.partitions()]
+
+    def topic(self, partition: Partition) -> Topic:
+        return self._topics[partition[0]]
+
+    def replicas(self, partition: Partition) -> tuple[Node, ...]:
+        return self._topics[partition[0]].layout[partition[1]]
+
+    def partitions(self) -> list[Partition]:
+        return self._partitions
+
+    def enough_in_sync(self, partition: Partition) -> int:
+        topic = self._topics[partition[0]]
+        return min(topic.min_in_sync, len(topic.layout[partition[1]]))
+
+    def flawed(self, flaw: str, chance: float = 1.0) -> bool:
+        """Whether a planted flaw acts now; it is noted that it did."""
+        if flaw not in self.setup.flaws or (chance < 1 and self.random.random() >= chance):
+            return False
+        self.chronicle.flaws_acted.add(flaw)
+        return True
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def after(self, delay: int, act: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (self.now + max(delay, 1), self._count, act))
+
+    def some(self, low_ms: float, high_ms: float) -> int:
+        return int(self.random.uniform(low_ms, high_ms) * MS)
+
+    def run_until(self, t: int) -> None:
+        while self._queue and self._queue[0][0] <= t:
+            moment, _, act = heapq.heappop(self._queue)
+            # No two things happen at one moment: evidence is ordered by time.
+            self.now = max(moment, self.now + 1_000)
+            act()
+        self.now = max(t, self.now)
+
+    # -- network ------------------------------------------------------------------------------------------------------
+
+    def linked(self, a: Node, b: Node) -> bool:
+        """Whether a's requests reach b and are answered."""
+        return not any((a, b) in cut for cut in self.cuts.values())
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    def fault(self, kind: str, label: str, nodes: tuple[Node, ...], proof: str, links: str = "") -> Fault:
+        told = Fault(
+            number=len(self.chronicle.faults), kind=kind, label=label, nodes=nodes, links=links, t_begin=self.now,
+            proof=proof,
+        )  # fmt: skip
+        self.chronicle.faults.append(told)
+        return told
+
+    def healed(self, fault: Fault, proof: str) -> None:
+        fault.t_end, fault.healed_proof = self.now, proof
