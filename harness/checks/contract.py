@@ -25,8 +25,10 @@ from typing import Any, Literal
 
 from harness.checks.destruction import Destruction, destruction
 from harness.checks.elections import Election
+from harness.checks.fates import EpochRead, Fate
 from harness.checks.story import DiskLoss, PartitionStory
-from harness.checks.survival import EpochRead, Fate, Survival, Window
+from harness.checks.survival import Survival, Window
+from harness.checks.watermarks import Watermarks
 
 Class = Literal["violation", "permitted", "observation"]
 Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
@@ -66,11 +68,12 @@ class Judge:
     def __init__(self, story: PartitionStory, reads: Sequence[EpochRead] = ()) -> None:
         self._story = story
         self._survival = Survival(story, reads)
+        self._watermarks = Watermarks(story, reads)
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
 
     def rule(self, fate: Fate) -> Ruling:
         """Cached by what it reads: a ruling compares offsets and times only with those of the story."""
-        fate = replace(fate, committed=self._survival.is_committed(fate))
+        fate = replace(fate, committed=self._watermarks.is_committed(fate))
         key = (
             replace(fate, offset=None, t_acknowledged=None, t_last_read=None),
             _side(self._survival.offsets, fate.offset), _side(self._survival.times, fate.t_acknowledged),
@@ -236,6 +239,9 @@ def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time
     """What the configuration would have permitted and polling would have missed; empty when nothing is."""
     if story.exact:
         return ""
+    since = fate.t_acknowledged or 0
+    if any(loss.t > since and loss.event.took(story.topic, story.part, fate.offset) for loss in story.disk_losses):
+        return "a disk was lost, and who was in sync then is known only by what brokers were heard to say, if at all"
     if not any(row["leader_epoch"] >= 0 for row in story.states):
         if fate.is_lenient or story.unclean_allowed is not False:
             return "these brokers tell no leader epochs, so nobody saw who was elected when"
@@ -313,12 +319,15 @@ def lawful_rewind(
     """The election that explains why the log's end could move back to `offset` or below by epoch or time, if any did.
 
     strict: committed records are concerned, so a clean fail-over explains nothing. since: what lay at the offset was
-    still there at that time, as its reader saw it; a leader that was deposed before may have shown it (LEARN_NS).
+    still there at that time, as its reader saw it; a leader that was deposed before may have shown it.
     """
     survival = Survival(story)
-    for election in reversed(story.elections[1:]):  # before the first one there was nothing to rewind
-        if epoch is not None and election.epoch > epoch:
-            continue
+    before: Election | None = None
+    found: Election | None = None
+    for election in story.elections:
+        first, before = before, election
+        if first is None or (epoch is not None and election.epoch > epoch):
+            continue  # before the first one there was nothing to rewind
         if t is not None and election.earliest_t > t:
             continue
         if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
@@ -326,17 +335,21 @@ def lawful_rewind(
         unread = election.start is None and not story.exact and not story.snapshots
         if not unread and (election.start is None or election.start > offset):
             continue
-        fate = Fate(offset=offset, epoch=_before(story, election), acks=-1 if strict else 1, t_acknowledged=None,
+        fate = Fate(offset=offset, epoch=first.epoch, acks=-1 if strict else 1, t_acknowledged=None,
                     committed=strict, in_a_log=not unread)  # fmt: skip
-        ruling = rule(story, fate)
-        # Undecided will do where no log was read: then the loss itself is what makes the run inconclusive.
-        if ruling.election == election and ruling.classification != "violation":
-            return election
-    return None
+        ruling = _ruled_by(story, election, fate, first.epoch, False, _since(first))
+        # Undecided will do: then the loss itself is what makes the run inconclusive.
+        if ruling.classification != "violation" or _may_be_unseen(story, fate, first.epoch, False):
+            found = election
+    return found
 
 
-def _before(story: PartitionStory, election: Election) -> int:
-    return max((each.epoch for each in story.elections if each.epoch < election.epoch), default=election.epoch - 1)
+def _since(election: Election) -> Window:
+    """Of what was there when a leader took over, and may be gone for any reason after that."""
+    return Window(
+        after_epoch=election.epoch, after_t=election.earliest_t, doubt_epoch=election.epoch,
+        doubt_t=election.earliest_t, until_epoch=None, until_t=None,
+    )  # fmt: skip
 
 
 def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:

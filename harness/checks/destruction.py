@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.elections import Election, committed_copies
+from harness.checks.fates import Fate
 from harness.checks.story import DiskLoss, PartitionStory
-from harness.checks.survival import Fate, Window
+from harness.checks.survival import Window
 from harness.checks.tables import Row
 
 
@@ -49,9 +50,11 @@ def destruction(
 def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | None) -> bool | None:
     """Whether a node's copy went with what its disk lost; behind a damaged batch: if the node cut its log there."""
     took, end = loss.event.took(story.topic, story.part, fate.offset), loss.event.to_offset
-    if took is None and until is not None and until.leader == loss.node and end is not None:
-        return until.ends_at_or_below(end) or None
-    return took
+    if took is not None or end is None or fate.offset is None:
+        return took
+    led = until is not None and until.leader == loss.node and until.ends_at_or_below(end)
+    cuts = (cut for cut in story.truncations if cut.node == loss.node and cut.t >= loss.t)
+    return True if led or any(cut.to_offset <= min(end, fate.offset) for cut in cuts) else None
 
 
 def _at(

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from harness.checks.fates import Copy, EpochRead
 from harness.checks.fused_query import BITS, CONDITIONS, flagged_rows
-from harness.checks.survival import Copy, EpochRead
 from harness.checks.tables import Row, Tables
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -68,7 +68,7 @@ class Flagged:
     held: frozenset[int]  # nodes that had the record in some snapshot or truncation
     held_at_end: frozenset[int]
     copies: frozenset[Copy]  # of this value at this offset, or at any where it has none
-    others: frozenset[int]  # epochs of other values at this offset, in the replicas' logs
+    others: frozenset[Copy]  # of other values at this offset
     below_acks_all: bool  # at or above its offset, one had been acknowledged with acks=all before this send began
     above_kept: bool = (
         False  # in the final log, as is the one above it that was acknowledged or sent before: neither was cut
@@ -200,8 +200,8 @@ class Holdings:
                 self._of_value.setdefault((row["run"], row["tp"], row["value"]), []).append((row["off"], copy))
                 self._at.setdefault((row["run"], row["tp"], row["off"]), []).append((row["value"], copy))
 
-    def of(self, row: Row) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[int]]:
-        """Of a folded row: nodes that ever had its value and at the end, its copies here, the epochs of others here."""
+    def of(self, row: Row) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[Copy]]:
+        """Of a folded row: nodes that ever had its value and at the end, its copies here, and those of others here."""
         every = self._of_value.get((row["run"], row["tp"], row["value"]), ())
         here = every if row["off"] is None else [pair for pair in every if pair[0] == row["off"]]
         beside = () if row["off"] is None else self._at.get((row["run"], row["tp"], row["off"]), ())
@@ -209,7 +209,7 @@ class Holdings:
             frozenset(copy.node for _, copy in every),
             frozenset(copy.node for _, copy in every if (row["run"], copy.snapshot) in self._ended),
             frozenset(copy for _, copy in here),
-            frozenset(copy.epoch for value, copy in beside if value != row["value"] and copy.epoch is not None),
+            frozenset(copy for value, copy in beside if value != row["value"]),
         )
 
 

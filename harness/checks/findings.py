@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from harness.checks.contract import Class, Judge, Ruling, lawful_rewind
+from harness.checks.contract import Class, Judge, Ruling
 from harness.checks.detection import SEEN_POLL, Flagged
-from harness.checks.elections import Election
+from harness.checks.fates import EpochRead, Fate, epoch_of_copies
 from harness.checks.fingerprint import fingerprint_of
 from harness.checks.story import PartitionStory, RunStory
-from harness.checks.survival import EpochRead, Fate, epoch_of_copies
 from harness.checks.tables import CORRUPT_READS, Row
 
 EXAMPLES_MAX = 200
@@ -137,49 +136,9 @@ class RunContext:
                 epochs.setdefault((row.tp, row.off), set()).add(row.epoch)
         return epochs
 
-    def rewound(self, story: PartitionStory, row: Flagged) -> Election | None:
-        """The election that lawfully moved the log's end back, so that this later record could get a lower offset.
-
-        Either one that may cost what stood above it (committed unless it was acknowledged with acks=1 only), or one
-        to which every acknowledged record above it was lost with the contract's leave. None does when both are in the
-        final log: then nothing above was cut.
-        """
-        if row.above_kept:
-            return None
-        off = row.off if row.off is not None else 0
-        lawful = lawful_rewind(story, offset=off, epoch=row.epoch, t=row.t1, strict=row.below_acks_all)
-        if lawful is not None:
-            return lawful
-        above = [
-            self.ruling(story, other)
-            for other in self.flagged
-            if other.tp == story.tp and "lost" in other.flags and (other.off or 0) >= off and _before(other, row)
-        ]
-        if not above or any(ruling.classification == "violation" for ruling in above):
-            return None
-        return next((ruling.election for ruling in above if ruling.election is not None), None)
-
-    def acknowledged_by_a_zombie(self, story: PartitionStory, row: Flagged) -> Election | None:
-        """The election that had replaced the leader before it acknowledged the record, when its loss is permitted.
-
-        The zombie's log is no part of the partition's: an offset in it says nothing about the successor's.
-        """
-        if "lost" not in row.flags or row.t1 is None:
-            return None
-        ruling = self.ruling(story, row)
-        election = ruling.election
-        if ruling.classification != "permitted" or election is None or election.t - election.uncertainty_ns > row.t1:
-            return None
-        return election
-
     def hidden(self, story: PartitionStory, flag: str, seen: int) -> int:
         """Rows that were counted but not brought here, because there were too many."""
         return max(0, self.counts.get((story.tp, flag), 0) - seen)
-
-
-def _before(earlier: Flagged, later: Flagged) -> bool:
-    """Acknowledged before the other's send began."""
-    return earlier.t1 is not None and later.t0 is not None and earlier.t1 < later.t0
 
 
 def fate_of(story: PartitionStory, row: Flagged) -> Fate:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from harness.checks.contract import Class
 from harness.checks.corrupt_record import damaged_nodes
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
+from harness.checks.fates import Fate
 from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
 from harness.checks.story import PartitionStory
-from harness.checks.survival import Fate
 from harness.checks.tables import Row
 
 

@@ -20,7 +20,8 @@ from harness.checks.tables import Row
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
-_PENDING_NS = 2 * 10**9  # an expansion that is asked for is committed, or refused, within this
+_PENDING_NS = 5 * 10**8  # an expansion that is asked for is committed within this, where nothing holds up the leader
+_HOLDING_UP = frozenset({"cut", "slow", "impair", "pause"})
 _ASKED_BEFORE_NS = 10**9  # a leader's word that it shrinks the ISR comes before the commit
 _FAR = 2**62
 _ROWS_MAX = 10_000
@@ -77,7 +78,7 @@ def shortages_of(
         isr = tuple(state["isr"] or ())
         begin = state["t"] + (state["uncertainty_ns"] or 0)
         after = partition.states[number + 1] if number + 1 < len(partition.states) else None
-        end = _FAR if after is None else _end(state, after)
+        end = _FAR if after is None else _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
         least = _least(story, configuration, partition.topic, begin, end)
@@ -93,10 +94,14 @@ def shortages_of(
     return found
 
 
-def _end(state: Row, after: Row) -> int:
-    """Before the next state; earlier still where that one takes somebody in."""
+def _end(partition: PartitionStory, state: Row, after: Row) -> int:
+    """Before the next state; where that one takes somebody in, before it can have been asked for."""
     end = int(after["t"] - (after["uncertainty_ns"] or 0))
-    return end - _PENDING_NS if len(after["isr"] or ()) > len(state["isr"] or ()) else end
+    if len(after["isr"] or ()) <= len(state["isr"] or ()):
+        return end
+    faults = partition.faults_between(state["t"], end)
+    held_up = [row["t_begin"] for row in faults if row["kind"] in _HOLDING_UP and state["leader"] in row["nodes"]]
+    return int(min([end, *held_up])) - _PENDING_NS
 
 
 def _known_at(partition: PartitionStory, state: Row, observed: Iterable[Row], least: int) -> int | None:

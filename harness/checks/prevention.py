@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.checks.contract import Ruling
-from harness.checks.survival import Fate
+from harness.checks.fates import Fate
 
 
 def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:

@@ -95,7 +95,7 @@ class PartitionStory:
     snapshots: tuple[Row, ...] = ()
     events: tuple[Row, ...] = ()
     faults: Faults = field(default_factory=Faults)
-    exact: bool = True  # the states are from the cluster's own books, not polled from its brokers
+    exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
     unclean_allowed: bool | None = False  # at the run's end, and by what the brokers said of the topic
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
@@ -176,6 +176,16 @@ class PartitionStory:
         state = self.state_at(t) if t is not None else None
         return state["leader_epoch"] if state else None
 
+    def reign_at(self, t: int) -> Election | None:
+        """The election whose leader was surely in force; None near a change."""
+        place = bisect_right(self._elected, t)
+        election = self.elections[place - 1] if place else None
+        return election if election is not None and election.latest_t <= t else None
+
+    @cached_property
+    def _elected(self) -> list[int]:
+        return [election.earliest_t for election in self.elections]
+
     def faults_between(self, begin: int, end: int) -> list[Row]:
         """Faults that were seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
@@ -219,7 +229,7 @@ def read_story(
             truncations=tuple(_truncations(told)),
             disk_losses=tuple(loss for loss in losses if loss.event.took(*key, None) is not False),
             snapshots=logs, events=told, faults=faults,
-            exact=not states or any(state["exact"] for state in states),
+            exact=any(state["exact"] for state in states),
             unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start"],
             cleanup_policy=row["cleanup_policy"], is_foreign=scenario is None or scenario.cluster.is_foreign,
         )  # fmt: skip

@@ -14,62 +14,22 @@ event took it. So only what happened between the last sighting and the first evi
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from harness.checks.elections import Election, Snapshot, committed_copies
+from harness.checks.fates import Copy, EpochRead, Fate
 from harness.checks.story import PartitionStory
+from harness.checks.watermarks import marks_of
 
 SECOND_NS = 10**9
 # How long a client may hold a record that it has fetched before it hands it out: pollers poll in a tight loop.
 READ_AHEAD_NS = SECOND_NS
 # How soon a leader that nothing holds up has heard of its successor.
 LEARN_NS = 3 * SECOND_NS
-# How long a high watermark on disk may be older than what the log below it: Kafka writes it every 5 s.
-CHECKPOINT_NS = 10 * SECOND_NS
 # After one of these a node is a new incarnation, or none: it does not go on leading in an old epoch.
 _ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
 _HOLDING_UP = frozenset({"cut", "slow", "impair", "pause", "full"})
-
-
-class Copy(NamedTuple):
-    """A record in a snapshot (its number) of one node's log."""
-
-    node: int
-    snapshot: int
-    epoch: int | None
-
-
-class EpochRead(NamedTuple):
-    """The first and last offset that readers saw of one epoch's records; is_final: in the final log."""
-
-    epoch: int
-    is_final: bool
-    first_offset: int
-    last_offset: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fate:
-    """What is known of a record that is gone. It is the acknowledged copy that is judged: value, offset and epoch."""
-
-    offset: int | None
-    epoch: int | None
-    acks: int | None
-    t_acknowledged: int | None
-    committed: bool  # a consumer read it
-    in_a_log: bool  # some replica's log held it
-    taken: bool = False  # the leader in force when it was acknowledged gave its offset to another record
-    copies: frozenset[Copy] = frozenset()  # of this record at its offset
-    others: frozenset[int] = frozenset()  # epochs of other records that were seen at its offset
-    t_last_read: int | None = None  # when the last poll began that returned it
-    matched: bool = True  # records are taken to lie in their logs as they were written: no batch was damaged
-
-    @property
-    def is_lenient(self) -> bool:
-        """Acknowledged before it was committed, as acks=1 allows; whoever read it read what was committed."""
-        return self.acks in (0, 1) and not self.committed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,31 +59,6 @@ class Survival:
         self._reads = reads
         self._logs = {log.number: log for log in story.logs if log.row.get("snapshot") is not None}
 
-    # -- the record's own ---------------------------------
-
-    def is_committed(self, fate: Fate) -> bool:
-        """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it."""
-        if fate.committed:
-            return True
-        if fate.offset is None:
-            return False
-        if fate.matched and fate.epoch is not None:
-            for read in self._reads:
-                if not read.is_final and read.epoch == fate.epoch and fate.offset <= read.last_offset:
-                    return True
-        return any(self._below_mark(self._logs.get(copy.snapshot), fate.offset) for copy in fate.copies)
-
-    def _below_mark(self, log: Snapshot | None, offset: int) -> bool:
-        """A mark above the log's end, or older than a cut of that log, is of another log than the one that is there."""
-        if log is None or not log.is_whole or log.row["high_watermark"] is None or log.row["log_end"] is None:
-            return False
-        if not offset < log.row["high_watermark"] <= log.row["log_end"]:
-            return False
-        return not any(
-            cut.node == log.node and cut.to_offset <= offset and log.t - CHECKPOINT_NS <= cut.t <= log.t
-            for cut in self._story.truncations
-        )
-
     # -- elections ----------------------------------------
 
     def had(self, election: Election, fate: Fate) -> bool | None:
@@ -144,7 +79,7 @@ class Survival:
 
     def _wrote_at_or_below(self, election: Election, offset: int, fate: Fate) -> bool:
         """A leader appends at its log end: a record of its epoch at or below the offset shows that it ended there."""
-        if election.epoch in fate.others:
+        if any(copy.epoch == election.epoch for copy in fate.others):
             return True
         return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
 
@@ -158,7 +93,7 @@ class Survival:
             if log.node == election.leader:
                 return True if holds else False if log.spans(fate.offset) else None
             return True if holds and election.start in (None, begins) else None
-        in_reign = self._reign_at(log.t) is election
+        in_reign = self._story.reign_at(log.t) is election
         if log.node == election.leader and in_reign:
             return True if holds else None  # it may have lost it while it led
         joined = self._story.joined(log.node, log.t)
@@ -170,11 +105,6 @@ class Survival:
         return not election.unclean and any(
             cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset for cut in self._story.truncations
         )
-
-    def _reign_at(self, t: int) -> Election | None:
-        """The election whose leader was surely in force; None near a change."""
-        before = [election for election in self._story.elections if election.earliest_t <= t]
-        return before[-1] if before and before[-1].latest_t <= t else None
 
     # -- the window ---------------------------------------
 
@@ -256,7 +186,7 @@ class Survival:
                 sure = max(sure, log.t - 1)  # what a disk held is read before it is destroyed, even at the same moment
         if fate.t_last_read is not None:
             maybe = max(maybe, fate.t_last_read)
-            reign = self._reign_at(fate.t_last_read)
+            reign = self._story.reign_at(fate.t_last_read)
             if reign is not None and not self.may_answer_for_another(reign, fate.t_last_read):
                 sure = max(sure, fate.t_last_read - READ_AHEAD_NS)
         if self._stands_beside_the_final_log(fate):
@@ -270,23 +200,37 @@ class Survival:
         # An unclean election may have brought it back, where nothing tells that it did not.
         back = [each.epoch for each in self._story.elections if each.unclean and self.had(each, fate) is None]
         since = max([epoch, after, *back])
-        epochs = [other for other in fate.others if fate.epoch is not None and other >= since]
+        epochs = [copy.epoch for copy in self._successors(fate) if copy.epoch is not None and copy.epoch >= since]
         times = []
-        for log, reign in self._leaders_logs:
-            if reign < since or log.t <= after_t or fate.offset is None or not log.spans(fate.offset):
+        for log, led_in in self._leaders_logs:
+            if led_in < since or log.t <= after_t or fate.offset is None or not log.spans(fate.offset):
                 continue
             if not any(copy.snapshot == log.number for copy in fate.copies):
-                epochs.append(reign)
+                epochs.append(led_in)
                 times.append(log.t)
         for cut in self._story.truncations:
             state = self._story.state_at(cut.t)
             if fate.offset is None or state is None or not cut.to_offset <= fate.offset < cut.from_offset:
                 continue
-            # What the only one that had to have it cut is gone, whoever is elected afterwards.
-            if cut.t > after_t and committed_copies(state) == (cut.node,) and state["leader_epoch"] >= since:
+            # What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards.
+            reign = self._story.reign_at(cut.t)
+            leads = reign is not None and reign.leader == cut.node == state["leader"]
+            decides = leads or committed_copies(state) == (cut.node,)
+            if cut.t > after_t and decides and state["leader_epoch"] >= since:
                 epochs.append(state["leader_epoch"])
                 times.append(cut.t)
         return min(epochs, default=None), min(times, default=None)
+
+    def _successors(self, fate: Fate) -> Iterator[Copy]:
+        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
+        if fate.epoch is None:
+            return
+        last = max((log.t for copy in fate.copies if (log := self._logs.get(copy.snapshot))), default=-1)
+        for copy in fate.others:
+            log = self._logs.get(copy.snapshot)
+            later = log is not None and log.t > last
+            if copy.epoch is not None and (copy.epoch > fate.epoch or (copy.epoch == fate.epoch and later)):
+                yield copy
 
     @cached_property
     def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
@@ -295,7 +239,7 @@ class Survival:
 
     def _led(self) -> Iterator[tuple[Snapshot, int]]:
         for log in self._story.logs:
-            reign = self._reign_at(log.t)
+            reign = self._story.reign_at(log.t)
             state = self._story.state_at(log.t)
             leads = reign is not None and state is not None and state["leader"] == log.node == reign.leader
             if reign is not None and leads and log.is_whole:
@@ -316,6 +260,7 @@ class Survival:
             found |= {cut.from_offset, cut.to_offset}
         for read in self._reads:
             found |= {read.first_offset, read.last_offset}
+        found |= {row["to_offset"] for row in marks_of(story)}
         for loss in story.disk_losses:
             found |= {place for place in (loss.event.from_offset, loss.event.to_offset) if place is not None}
         return sorted(found | {story.log_start or 0})
@@ -342,18 +287,3 @@ _END_OF_TIME = 2**62
 def _same(copy: int | None, epoch: int | None) -> bool:
     """Whether a copy is of the record's epoch, as far as both are known."""
     return copy is None or epoch is None or copy == epoch
-
-
-def epoch_of_copies(
-    story: PartitionStory, copies: frozenset[Copy], t_acknowledged: int | None, read: int | None
-) -> int | None:
-    """In which epoch the acknowledged copy was written, of several that had its value and offset.
-
-    A first try may have been cut, and its retry have got the same place from the next leader: the answer then came from
-    the last leader that was in force when it came.
-    """
-    epochs = sorted({copy.epoch for copy in copies if copy.epoch is not None} | ({read} if read is not None else set()))
-    if len(epochs) <= 1 or t_acknowledged is None:
-        return epochs[0] if epochs else None
-    by_then = {each.epoch for each in story.elections if each.earliest_t <= t_acknowledged}
-    return max((epoch for epoch in epochs if epoch in by_then), default=epochs[0])

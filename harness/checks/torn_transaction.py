@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pyspark.sql import functions as sf
 
 from harness.checks.contract import Class
+from harness.checks.fates import Fate
 from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.removal import Removal
 from harness.checks.runs import Runs
-from harness.checks.survival import Fate
 from harness.checks.tables import Row
 from harness.history.schemas import STATUS_OK
 

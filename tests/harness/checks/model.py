@@ -109,9 +109,13 @@ def copies(replica_log: Rows, tp: int, value: int, off: int | None) -> set[tuple
     }
 
 
-def epochs_beside(replica_log: Rows, tp: int, value: int, off: int | None) -> set[int]:
-    """Epochs of other values at the offset."""
-    return {row["epoch"] for row in replica_log if (row["tp"], row["off"]) == (tp, off) and row["value"] != value}
+def copies_beside(replica_log: Rows, tp: int, value: int, off: int | None) -> set[tuple[int, int, int | None]]:
+    """(node, snapshot, epoch) of other values at the offset."""
+    return {
+        (row["node"], row["snapshot"], row["epoch"])
+        for row in replica_log
+        if (row["tp"], row["off"]) == (tp, off) and row["value"] != value
+    }
 
 
 def holders(replica_log: Rows, snapshots: Rows, tp: int, value: int) -> tuple[set[int], set[int]]:

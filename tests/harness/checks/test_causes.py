@@ -9,9 +9,9 @@ from harness.checks.causes import in_sync_at_acknowledgement, shrink_reason
 from harness.checks.contract import Ruling
 from harness.checks.detection import Flagged
 from harness.checks.elections import Election
+from harness.checks.fates import Copy, Fate
 from harness.checks.prevention import prevention
 from harness.checks.story import Faults, PartitionStory
-from harness.checks.survival import Copy, Fate
 
 REPLICAS = (1, 2, 3)
 

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 
 from harness.checks import unclean_election
 from harness.checks.contract import Judge, rule
+from harness.checks.fates import Copy, Fate
 from harness.checks.findings import RunContext
 from harness.checks.story import read_story
-from harness.checks.survival import Copy, Fate
 from harness.checks.tables import Tables
 from tests.harness.checks import model
 from tests.harness.checks.build import SECOND, History
@@ -66,7 +66,7 @@ def fate_of(run: FailOvers, record: Acknowledged) -> Fate:
     return Fate(
         offset=record.off, epoch=record.epoch, acks=record.acks, t_acknowledged=int(record.t * SECOND),
         committed=record.was_read, in_a_log=True, copies=copies,
-        others=frozenset(model.epochs_beside(log, 0, record.value, record.off)),
+        others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, record.value, record.off)),
     )  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
             held = model.holders(log, snapshots, row.tp, row.value)
             assert (set(row.held), set(row.held_at_end)) == held, (seed, history.run, row)
             assert row.copies == model.copies(log, row.tp, row.value, row.off), (seed, history.run, row)
-            assert row.others == model.epochs_beside(log, row.tp, row.value, row.off), (seed, history.run, row)
+            assert row.others == model.copies_beside(log, row.tp, row.value, row.off), (seed, history.run, row)
         assert found == expected, (seed, history.run, records)
         counts = {(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == history.run}
         for (tp, flag), count in counts.items():

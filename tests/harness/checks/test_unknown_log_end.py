@@ -2,8 +2,9 @@
 
 from harness.checks.contract import rule
 from harness.checks.elections import Election
+from harness.checks.fates import EpochRead, Fate
 from harness.checks.story import PartitionStory, Truncation
-from harness.checks.survival import EpochRead, Fate, Survival
+from harness.checks.survival import Survival
 
 
 def election(epoch: int, leader: int, *, unclean: bool, allowed: bool = True) -> Election:

@@ -1,0 +1,108 @@
+"""Why a later record could get a lower offset: the log's end was moved back under it, lawfully or in an unknown way.
+
+Either an election may have cost what stood above it (committed, unless it was acknowledged with acks=1 only), or every
+acknowledged record above it was lost without breaking the contract, or a deposed leader acknowledged it, whose log is
+no part of the partition's. None of this holds when it is in the final log beside what stood above it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.contract import Class, Ruling, lawful_rewind
+from harness.checks.detection import Flagged
+from harness.checks.elections import Election
+from harness.checks.findings import RunContext
+from harness.checks.story import PartitionStory
+
+_FAR = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind:
+    classification: Class
+    cause: str  # for people
+
+
+class _Lost:
+    """Lost records of one partition by offset: the earliest acknowledgement among those at or above one."""
+
+    def __init__(self, rows: Sequence[tuple[Flagged, Ruling]]) -> None:
+        placed = sorted(((row.off or 0, row.t1, ruling) for row, ruling in rows if row.t1 is not None), key=_place)
+        self._offsets = [off for off, _, _ in placed]
+        self._earliest: list[tuple[int, Ruling | None]] = [(_FAR, None)]
+        for _, t, ruling in reversed(placed):
+            self._earliest.append(min(self._earliest[-1], (t, ruling), key=lambda pair: pair[0]))
+        self._earliest.reverse()
+
+    def above(self, offset: int, before: int) -> Ruling | None:
+        """The ruling on one at or above the offset that was acknowledged before that time."""
+        t, ruling = self._earliest[bisect_left(self._offsets, offset)]
+        return ruling if t < before else None
+
+
+def _place(entry: tuple[int, int, Ruling]) -> int:
+    return entry[0]
+
+
+class Rewinds:
+    """Of one run. The lost records of each partition are ruled on once."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._lost: dict[int, dict[str, _Lost]] = {}
+
+    def of(self, story: PartitionStory, row: Flagged) -> Rewind | None:
+        """None when nothing explains it."""
+        election = self._by_election(story, row)
+        if election is not None:
+            cause = f"the election of epoch {election.epoch} lawfully truncated the log to {election.began_at}"
+            return Rewind(classification="permitted", cause=cause)
+        return self._by_losses(story, row) or self._by_a_zombie(story, row)
+
+    @staticmethod
+    def _by_election(story: PartitionStory, row: Flagged) -> Election | None:
+        if row.above_kept:
+            return None
+        return lawful_rewind(story, offset=row.off or 0, epoch=row.epoch, t=row.t1, strict=row.below_acks_all)
+
+    def _by_losses(self, story: PartitionStory, row: Flagged) -> Rewind | None:
+        if row.above_kept or row.t0 is None:
+            return None
+        lost = self._of(story)
+        if lost["violation"].above(row.off or 0, row.t0) is not None:
+            return None
+        undecided = lost["observation"].above(row.off or 0, row.t0)
+        if undecided is not None:
+            cause = (
+                f"what stood above it was lost, and nobody can tell whether that was permitted: {undecided.undecided}"
+            )
+            return Rewind(classification="observation", cause=cause)
+        ruling = lost["permitted"].above(row.off or 0, row.t0)
+        if ruling is None:
+            return None
+        return Rewind(classification="permitted", cause=f"what stood above it was lost by a permitted {ruling.cause}")
+
+    def _of(self, story: PartitionStory) -> dict[str, _Lost]:
+        if story.tp not in self._lost:
+            rows = [row for row in self._context.flagged if row.tp == story.tp and "lost" in row.flags]
+            ruled = [(row, self._context.ruling(story, row)) for row in rows]
+            classes = ("violation", "permitted", "observation")
+            self._lost[story.tp] = {
+                name: _Lost([pair for pair in ruled if pair[1].classification == name]) for name in classes
+            }
+        return self._lost[story.tp]
+
+    def _by_a_zombie(self, story: PartitionStory, row: Flagged) -> Rewind | None:
+        """Acknowledged by a leader that had been replaced by then, and lawfully lost."""
+        if "lost" not in row.flags or row.t1 is None:
+            return None
+        ruling = self._context.ruling(story, row)
+        election = ruling.election
+        if ruling.classification == "observation":
+            cause = f"it was lost itself, and nobody can tell whether that was permitted: {ruling.undecided}"
+            return Rewind(classification="observation", cause=cause)
+        if ruling.classification != "permitted" or election is None or election.earliest_t > row.t1:
+            return None
+        why = f"a leader acknowledged it that epoch {election.epoch} had replaced, and it was lawfully lost"
+        return Rewind(classification="permitted", cause=why)
