@@ -121,7 +121,7 @@ def rule(story: PartitionStory, fate: Fate, survival: Survival | None = None) ->
     survival = survival or Survival(story)
     deposed = None if fate.epoch is not None or fate.in_a_log else _deposed(story, fate)
     if deposed is None:
-        return _rule(story, fate, survival)
+        return _of_whichever_leader(story, fate, _rule(story, fate, survival), survival)
     as_deposed = _rule(story, replace(fate, epoch=deposed), survival)
     if fate.taken:
         return as_deposed  # within its epoch a leader gives an offset once
@@ -133,6 +133,18 @@ def rule(story: PartitionStory, fate: Fate, survival: Survival | None = None) ->
         "later; that log was not read in between"
     )
     return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
+
+
+def _of_whichever_leader(story: PartitionStory, fate: Fate, ruling: Ruling, survival: Survival) -> Ruling:
+    """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    reign = story.reign_at(fate.t_acknowledged) if fate.t_acknowledged is not None else None
+    if fate.epoch is not None or reign is None or fate.t_acknowledged is None or ruling.classification != "violation":
+        return ruling
+    for epoch in survival.epochs_that_may_go_on(reign, fate.t_acknowledged):
+        if _rule(story, replace(fate, epoch=epoch), survival).classification != "violation":
+            who = f"broker {story.leader_of(epoch)}, deposed before, may have acknowledged it without having heard"
+            return replace(ruling, classification="observation", undecided=who)
+    return ruling
 
 
 def _rule(story: PartitionStory, fate: Fate, survival: Survival) -> Ruling:

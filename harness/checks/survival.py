@@ -141,9 +141,13 @@ class Survival:
 
     def may_answer_for_another(self, election: Election, t: int) -> bool:
         """Whether a leader deposed before this election may not have known it, and have answered readers, at `t`."""
+        return bool(self.epochs_that_may_go_on(election, t))
+
+    def epochs_that_may_go_on(self, election: Election, t: int) -> list[int]:
+        """Those in which a deposed leader may have gone on leading at `t`, as far as it knew."""
         earlier = [each for each in self._story.elections if each.epoch < election.epoch]
-        nodes = {each.leader for each in earlier} - {election.leader}
-        return any(self._may_still_lead(node, max(e.epoch for e in earlier if e.leader == node), t) for node in nodes)
+        led = {each.leader: each.epoch for each in earlier if each.leader != election.leader}
+        return sorted(epoch for node, epoch in led.items() if self._may_still_lead(node, epoch, t))
 
     def _may_still_lead(self, node: int, led: int, t: int) -> bool:
         deposed = next(each for each in self._story.elections if each.epoch > led)
