@@ -13,8 +13,11 @@ from typing import Any
 import aiokafka
 from aiokafka import errors
 
+from harness.client_events import ClientEvent
 from harness.clients import answers as common
+from harness.clients.aio_log import watch
 from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import Told, told_by
 from harness.interfaces import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -25,7 +28,9 @@ _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
-    """Implements harness.interfaces.Client."""
+    """Implements harness.interfaces.Client, and TellsEvents."""
+
+    tells_attempts = True
 
     def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
         self._bootstrap = bootstrap
@@ -33,6 +38,7 @@ class AioClient:
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
         self._producer: Any = None
         self._consumer: Any = None
+        self._log = ClientLog()
 
     # -- producing ----------------------------------------
 
@@ -47,6 +53,7 @@ class AioClient:
             request_timeout_ms=settings.request_timeout_ms,
             metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
         )
+        watch(producer.client, self._log, _told)
         try:
             async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                 await producer.start()
@@ -98,6 +105,7 @@ class AioClient:
                 request_timeout_ms=self._read_timeout_ms,
                 metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
             )
+            watch(consumer._client, self._log, _told)
             try:
                 async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                     await consumer.start()
@@ -146,7 +154,11 @@ class AioClient:
             answer = await consumer.end_offsets(list(wanted))
         return {wanted[partition]: offset for partition, offset in answer.items()}
 
+    def take_events(self) -> Sequence[ClientEvent]:
+        return self._log.take()
+
     async def close(self) -> None:
+        self._log.close()
         consumer, self._consumer = self._consumer, None
         producer, self._producer = self._producer, None
         if consumer is not None:

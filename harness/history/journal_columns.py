@@ -25,6 +25,7 @@ from harness.history.journal import (
     End,
     Group,
     Invoke,
+    Met,
     Part,
     Process,
     Read,
@@ -35,6 +36,7 @@ from harness.history.journal import (
 NONE: Final = -(2**63)  # stands for null in the integer columns
 NO_WORD: Final = -1
 NO_TRANSACTION: Final = -1
+NO_PARTITION: Final = -1
 NO_ANSWER: Final = "no answer"  # the error of an operation that its run ended first
 PIECE_BYTES = 1_000_000
 _TAIL_BYTES = 64
@@ -56,6 +58,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "took": ("txn", "client"),
     "events": ("word", "t0", "t1", "status", "generation", "member", "error", "client", "txn", "count"),
     "places": ("tp", "off"),
+    "met": ("client", "t0", "word", "node", "of_tp", "epoch", "status", "error"),
 }
 
 
@@ -142,6 +145,7 @@ class JournalColumns:
             Process: self._begin_client,
             Assigned: self._assigned,
             Group: self._group,
+            Met: self._met,
             Done: self._done,
             Begin: self._begin_transaction,
             End: self._end_transaction,
@@ -375,6 +379,15 @@ class JournalColumns:
         if line.event in _OPERATIONS:
             f, count = _OPERATIONS[line.event], len(line.tps)
             self._single(f, line.t0, line.t1, count, line.error, status=line.status, txn=txn)
+
+    def _met(self, line: Met) -> None:
+        """Told late as like as not: by then another client may have begun."""
+        clients, number = self.state.clients, self.words.number
+        client = next(place for place in reversed(range(len(clients))) if clients[place].process == line.process)
+        place = NO_PARTITION if line.tp is None else self.state.numbers[line.tp]
+        told = [NONE if entry is None else entry for entry in (line.node, line.epoch, line.status)]
+        why = NO_WORD if line.error is None else number(line.error)
+        self.fresh["met"].extend((client, line.t, number(line.event), told[0], place, told[1], told[2], why))
 
 
 def _status_of(statuses: Sequence[int]) -> int:

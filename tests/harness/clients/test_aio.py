@@ -10,7 +10,7 @@ import aiokafka
 import pytest
 from aiokafka import errors
 
-from harness.clients import answers
+from harness.clients import aio, answers
 from harness.clients.aio import AioClient, limits
 from harness.interfaces import Send, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -77,6 +77,7 @@ def client_with(monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def make(producer: Producer, settings: WorkloadSpec = SETTINGS) -> AioClient:
         monkeypatch.setattr(aiokafka, "AIOKafkaProducer", producer)
+        monkeypatch.setattr(aio, "watch", lambda *_: None)  # of the real one: test_client_events.py
         return AioClient(bootstrap="127.0.0.1:1", settings=settings)
 
     return make
