@@ -1,27 +1,38 @@
-"""Reordering: one process's records took offsets against the order in which it sent them."""
+"""Reordering: one process's records took offsets against the order in which it sent them.
 
+Of a producer without idempotence a record may be overtaken that is sent again (attempts.py): the row is the one that
+overtook it, and the attempt that failed lies as far away as a record may wait for its delivery.
+"""
+
+from harness.checks.attempts import Attempts
+from harness.checks.contract import Class, Ruling
 from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
     scenario = context.story.scenario
-    idempotent = scenario is None or scenario.workload.idempotence
+    around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
+    attempts = Attempts(context)
     for story, rows in context.by_partition("send_order"):
-        groups: dict[tuple[str, str], list[int]] = {}
+        groups: dict[tuple[Class, str], list[int]] = {}
+        open_ends: dict[str, Ruling] = {}
         for index, row in enumerate(rows):
             rewind, successor = context.rewound(story, row), context.acknowledged_by_a_zombie(story, row)
             if rewind is not None:
                 why = f"the log was truncated to {rewind.began_at} by the election of epoch {rewind.epoch}"
-                key = ("permitted", why)
+                classification: Class = "permitted"
             elif successor is not None:
                 why = f"a leader acknowledged it that epoch {successor.epoch} had replaced, and it was lawfully lost"
-                key = ("permitted", why)
-            elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):
-                key = ("permitted", "the producer is not idempotent and retried under a fault")
+                classification = "permitted"
+            elif attempts.idempotent(row):
+                classification, why = "violation", "nothing permits it"
             else:
-                key = ("violation", "nothing permits it")
-            groups.setdefault(key, []).append(index)
+                repeated = attempts.repeated(story, row, around_ns=around_ns)
+                classification, why = repeated.classification, repeated.why
+                if repeated.ruling is not None:
+                    open_ends[why] = repeated.ruling
+            groups.setdefault((classification, why), []).append(index)
         for (classification, cause), indexes in groups.items():
             members = [rows[index] for index in indexes]
             sentence = (
@@ -31,7 +42,7 @@ def find(context: RunContext) -> list[Finding]:
             findings.append(
                 finding_of_rows(
                     context, story, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
-                    classification="permitted" if classification == "permitted" else "violation", cause=cause,
+                    classification=classification, cause=cause, ruling=open_ends.get(cause),
                 )
             )  # fmt: skip
     return findings

@@ -101,6 +101,11 @@ class History:
         """A row of `processes`: isolation, group, transactional_id, offset_reset ..."""
         self._add("processes", process=process, client=f"client-{process}", library="kafka-python", **columns)
 
+    def failed_attempt(self, *, at: float, process: int = 1, tp: int = 0, status: int = 2, error: str = "E 7") -> None:
+        """What a client met: an attempt to produce that failed; by default nobody knows what it came to."""
+        self._add("client_events", process=process, t=int(at * SECOND), event="attempt_failed", node=1, topic="t",
+                  part=tp, status=status, error=error)  # fmt: skip
+
     def transaction(
         self, txn: int, outcome: int, *, at: float, until: float, process: int = 1, transactional_id: str = "id",
         group: str | None = None,
