@@ -14,6 +14,7 @@ class ClientLog:
     def __init__(self) -> None:
         self._events: deque[ClientEvent] = deque()
         self._leaders: dict[tuple[str, int], tuple[int, int | None]] = {}
+        self._connections: dict[int, tuple[Kind, str | None]] = {}
         self._closed = False
 
     def take(self) -> Sequence[ClientEvent]:
@@ -37,8 +38,11 @@ class ClientLog:
         )  # fmt: skip
 
     def connection(self, kind: Kind, node: int, error: object | None = None) -> None:
+        """Once for a row of attempts to connect that all end alike."""
         told = None if error is None else str(told_by(error))
-        self._add(ClientEvent(event=kind, t_ns=time.monotonic_ns(), node=node, error=told))
+        if self._connections.get(node) != (kind, told):
+            self._connections[node] = (kind, told)
+            self._add(ClientEvent(event=kind, t_ns=time.monotonic_ns(), node=node, error=told))
 
     def leaders(self, leaders: Iterable[tuple[str, int, int, int | None]]) -> None:
         """Metadata: topic, partition, leader, epoch. Kept is what it says otherwise than before."""

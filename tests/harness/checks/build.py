@@ -150,6 +150,9 @@ class History:
         self._add("broker_events", node=node, t=int(at * SECOND), event="truncation", topic="t", part=0, epoch=epoch,
                   from_offset=end, to_offset=first, reason="diverging epoch")  # fmt: skip
 
+    def started(self, node: int, *, at: float) -> None:
+        self._add("broker_events", node=node, t=int(at * SECOND), event="broker_start")
+
     def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
         self._add(
             "faults", fault=len(self.rows["faults"]), kind=kind, label=f"{kind} broker {nodes[0]}", nodes=list(nodes),

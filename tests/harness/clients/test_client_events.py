@@ -181,6 +181,16 @@ def test_metadata_is_told_where_it_says_otherwise_than_before_and_what_a_client_
     assert log.take() == []
 
 
+def test_a_broker_that_stays_out_of_reach_is_told_once() -> None:
+    log = ClientLog()
+    for kind in ("connect", "disconnect", "disconnect", "connect", "disconnect"):
+        log.connection(kind, 1)  # type: ignore[arg-type]  # they are kinds
+    log.connection("disconnect", 2)
+
+    told = [(event.event, event.node) for event in log.take()]
+    assert told == [("connect", 1), ("disconnect", 1), ("connect", 1), ("disconnect", 1), ("disconnect", 2)]
+
+
 def test_an_attempt_is_told_with_what_the_one_table_of_outcomes_says_of_it() -> None:
     log = ClientLog()
     refused = SimpleNamespace(errno=19)
