@@ -62,10 +62,11 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _evidence(context: RunContext, failed: Sequence[Row]) -> Mapping[str, Any]:
-    """The attempts that failed, as the clients told them."""
+    """The attempts that failed, as the clients told them; one may have been that of many records."""
+    attempts = list({(row["process"], row["t"]): row for row in failed}.values())
     told = [
         {"process": row["process"], "at": context.story.seconds(row["t"]), "node": row["node"], "error": row["error"]}
-        for row in failed[:_ATTEMPTS_MAX]
+        for row in attempts[:_ATTEMPTS_MAX]
     ]
     return {"failed_attempts": told} if told else {}
 

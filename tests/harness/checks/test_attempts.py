@@ -49,6 +49,16 @@ def doubled_after_an_attempt_of_which_nobody_knows() -> History:
 
 
 @story
+def doubled_both_after_one_attempt_of_which_nobody_knows() -> History:
+    history = _sent([(0, 0), (1, 1), (2, 2), (3, 1), (4, 2)], client=TELLS)
+    for row in history.rows["records"]:
+        if row["kind"] == 0 and row["value"] == 1:
+            row["t1"] += 10**8  # in flight as long as the other
+    history.failed_attempt(at=1.25)
+    return history
+
+
+@story
 def doubled_and_its_client_met_nothing() -> History:
     return _sent(DOUBLED, client=TELLS)
 
@@ -173,6 +183,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 VIOLATION, PASS, UNDECIDED = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 OUTCOMES = {
     "doubled_after_an_attempt_of_which_nobody_knows": (PASS, "permitted"),
+    "doubled_both_after_one_attempt_of_which_nobody_knows": (PASS, "permitted"),
     "doubled_and_its_client_met_nothing": (VIOLATION, "violation"),
     "doubled_under_a_fault_that_its_client_did_not_meet": (VIOLATION, "violation"),
     "doubled_after_an_attempt_that_was_refused_before_the_append": (VIOLATION, "violation"),
@@ -202,8 +213,9 @@ def test_a_record_that_is_there_twice_or_out_of_order_is_judged_by_what_its_clie
     assert (judged[name].verdict, findings) == (OUTCOMES[name][0], [(check, OUTCOMES[name][1])]), judged[name].sentence
 
 
-def test_a_duplicate_names_the_attempts_that_explain_it(judged: dict[str, Judgement]) -> None:
-    ((_, finding),) = judged["doubled_after_an_attempt_of_which_nobody_knows"].findings
+@pytest.mark.parametrize("many", ["after_an", "both_after_one"])
+def test_a_duplicate_names_each_attempt_that_explains_it_once(judged: dict[str, Judgement], many: str) -> None:
+    ((_, finding),) = judged[f"doubled_{many}_attempt_of_which_nobody_knows"].findings
 
     assert finding.evidence == {"failed_attempts": [{"process": 1, "at": "at 1.250 s", "node": 1, "error": "E 7"}]}
 
