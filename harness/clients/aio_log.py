@@ -8,12 +8,12 @@ from typing import Any
 
 from aiokafka import errors
 from aiokafka.conn import CloseReason
-from aiokafka.protocol.produce import ProduceRequest
 
 from harness.client_events import Kind
 from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import Told
 
+_PRODUCE = 0  # its API key
 _LOST: dict[CloseReason, Kind] = {
     CloseReason.CONNECTION_BROKEN: "disconnect",
     CloseReason.OUT_OF_SYNC: "disconnect",
@@ -40,12 +40,12 @@ def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseExceptio
     send = client.send
 
     async def watched(node: int, request: Any, **more: Any) -> Any:
-        if not isinstance(request, ProduceRequest):
+        if getattr(request, "API_KEY", None) != _PRODUCE:
             return await send(node, request, **more)
         try:
             answer = await send(node, request, **more)
         except errors.KafkaError as error:
-            for topic, partitions in request._topics:
+            for topic, partitions in _topics(request):
                 for partition, _ in partitions:
                     log.failed(topic, partition, error, node=node, told=told_by(error))
             raise
@@ -58,6 +58,11 @@ def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseExceptio
         return answer
 
     client.send = watched
+
+
+def _topics(request: Any) -> Any:
+    """Before aiokafka 0.13 a request is the structure that is sent, and not what makes one."""
+    return request._topics if hasattr(request, "_topics") else request.topics
 
 
 def _watch_connections(client: Any, log: ClientLog) -> None:

@@ -4,16 +4,20 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import confluent_kafka
 import pytest
+from aiokafka import errors
 
 from harness.client_events import ClientEvent, TellsEvents
-from harness.clients import confluent_log
+from harness.clients import aio_log, confluent_log
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
+from harness.clients.outcomes import told_by
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.interfaces import ClientId, NodeId, Send, SendOutcome, TopicDefinition
@@ -164,6 +168,57 @@ def test_every_error_that_a_broker_may_answer_is_known_by_librdkafkas_words_for_
     for number in (2, 3, 5, 6, 7, 19, 20, -185, -195, -192):
         error = confluent_kafka.KafkaError(number)
         assert known[error.str()].code() == number
+
+
+# ---- aiokafka's requests --------------------------------------------------------------------------------------------
+
+TOPICS = [("orders", [(0, b""), (1, b"")])]
+REQUESTS = {
+    "since 0.13": SimpleNamespace(API_KEY=0, required_acks=-1, _topics=TOPICS),
+    "before": SimpleNamespace(API_KEY=0, required_acks=-1, topics=TOPICS),
+}
+
+
+class AioKafkaClient:
+    """Stands for the library's; `answer` is what a request comes to."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.cluster = SimpleNamespace(add_listener=lambda _: None)
+        self._conns: dict[Any, Any] = {}
+
+    async def send(self, _: int, __: Any, **___: Any) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    async def _get_conn(self, _: int) -> None: ...
+
+    def _on_connection_closed(self, *_: Any) -> None: ...
+
+
+async def met_by(answer: Any, request: Any) -> list[tuple[int | None, str | None, str | None]]:
+    log, client = ClientLog(), AioKafkaClient(answer)
+    aio_log.watch(client, log, told_by)
+    with suppress(errors.KafkaError):
+        assert await client.send(2, request) is answer
+    return [(event.partition, event.status, event.error) for event in log.take()]
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+async def test_a_produce_request_of_aiokafka_that_got_no_answer_failed_for_each_of_its_partitions(
+    request_: Any,
+) -> None:
+    lost = [(part, "info", "RequestTimedOutError 7") for part in (0, 1)]
+    assert await met_by(errors.RequestTimedOutError(), request_) == lost
+
+
+async def test_only_partitions_that_a_broker_refused_failed_and_only_of_produce_requests() -> None:
+    request, other = REQUESTS["before"], SimpleNamespace(API_KEY=3)
+    answer = SimpleNamespace(topics=[("orders", [(0, 0, 17), (1, 19, -1)]), ("audit", [(0, 46, -1)])])
+
+    assert await met_by(answer, request) == [(1, "fail", "NotEnoughReplicasError 19")]
+    assert await met_by(errors.RequestTimedOutError(), other) == []
 
 
 # ---- what is kept ---------------------------------------------------------------------------------------------------
