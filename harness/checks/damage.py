@@ -9,19 +9,20 @@ from collections.abc import Set as AbstractSet
 
 from harness.checks.findings import RunContext
 from harness.checks.story import PartitionStory
-from harness.scenario import Scenario
 
 _FAR = 2**62
-_LEAST_SEGMENT_BYTES = 16 << 20  # of the systems' own defaults
+_SEGMENT_BYTES = 16 << 20  # at the least, where nothing else is set
 _RECORD_BYTES = 200  # beside its value, at the most: a batch of its own, and a key
-_KEEP_ONE_SEGMENT = ("segment", "flush")  # settings that may say otherwise have this in their names
+_SETTINGS = ("segment", "flush")  # what moves a recovery point has this in its name
 
 
 class Damages:
     """Of one run; those that were seen to have taken effect."""
 
     def __init__(self, context: RunContext) -> None:
-        self._scenario = context.story.scenario
+        scenario = context.story.scenario
+        value_bytes = scenario.workload.value_bytes if scenario is not None else 0
+        self._records_max = 0 if _may_flush(context) else _SEGMENT_BYTES // (value_bytes + _RECORD_BYTES)
         self._begun: dict[int, list[int]] = {}
         self._stopped: dict[int, list[int]] = {}
         for row in context.story.faults:
@@ -46,16 +47,17 @@ class Damages:
     def _had_to_read(self, story: PartitionStory, node: int, at: int) -> bool:
         """It crashed and started again after the last damage, and its recovery point had never moved."""
         damaged = max(self._begun[node])
-        if self._stopped.get(node) or not _in_one_segment(self._scenario, story):
+        ends = [row["log_end"] or 0 for row in story.snapshots] + [story.end_offset or 0]
+        if self._stopped.get(node) or max(ends) >= self._records_max:
             return False
         return any(damaged < started <= at for started in self._started.get(node, ()))
 
 
-def _in_one_segment(scenario: Scenario | None, story: PartitionStory) -> bool:
+def _may_flush(context: RunContext) -> bool:
+    """Whether somebody set when segments are full, or when they are flushed."""
+    scenario = context.story.scenario
     if scenario is None or scenario.cluster.is_foreign:
-        return False
-    settings = [*scenario.cluster.settings, *(name for topic in scenario.topics for name in topic.settings)]
-    if any(part in name for name in settings for part in _KEEP_ONE_SEGMENT):
-        return False
-    ends = [row["log_end"] or 0 for row in story.snapshots] + [story.end_offset or 0]
-    return max(ends) * (scenario.workload.value_bytes + _RECORD_BYTES) < _LEAST_SEGMENT_BYTES
+        return True
+    names = [*scenario.cluster.settings, *(name for topic in scenario.topics for name in topic.settings)]
+    names += [row["key"] for row in context.tables.get("configuration", ())]
+    return any(part in name for name in names for part in _SETTINGS)
