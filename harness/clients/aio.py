@@ -2,10 +2,12 @@
 
 Known habits: a batch is given up after the request time-out, and by an idempotent producer never; so it is this adapter
 that keeps the delivery time-out, by calling the outcome unknown. It always retries. It raises some of Kafka's errors
-itself, and answers a batch that the broker had already with made-up offsets.
+itself, answers a batch that the broker had already with made-up offsets, and all records of a batch with the timestamp
+of the first.
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -71,6 +73,7 @@ class AioClient:
         hand_over_s = common.MAX_BLOCK_MS / 1000 + common.GRACE_S
         for place, record in enumerate(records):
             answers.begin(place)
+            created_ms = time.time_ns() // 1_000_000
             try:
                 if self._producer is None:
                     self._producer = await self._open_producer()
@@ -78,12 +81,12 @@ class AioClient:
                 key = {} if record.key is None else {"key": record.key}
                 async with asyncio.timeout(hand_over_s):
                     future = await self._producer.send(
-                        record.topic, value=record.value, partition=record.partition, **key
+                        record.topic, value=record.value, partition=record.partition, timestamp_ms=created_ms, **key
                     )
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
-            future.add_done_callback(partial(_answered, answers, place))
+            future.add_done_callback(partial(_answered, answers, place, created_ms))
             answered.append(future)
         if answered:
             await asyncio.wait(answered, timeout=(settings.delivery_timeout_ms + settings.linger_ms) / 1000)
@@ -171,7 +174,7 @@ def _theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
     return {aiokafka.TopicPartition(each.topic, each.partition): each for each in partitions}
 
 
-def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> None:
+def _answered(answers: Answers, place: int, created_ms: int, future: "asyncio.Future[Any]") -> None:
     error = None if future.cancelled() else future.exception()
     if future.cancelled():
         answers.failed(place, errors.Cancelled())
@@ -180,8 +183,8 @@ def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> No
     else:
         metadata = future.result()
         # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
-        known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME
-        answers.delivered(place, _offset(metadata), timestamp_ms=metadata.timestamp if known else None)
+        known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME and (metadata.timestamp or -1) >= 0
+        answers.delivered(place, _offset(metadata), timestamp_ms=created_ms if known else None)
 
 
 def _offset(metadata: Any) -> int | None:
