@@ -2,20 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Nothing is installed whose hash is not in a lock: a source archive (PySpark is one) is built with our own setuptools.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
+LOCKED := $(INSTALL) --require-hashes --requirement
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --custom-compile-command "make locks"
 
-.PHONY: demo test lint fmt clean
+.PHONY: demo test lint fmt clean locks
 .DELETE_ON_ERROR:
 
-$(VENV)/run.stamp: requirements.lock pyproject.toml
+$(VENV)/run.stamp: requirements-build.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("kafka-chaos needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what a run needs into $(VENV) (once; PySpark is the large part) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(LOCKED) requirements-build.lock
+	@$(LOCKED) requirements.lock
+	@$(INSTALL) --no-deps --editable .
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/run.stamp requirements-test.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-test.lock
+	@$(LOCKED) requirements-test.lock
 	@touch $@
 
 demo: $(VENV)/run.stamp
@@ -35,6 +41,13 @@ test: lint
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What is pinned stays pinned, unless told otherwise: make locks UPGRADE="--upgrade-package NAME". The tests' lock follows
+# the run's, so that one environment holds both.
+locks: $(VENV)/test.stamp
+	$(LOCK) $(UPGRADE) --group build --output-file requirements-build.lock
+	$(LOCK) $(UPGRADE) pyproject.toml --output-file requirements.lock
+	$(LOCK) $(UPGRADE) --group test --constraint requirements.lock --output-file requirements-test.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,6 @@
 """Opens a file in headless Chromium and reads its own timings, over the DevTools pipe: no server, no driver."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+_FREE_FROM = 10
 _TIMINGS = """(async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const drawn = performance.now(), entry = performance.getEntriesByType("navigation")[0];
@@ -46,6 +48,10 @@ class Pipe:
                 return dict(told["result"])
             self._events.append(told)
 
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """What came with each of these events so far."""
+        return [told["params"] for told in self._events if told.get("method") == event]
+
     def wait(self, event: str) -> None:
         while not any(told.get("method") == event for told in self._events):
             self._events.append(self._next())
@@ -64,16 +70,18 @@ class Pipe:
 @contextmanager
 def browser(program: str) -> Iterator[Pipe]:
     down, up = os.pipe(), os.pipe()
-    # The browser reads requests from its descriptor 3 and answers on 4: the shell puts the two pipes there.
-    command = f'exec "$0" "$@" 3<&{down[0]} 4>&{up[1]}'
+    # The browser reads requests from its descriptor 3 and answers on 4: bash puts the two pipes there, whatever the
+    # numbers of their ends (other shells know one digit), as long as these are neither 3 nor 4.
+    ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FREE_FROM) for end in (down[0], up[1])]
+    os.close(down[0])
+    os.close(up[1])
+    command = f'exec "$0" "$@" 3<&{ends[0]} 4>&{ends[1]}'
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
                    f"--user-data-dir={profile}", "--window-size=1280,2000"]  # fmt: skip
-        process = subprocess.Popen(
-            ["sh", "-c", command, program, *options], pass_fds=(down[0], up[1]), stderr=subprocess.DEVNULL
-        )
-        os.close(down[0])
-        os.close(up[1])
+        process = subprocess.Popen(["bash", "-c", command, program, *options], pass_fds=ends, stderr=subprocess.DEVNULL)
+        for end in ends:
+            os.close(end)
         try:
             with os.fdopen(down[1], "wb") as to, os.fdopen(up[0], "rb") as back:
                 yield Pipe(to, back)

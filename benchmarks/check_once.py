@@ -14,14 +14,15 @@ from pathlib import Path  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harness.checks.jvm import DEFAULT_MEMORY_MB, start_jvm_early  # noqa: E402
+from harness.checks.jvm import start_jvm_early  # noqa: E402
+from harness.memory import DEFAULT_MB  # noqa: E402
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=["cold", "after-run", "duckdb", "many"])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--memory-mb", type=int, default=DEFAULT_MEMORY_MB)
+    parser.add_argument("--memory-mb", type=int, default=DEFAULT_MB)
     parser.add_argument("--large", action="store_true", help="so many rows that the full compiler pays")
     options = parser.parse_args()
     jvm = start_jvm_early(memory_mb=options.memory_mb, large=options.large)

@@ -15,6 +15,7 @@ import numpy as np
 from harness.clock import SystemClock
 from harness.history import values
 from harness.history.controller_rows import BOOKS, write_snapshot
+from harness.history.files_below import FilesBelow
 from harness.history.journal import Assigned, Declare, Invoke, JournalFile, Part, Read, Sent
 from harness.history.run_folder import RunFolder
 from harness.scenario_file import parse
@@ -155,7 +156,7 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
         rows.append(("partition_states", place | state | rest))
         for node in nodes:
             write_snapshot(
-                run.history / f"snapshot-{snapshot:05d}.parquet", run=0, snapshot=snapshot, node=node, topic=TOPIC,
+                FilesBelow(run.history), run=0, snapshot=snapshot, node=node, topic=TOPIC,
                 partition=log.part, offsets=range(end), epochs=[0] * end, values=log.values,
             )  # fmt: skip
             taken = {"snapshot": snapshot, "node": node, "t": 2**61, "reason": "end", "log_start": 0}

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.checks.evidence import SCHEMAS
 from harness.checks.fingerprint import fingerprint_of
 from harness.history import values
 from harness.history.bins import bins_of
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS, TABLES
 
@@ -234,7 +234,7 @@ def _write_evidence(
     ]
     tables = {"accounting": accounting, "lost_records": lost, "log_rows": logs, "operations": operations, "gaps": gaps,
               "fault_measures": measures}  # fmt: skip
-    for name, schema in SCHEMAS.items():
+    for name, schema in EVIDENCE.items():
         pq.write_table(_filled(schema, tables.get(name, [])), run / "tables" / f"evidence_{name}.parquet")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from harness import compose
 from harness.errors import UsageError
 from harness.history import edn
-from harness.history.run_folder import RunFolder
+from harness.judged import Judged, NotJudged
 from harness.verdict import Verdict
 
 SUB_VIA = ("assign", "subscribe")
@@ -62,7 +62,7 @@ class Stages:
 
 def check_runs(
     folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
-) -> list[compose.Judged]:
+) -> list[Judged | NotJudged]:
     """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many."""
     bench = compose.Bench(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
@@ -72,7 +72,8 @@ def check_runs(
     finally:
         bench.close()
     if not wanted and pages is None:
-        tell(f"{len(judged)} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
+        verdicts = sum(isinstance(each, Judged) for each in judged)
+        tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
     return judged
 
 
@@ -81,7 +82,9 @@ def worst(verdicts: Collection[Verdict]) -> int:
     return next(verdict.exit_code for verdict in _WORST_FIRST if verdict in verdicts)
 
 
-def verdict_line(each: compose.Judged) -> str:
+def verdict_line(each: Judged | NotJudged) -> str:
+    if isinstance(each, NotJudged):
+        return f"{Verdict.ERROR.value:<13}{each.folder.name}  It cannot be judged: {each.error}"
     judgement = each.judgement
     stated = "" if judgement.as_expected else f" [the scenario states {judgement.expected}]"
     return f"{judgement.verdict.value:<13}{each.folder.name}  {judgement.sentence}{stated}"
@@ -140,5 +143,4 @@ def export_jepsen(folder: Path, output: Path | None) -> tuple[Path, int]:
     path = output or folder / "jepsen.edn"
     if not path.parent.is_dir():
         raise UsageError(f"--output {path}: there is no folder {path.parent}")
-    compose.sealed(folder)
-    return path, edn.export(RunFolder(folder), path)
+    return path, edn.export(compose.sealed(folder), path)

@@ -8,26 +8,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from harness import checking, cli_checking, compose, machine, presentation, verification
 from harness.cli_options import (
     MASTER,
+    MEMORY,
     RUNS,
     AttachedOption,
     BootstrapOption,
     ClientOption,
     KafkaHomeOption,
     MasterOption,
+    MemoryOption,
     RunsOption,
     SeedOption,
     SetOption,
     SystemOption,
     WorldOption,
+    aside,
     attachment,
-    console,
     run_folder,
     target,
+    terminal,
 )  # fmt: skip
 from harness.errors import HarnessError, UsageError
 from harness.scenario import ClusterSpec
@@ -40,6 +42,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # what stands in square brackets stays
     help="Under crashes, partitions and disk loss, did this Kafka-like system keep its promises?",
 )
 
@@ -57,13 +60,14 @@ def run(
     bootstrap: BootstrapOption = None,
     attached: AttachedOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Runs a scenario, judges it and writes its page; the exit code is the verdict's."""
     reference = scenario
     if not scenario.endswith(".toml") and (runs / scenario / "run.json").is_file():
         reference = str(runs / scenario)
     began = time.monotonic()
-    with presentation.Live(console, master=master) as live:
+    with presentation.Live(terminal, master=master) as live:
         folder, outcome = compose.run_scenario(
             reference,
             runs=runs,
@@ -76,19 +80,19 @@ def run(
             command=["kafka-chaos", *sys.argv[1:]],
             progress=live.show,
             on_healed=live.healed,
-            tell=lambda line: console.print(line, markup=False),
+            tell=terminal.say,
         )
     ended = time.monotonic()
     bench = live.bench or compose.Bench(master=master, folders=[folder.path])
     try:
-        with checking.Stages(cli_checking.tell_aside) as stages:
+        with checking.Stages(aside.say) as stages:
             judged = bench.judge(folder.path, progress=stages.begins)
     finally:
         bench.close()
     if outcome.error:
-        console.print(f"The run could not be done: {outcome.error}")
-    presentation.print_outcome(console, judged)
-    console.print(f"[dim]run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended[/dim]")
+        terminal.say(f"The run could not be done: {outcome.error}")
+    presentation.print_outcome(terminal, judged)
+    terminal.say(f"run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
     raise typer.Exit(judged.judgement.exit_code)
 
 
@@ -115,13 +119,15 @@ def scenarios(
     bootstrap: BootstrapOption = None,
     attached: AttachedOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Lists the shipped scenarios, or runs them and holds each against its stated outcome."""
     chosen = [*(names or []), *(seed_names() if seeds else [])] or shipped_names()
     if not verify:
         _list_scenarios(chosen, only_names=only_names)
         if not (names or seeds or only_names):
-            console.print("\nThe claims of the seed documents (docs/seed_claims.md):\n")
+            for line in ("", "The claims of the seed documents (docs/seed_claims.md):", ""):
+                terminal.say(line)
             _list_scenarios(seed_names(), only_names=only_names)
         return
     table = verification.verify(
@@ -135,7 +141,7 @@ def scenarios(
             *(overrides or []),
         ],
         master=master,
-        tell=lambda line: console.print(line, markup=False),
+        tell=terminal.say,
     )
     if junit is not None:
         verification.write_junit(table, junit)
@@ -145,11 +151,11 @@ def scenarios(
 def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:
     for name in names:
         if only_names:
-            console.print(name, markup=False)
+            terminal.say(name)
         else:
             story = load(name).story  # first: an unknown name prints nothing
-            console.print(f"[bold]{name}[/bold]")
-            console.print(f"  {story}", markup=False)
+            terminal.say(name, style="bold")
+            terminal.say(f"  {story}")
 
 
 @app.command()
@@ -170,18 +176,16 @@ def compare(
     world: WorldOption = None,
     client: ClientOption = None,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
     if bool(stored) == bool(scenario):
         raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
     from harness import comparison_runs
 
-    def tell(line: str) -> None:
-        console.print(line, markup=False)
-
     if stored:
         found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
-        page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=tell)
+        page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)
     else:
         page, told = comparison_runs.compare_scenario(
             scenario or "",
@@ -192,9 +196,9 @@ def compare(
             seed=seed,
             overrides=[*target(None, world, None, client), *(overrides or [])],
             master=master,
-            tell=tell,
+            tell=terminal.say,
         )
-    raise typer.Exit(presentation.print_comparison(console, page, told))
+    raise typer.Exit(presentation.print_comparison(terminal, page, told))
 
 
 @app.command()
@@ -215,8 +219,8 @@ def cluster(
             unfinished.write_text(json.dumps(addresses), encoding="utf-8")
             unfinished.replace(ready_file)
         for name, address in addresses.items():
-            console.print(f"{name:<14}{address}")
-        console.print("Ctrl-C ends it and leaves nothing.")
+            terminal.say(f"{name:<14}{address}")
+        terminal.say("Ctrl-C ends it and leaves nothing.")
 
     named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system or "reference"
     spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
@@ -238,20 +242,20 @@ def fetch_kafka(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION...", help="4.3.1, or its beginning: 4.3 or 4.")],
 ) -> None:
     """Gets Kafka's own jars from Maven Central, once, into the user's cache."""
-    machine.fetch_kafka(versions, tell=lambda line: console.print(line, markup=False))
+    machine.fetch_kafka(versions, tell=terminal.say)
 
 
 @app.command()
 def sweep() -> None:
     """Ends what runs left behind whose harness is gone. Every other command does so too, first."""
     # main() has done it by now, and said what it ended.
-    console.print("Nothing is left behind.")
+    terminal.say("Nothing is left behind.")
 
 
 @app.command()
 def doctor() -> None:
     """Says what this machine has, what is missing, and what that means."""
-    raise typer.Exit(presentation.print_health(console, machine.health()))
+    raise typer.Exit(presentation.print_health(terminal, machine.health()))
 
 
 @app.command(hidden=True)
@@ -266,7 +270,7 @@ def main() -> None:
     try:
         if arguments[:1] not in (["worker"], ["--help"], []):
             for told in compose.sweep():
-                Console(stderr=True, highlight=False).print(f"swept: {told}", markup=False)
+                aside.say(f"swept: {told}")
         code: Any = app(standalone_mode=False)
     except UsageError as error:
         sys.exit(_fail(str(error), USAGE_ERROR))
@@ -283,5 +287,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"kafka-chaos: {message}\n")
+    aside.say(f"kafka-chaos: {message}")
     return code

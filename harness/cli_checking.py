@@ -4,11 +4,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import checking, compose, presentation
-from harness.cli_options import MASTER, RUNS, MasterOption, RunArgument, RunsOption, console, run_folder, run_folders
+from harness.cli_options import (
+    MASTER,
+    MEMORY,
+    RUNS,
+    MasterOption,
+    MemoryOption,
+    RunArgument,
+    RunsOption,
+    aside,
+    run_folder,
+    run_folders,
+    terminal,
+)
 from harness.errors import HarnessError, UsageError
+from harness.judged import Judged, NotJudged
 
 PathsArgument = Annotated[
     list[str],
@@ -18,14 +30,11 @@ FormatOption = Annotated[str, typer.Option("--format", help="Whose histories: ou
 OURS, JEPSEN = "ours", "jepsen"
 
 
-def tell_aside(line: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
-
-
 def check(
     paths: PathsArgument,
     runs: RunsOption = RUNS,
     master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
     pages: Annotated[
         bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
     ] = None,
@@ -51,23 +60,26 @@ def check(
             ww_deps=ww_deps,
             sub_via=via,
             compatible=compatible,
-            tell=tell_aside,
+            tell=aside.say,
         )
         for answer in answers:
             for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
-                typer.echo(line)
+                terminal.say(line)
         raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
-    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=tell_aside)
-    if len(judged) == 1:
-        presentation.print_outcome(console, judged[0])
-    else:
-        for each in judged:
-            console.print(checking.verdict_line(each), markup=False)
-    raise typer.Exit(checking.worst([each.judgement.verdict for each in judged]))
+    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say)
+    match judged:
+        case [Judged() as alone]:
+            presentation.print_outcome(terminal, alone)
+        case [NotJudged(error=error)]:
+            raise error
+        case _:
+            for each in judged:
+                terminal.say(checking.verdict_line(each))
+    raise typer.Exit(checking.worst([each.verdict for each in judged]))
 
 
 def export(
@@ -75,12 +87,13 @@ def export(
     kind: Annotated[str, typer.Option("--format", help="Whose notation: jepsen.")] = JEPSEN,
     output: Annotated[Path | None, typer.Option("--output", help="The file; RUN/jepsen.edn if not given.")] = None,
     runs: RunsOption = RUNS,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Writes a run's history in the notation of Jepsen, for its Kafka checker or for ours."""
     if kind != JEPSEN:
         raise UsageError(f"--format {kind}: runs are exported to: {JEPSEN}")
     path, lines = checking.export_jepsen(run_folder(run, runs), output)
-    console.print(f"{path}: {lines} lines", markup=False)
+    terminal.say(f"{path}: {lines} lines")
 
 
 def _check_format(kind: str) -> None:
@@ -88,12 +101,12 @@ def _check_format(kind: str) -> None:
         raise UsageError(f"--format {kind}: histories are read in: {OURS}, {JEPSEN}")
 
 
-def report(run: RunArgument, runs: RunsOption = RUNS) -> None:
+def report(run: RunArgument, runs: RunsOption = RUNS, memory_mb: MemoryOption = MEMORY) -> None:
     """Writes the page of a judged run again."""
     page, error = compose.render(run_folder(run, runs))
     if page is None:
         raise HarnessError(error)
-    console.print(str(page))
+    terminal.say(page)
 
 
 def show(
@@ -101,16 +114,17 @@ def show(
     finding: Annotated[str | None, typer.Argument(metavar="FINDING", help="For example F1.")] = None,
     runs: RunsOption = RUNS,
     everything: Annotated[bool, typer.Option("--all", help="Every row of the proof, however many.")] = False,
+    memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Prints a run's findings, or one of them with its proof."""
-    presentation.print_findings(console, run_folder(run, runs), finding, everything=everything)
+    presentation.print_findings(terminal, run_folder(run, runs), finding, everything=everything)
 
 
 def list_runs(
     runs: RunsOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
 ) -> None:
     """Lists the runs, newest first."""
-    presentation.print_runs(console, runs, as_json=as_json)
+    presentation.print_runs(terminal, runs, as_json=as_json)
 
 
 def add_to(app: typer.Typer) -> None:

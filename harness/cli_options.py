@@ -1,26 +1,39 @@
 """Options that several commands have, and how what they name is found."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from harness import compose
+from harness import compose, memory
 from harness.errors import UsageError
+from harness.history.run_folder import RunFolder
 from harness.scenario_overrides import attached_overrides
 from harness.systems import WORLDS
+from harness.terminal import Terminal
 
 RUNS = Path("runs")
 MASTER = "local[2]"
+MEMORY = memory.DEFAULT_MB
 
-console = Console(highlight=False, soft_wrap=True)
+terminal = Terminal()
+aside = Terminal(aside=True)
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
 SeedOption = Annotated[int | None, typer.Option(help="The seed of everything drawn by chance.")]
 MasterOption = Annotated[str, typer.Option(help="Where the checks run: local[N], or a Spark cluster's URL.")]
+MemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--memory-mb",
+        min=memory.LEAST_MB,
+        callback=memory.allow,
+        help="Memory for the checks' JVM, and as much for what is read beside it; tables that need more are refused.",
+    ),
+]
 SystemOption = Annotated[
     str | None,
     typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),
@@ -59,10 +72,10 @@ def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> 
 
 
 def run_folder(reference: str, runs: Path) -> Path:
-    """A path, or the name of a run below `runs`."""
+    """A path, or the name of a run below `runs`. Looked at here: what is no run folder of ours is told first of all."""
     for path in (Path(reference), runs / reference):
-        if (path / "run.json").is_file():
-            return path.resolve()
+        if os.path.lexists(path / "run.json"):
+            return RunFolder(path).path
     raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
 
 
@@ -72,7 +85,7 @@ def run_folders(references: list[str], runs: Path) -> list[Path]:
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
         if inside and not (Path(reference) / "run.json").is_file():
-            found.update(dict.fromkeys(path.resolve() for path in inside))
+            found.update(dict.fromkeys(RunFolder(path).path for path in inside))
         else:
             found[run_folder(reference, runs)] = None
     return list(found)

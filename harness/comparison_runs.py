@@ -181,4 +181,7 @@ def _folder(runs: Path, columns: Sequence[GivenColumn]) -> Path:
     if not told:
         return runs / "comparison"  # nothing will be written there: there is nothing to compare
     mark = hashlib.sha256(repr(told).encode()).hexdigest()[:6]
-    return runs / f"comparison-{told[0][1]}-{mark}"
+    folder = runs / f"comparison-{told[0][1]}-{mark}"
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a symbolic link: remove it, or say by --out where the page goes")
+    return folder

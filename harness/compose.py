@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import dataclasses
+import fcntl
+import io
 import logging
 import os
 import platform
@@ -11,24 +13,24 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import faults.catalogue
 import faults.links
 import faults.plan
 import faults.targets
 import faults.triggers
-from harness import refusals
+from harness import memory, refusals
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.clock import SystemClock
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.running import BrokerCluster
+from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.disturbance import Disturbance, FaultBook
@@ -41,7 +43,9 @@ from harness.errors import HarnessError, UsageError
 from harness.history.extent import records_in
 from harness.history.run_folder import RunFolder
 from harness.interfaces import ClientId, ClientMaker
+from harness.judged import Judged, NotJudged
 from harness.old_brokers import check_age, silent_version
+from harness.printable import LogLines
 from harness.scenario import ClusterSpec, Scenario
 from harness.scenario_file import load, nearest
 from harness.scenario_written import written_out
@@ -57,21 +61,8 @@ from harness.systems import (
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
 
-if TYPE_CHECKING:
-    from harness.checks.judge import Judgement
-
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """A run that was done and judged. `page` is None when rendering failed; `page_error` says why."""
-
-    folder: Path
-    judgement: "Judgement"
-    page: Path | None
-    page_error: str
 
 
 def check_names(scenario: Scenario) -> None:
@@ -146,7 +137,7 @@ def run_scenario(
             tell(line)
     client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
     folder.update(command=shlex.join(command), versions=versions() | client)
-    with RunOwnership(folder.path) as owner, _logging_to(folder.path / "harness.log"):
+    with RunOwnership(folder.path) as owner, _logging_to(folder):
         folder.link_latest()
         outcome = asyncio.run(
             _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
@@ -156,10 +147,11 @@ def run_scenario(
 
 
 @contextlib.contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def _logging_to(folder: RunFolder) -> Iterator[None]:
     """What the client library logs of the probes belongs to the run, not on the user's screen."""
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file = io.TextIOWrapper(folder.files.append("harness.log"), encoding="utf-8", write_through=True)
+    handler = logging.StreamHandler(file)
+    handler.setFormatter(LogLines())
     library = logging.getLogger("kafka")
     library.addHandler(handler)
     library.propagate = False
@@ -169,6 +161,7 @@ def _logging_to(path: Path) -> Iterator[None]:
         library.propagate = True
         library.removeHandler(handler)
         handler.close()
+        file.close()
 
 
 def _noticing_healing(
@@ -273,12 +266,34 @@ def _stamp(wall_ns: int) -> str:
 
 
 def sealed(path: Path) -> RunFolder:
-    """The folder, sealed first if its harness was killed before it could. Raises UsageError when it is none."""
+    """The folder, sealed first if its harness was killed before it could: from what lies in it, touching nothing else.
+
+    Raises UsageError when it is none, or has links in it.
+    """
     folder = RunFolder(path)
     if not folder.sealed or folder.run.get("status") == "started":
-        scenario = folder.scenario()
-        seal_unfinished(folder, cluster=cluster_of(scenario, folder), clock=SystemClock())
+        _refuse_while_it_goes_on(folder)
+        clock = SystemClock()
+        seal_unfinished(folder, books=stored_books(folder, clock), clock=clock)
     return folder
+
+
+def _refuse_while_it_goes_on(folder: RunFolder) -> None:
+    """Its harness, which holds the lock, completes it better than anybody else can."""
+    with contextlib.suppress(FileNotFoundError), folder.files.open(ownership.LOCK) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HarnessError(f"{folder.path}: the run goes on; judge it when it has ended") from None
+
+
+def _unsealed(path: Path) -> HarnessError | None:
+    """Seals the folder; why that cannot be done."""
+    try:
+        sealed(path)
+    except HarnessError as error:
+        return error
+    return None
 
 
 class Bench:
@@ -297,20 +312,29 @@ class Bench:
         self._early.warm_up()
 
     def judge(self, path: Path, *, progress: Callable[[str], None] = lambda _: None) -> Judged:
-        return self.judge_many([path], progress=progress)[0]
+        """Raises HarnessError where it cannot be judged."""
+        (judged,) = self.judge_many([path], progress=progress)
+        if isinstance(judged, NotJudged):
+            raise judged.error
+        return judged
 
     def judge_many(
         self, paths: Sequence[Path], *, progress: Callable[[str], None] = lambda _: None, pages: bool = True
-    ) -> list[Judged]:
+    ) -> list[Judged | NotJudged]:
         """Judges all as one job, then renders each; a page that cannot be made never changes the verdict."""
         self._early.open()  # beside the sealing
-        from harness.checks.judge import judge_many
+        from harness.checks.judge import judge_each
 
-        folders = [sealed(path.resolve()).path for path in paths]  # the JVM works in a directory of its own
+        folders = [path.resolve() for path in paths]  # the JVM works in a directory of its own
+        unfit = {folder: error for folder in folders if (error := _unsealed(folder)) is not None}
         with self.spark() as spark:
-            judgements = judge_many(folders, spark, progress=progress)
-        judged = []
-        for number, (folder, judgement) in enumerate(zip(folders, judgements, strict=True), start=1):
+            answers = judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress)
+        judged: list[Judged | NotJudged] = []
+        for number, folder in enumerate(folders, start=1):
+            judgement = unfit.get(folder) or answers[folder]
+            if isinstance(judgement, HarnessError):
+                judged.append(NotJudged(folder=folder, error=judgement))
+                continue
             if pages:
                 progress(f"page {number} of {len(folders)}")
             page, page_error = render(folder) if pages else (None, "not asked for")
@@ -325,6 +349,11 @@ class Bench:
         except HarnessError:
             raise
         except Exception as error:
+            if self._early.ran_out_of_memory():
+                mb = memory.allowed_mb()
+                raise HarnessError(
+                    f"{mb} MB are too little memory for this check: give --memory-mb {2 * mb}"
+                ) from error
             error.add_note(str(error))  # Spark's errors ask the JVM for their text, and it ends before they are shown
             raise
 

@@ -6,7 +6,7 @@ from typing import Any
 
 def percent(value: Any) -> float:
     """Raises ValueError that shows how to write one."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1000:
         amount = float(value)
     else:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value))

@@ -2,30 +2,29 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
 
 from harness import compose
 from harness.controller.run import Progress
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
+from harness.judged import Judged
+from harness.terminal import Terminal
 
 if TYPE_CHECKING:
     from reports.comparison import Comparison
 
+_HEADS = ("run", "scenario", "seed", "status", "verdict", "violations", "permitted")
 _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
 
 
 class Live:
     """One line that is rewritten on a terminal, a line per phase elsewhere. Starts Spark once the faults are over."""
 
-    def __init__(self, console: Console, *, master: str) -> None:
-        self._console = console
+    def __init__(self, terminal: Terminal, *, master: str) -> None:
+        self._terminal = terminal
         self._master = master
         self._phase = ""
         self._last = (0.0, 0)
@@ -38,8 +37,8 @@ class Live:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._console.is_terminal:
-            self._console.print()
+        if self._terminal.is_terminal:
+            self._terminal.say()
         if kind is not None and self.bench is not None:
             self.bench.close()
 
@@ -54,9 +53,9 @@ class Live:
         if now - self._last[0] >= 1:
             self._rate = (count - self._last[1]) / (now - self._last[0])
             self._last = (now, count)
-        if not self._console.is_terminal:
+        if not self._terminal.is_terminal:
             if progress.phase != self._phase:
-                self._console.print(f"{now:7.1f} s  {progress.phase}", markup=False)
+                self._terminal.say(f"{now:7.1f} s  {progress.phase}")
             self._phase = progress.phase
             return
         faults = ", ".join(progress.faults) or "none"
@@ -64,43 +63,40 @@ class Live:
             f"{now:6.1f} s  {progress.phase:<12} {count:>7} acknowledged  {self._rate:6.0f}/s  "
             f"{progress.unknown} unknown  faults: {faults}"
         )
-        width = shutil.get_terminal_size().columns - 1
-        sys.stdout.write(f"\r{line[:width]:<{width}}")
-        sys.stdout.flush()
+        self._terminal.rewrite(line, shutil.get_terminal_size().columns - 1)
 
 
-def print_outcome(console: Console, judged: compose.Judged) -> None:
+def print_outcome(terminal: Terminal, judged: Judged) -> None:
     judgement = judged.judgement
     verdict = judgement.verdict.value
-    console.print(f"[{_STYLES[verdict]}]{verdict.upper()}[/]  ", end="")
-    console.print(judgement.sentence, markup=False)
+    terminal.say(verdict.upper(), style=_STYLES[verdict], then=f"  {judgement.sentence}")
     for name, finding in judgement.findings:
         if finding.classification != "observation":
-            console.print(f"  {name} {finding.classification}: {finding.sentence}", markup=False)
+            terminal.say(f"  {name} {finding.classification}: {finding.sentence}")
     if verdict not in ("pass", "violation"):
         for reason in judgement.reasons:
-            console.print(f"  {reason}", markup=False)
+            terminal.say(f"  {reason}")
     stated = "as the scenario states" if judgement.as_expected else f"the scenario states {judgement.expected}"
-    console.print(f"Exit code {judgement.exit_code}; {stated}.", markup=False)
+    terminal.say(f"Exit code {judgement.exit_code}; {stated}.")
     if judged.page is not None:
-        console.print(f"Page: {judged.page}", markup=False)
+        terminal.say(f"Page: {judged.page}")
     else:
-        console.print(f"No page: {judged.page_error}", markup=False)
+        terminal.say(f"No page: {judged.page_error}")
 
 
-def print_comparison(console: Console, page: Path, comparison: "Comparison") -> int:
+def print_comparison(terminal: Terminal, page: Path, comparison: "Comparison") -> int:
     """0 when every column has a run whose numbers count; 3 when there is nothing to hold against another."""
     for warning in comparison.warnings:
-        console.print(f"Not like for like: {warning}", markup=False)
-    console.print(comparison.headline, markup=False)
+        terminal.say(f"Not like for like: {warning}")
+    terminal.say(comparison.headline)
     for each in comparison.differences:
         if each.kind == "differs" and each.context + each.sentence != comparison.headline:
-            console.print(f"  {each.topic}: {each.sentence} {each.note}".rstrip(), markup=False)
-    console.print(f"Page: {page}", markup=False)
+            terminal.say(f"  {each.topic}: {each.sentence} {each.note}".rstrip())
+    terminal.say(f"Page: {page}")
     return 0 if all(column.counted for column in comparison.columns) else 3
 
 
-def print_findings(console: Console, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
+def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
     from reports.proof import listing_of, proof_of
 
     if wanted is None:
@@ -108,35 +104,34 @@ def print_findings(console: Console, folder: Path, wanted: str | None, *, everyt
     else:
         lines = proof_of(folder, wanted, everything=everything)
     for line in lines:
-        console.print(line, markup=False)
+        terminal.say(line)
 
 
-def print_runs(console: Console, runs: Path, *, as_json: bool) -> None:
-    table = Table("run", "scenario", "seed", "status", "verdict", "violations", "permitted")
+def print_runs(terminal: Terminal, runs: Path, *, as_json: bool) -> None:
+    rows = []
     for path in sorted(runs.glob("*/run.json"), reverse=True):
         if path.parent.is_symlink():
             continue
         told = _summary(path.parent)
         if as_json:
-            console.print(json.dumps(told), markup=False)
+            terminal.say(json.dumps(told))
             continue
-        table.add_row(
-            *(str(told[key]) for key in ("id", "scenario", "seed", "status", "verdict", "violations", "permitted"))
-        )
+        rows.append([told[key] for key in ("id", *_HEADS[1:])])
     if not as_json:
-        console.print(table)
+        terminal.rows(_HEADS, rows)
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    try:
-        run = RunFolder(folder).run
-    except HarnessError as error:
-        run = {"id": folder.name, "scenario": str(error)}
-    except ValueError as error:
-        run = {"id": folder.name, "scenario": f"{folder / 'run.json'} is no JSON: {error}"}
+    """What a run says of itself; where it cannot be read, what is wrong with it."""
+    run: dict[str, Any] = {"id": folder.name}
     verdict: dict[str, Any] = {}
-    if (folder / "verdict.json").is_file():
-        verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    try:
+        told = RunFolder(folder)
+        run = told.run
+        if (folder / "verdict.json").is_file():
+            verdict = told.verdict()
+    except HarnessError as error:
+        run = {**run, "scenario": str(error)}
     counts = verdict.get("counts", {})
     return {
         "id": run.get("id", folder.name),
@@ -149,8 +144,8 @@ def _summary(folder: Path) -> dict[str, Any]:
     }
 
 
-def print_health(console: Console, health: list[tuple[str, bool, str]]) -> int:
+def print_health(terminal: Terminal, health: list[tuple[str, bool, str]]) -> int:
     """0 when everything a run needs is there."""
     for name, ok, told in health:
-        console.print(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}", markup=False)
+        terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}")
     return 0 if all(ok for _, ok, _ in health) else 4

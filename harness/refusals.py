@@ -66,6 +66,8 @@ def check_means(scenario: Scenario) -> None:
         raise UsageError(
             f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks; {remedy(scenario.cluster, CanFillDisks)}"
         )
+    if scenario.cluster.network != "internal" and (scenario.cluster.is_foreign or scenario.cluster.world != "docker"):
+        raise UsageError(f"[cluster] network: {_of(scenario)} has no network of its own; only --world docker has one")
     if scenario.cluster.is_foreign:
         for what, refused in _on_somebody_elses(scenario):
             raise UsageError(f"{what}: {refused}")

@@ -55,6 +55,7 @@ class ClusterSpec:
     image: str = ""  # containers: an image of that Kafka made by others, such as the official one; empty: of its jars
     features: Mapping[str, str] = field(default_factory=dict)  # Kafka's feature levels, given when storage is formatted
     disk_bytes: int = 0  # of each node's data directory; 0: without a limit
+    network: Literal["internal", "open"] = "internal"  # containers: whether it leads anywhere but to this machine
     bootstrap: str = ""  # of a cluster that is there already: "host:port,host:port"
     attached: AttachedSpec = AttachedSpec()
 

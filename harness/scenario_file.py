@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.history.files_below import FilesBelow
+from harness.history.texts import NESTING_MAX, check_nesting, text_of
 from harness.scenario import (
     AttachedSpec,
     ClusterSpec,
@@ -141,6 +143,11 @@ def _read_variants(source: _Source, document: dict[str, Any], traits: Traits) ->
     """Lays over what differs on this system; why the scenario says nothing here, or an empty text."""
     not_here = ""
     for index, table in enumerate(_tables(source, document, "on")):
+        if not isinstance(table, dict):
+            raise source.error(source.header_line("on", index), "[on] must be a table")
+        for section in OVERLAID:
+            if not isinstance(table.get(section, {}), dict) or not isinstance(document.get(section, {}), dict):
+                raise source.error(source.key_line("on", index, section), f"[{section}] must be a table")
         own = {key: value for key, value in table.items() if key not in OVERLAID}
         fields = _read_table(source, "on", index, {**own, "system": "reference"}, ON)
         line = source.header_line("on", index)
@@ -221,8 +228,11 @@ def parse(
     source = _Source(text, place)
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{place}: not TOML: {error}") from error
+        check_nesting(document)
+    except RecursionError:
+        raise UsageError(f"{place}: nested more than {NESTING_MAX} deep") from None
+    except ValueError as error:
+        raise UsageError(f"{place}: not TOML that can be read: {error}") from error
     for override in overrides:
         apply_override(document, override)
     for section in document:
@@ -305,9 +315,10 @@ def load(
 ) -> Scenario:
     """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
     path = find(reference)
-    text = path.read_text(encoding="utf-8")
+    below = FilesBelow(path.parent) if Path(reference).is_dir() else None  # a run's may be somebody else's: no links
+    text = text_of(path) if below is None else text_of(path, opened=lambda: below.open(path.name))
     name = f"seeds-{path.stem}" if path.parent == SHIPPED / "seeds" else path.stem  # it becomes a folder's name
     if path.name == "scenario.toml":
-        written = re.search(r"^# scenario: (\S+)$", text, re.MULTILINE)
+        written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
         name = written.group(1) if written else path.parent.name
     return parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of)

@@ -12,6 +12,7 @@ from harness.durations import seconds
 from harness.scenario import COMMANDS
 from harness.verdict import Verdict
 
+COUNT_MAX = 10_000
 Reader = Callable[[Any], Any]
 
 
@@ -24,11 +25,20 @@ def _text(value: Any) -> str:
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"a whole number is needed, not {value!r}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"a whole number of 64 bits is needed, not {value!r}")
     return value
 
 
+def _count(value: Any) -> int:
+    """Of what is started or made one by one."""
+    if _whole(value) > COUNT_MAX:
+        raise ValueError(f"at most {COUNT_MAX} are possible, not {value!r}")
+    return int(value)
+
+
 def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 2**63:
         raise ValueError(f"a number is needed, not {value!r}")
     return float(value)
 
@@ -79,6 +89,12 @@ def _acks(value: Any) -> str:
     return str(value)
 
 
+def _network(value: Any) -> str:
+    if value not in ("internal", "open"):
+        raise ValueError(f'a network is "internal" or "open", not {value!r}')
+    return str(value)
+
+
 def _verdict(value: Any) -> str:
     names = [verdict.value for verdict in Verdict]
     if value not in names:
@@ -89,7 +105,7 @@ def _verdict(value: Any) -> str:
 def coverage_bound(value: Any) -> str:
     """3 or ">= 3": at least; "= 0": exactly; "<= 2": at most."""
     text = str(value).strip()
-    if not re.fullmatch(r"(>=|<=|=)?\s*\d+", text) or isinstance(value, bool):
+    if not re.fullmatch(r"(>=|<=|=)?\s*\d{1,18}", text) or isinstance(value, bool):
         raise ValueError(f'a coverage bound is a number, ">= 3", "= 0" or "<= 2", not {value!r}')
     return text
 
@@ -119,6 +135,7 @@ CLUSTER: dict[str, tuple[str, Reader]] = {
     "features": ("features", _settings),
     "image": ("image", _text),
     "disk_bytes": ("disk_bytes", _whole),
+    "network": ("network", _network),
     "bootstrap": ("bootstrap", _text),
 }
 ATTACHED: dict[str, tuple[str, Reader]] = {
@@ -132,15 +149,15 @@ ATTACHED: dict[str, tuple[str, Reader]] = {
 }
 TOPIC: dict[str, tuple[str, Reader]] = {
     "name": ("name", _text),
-    "partitions": ("partitions", _whole),
+    "partitions": ("partitions", _count),
     "replication_factor": ("replication_factor", _whole),
     "assignment": ("assignment", _assignment),
     "settings": ("settings", _settings),
 }
 WORKLOAD: dict[str, tuple[str, Reader]] = {
     "name": ("name", _text),
-    "producers": ("producers", _whole),
-    "consumers": ("consumers", _whole),
+    "producers": ("producers", _count),
+    "consumers": ("consumers", _count),
     "rate_per_second": ("rate_per_second", _number),
     "batch": ("batch", _whole),
     "acks": ("acks", _acks),
@@ -162,7 +179,7 @@ WORKLOAD: dict[str, tuple[str, Reader]] = {
     "stay": ("stay_s", seconds),
     "crash_share": ("crash_share", _share),
     "seek_share": ("seek_share", _share),
-    "processors": ("processors", _whole),
+    "processors": ("processors", _count),
     "output": ("output", _text),
     "abort_share": ("abort_share", _share),
     "transaction_timeout_ms": ("transaction_timeout_ms", _whole),

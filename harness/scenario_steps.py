@@ -76,6 +76,7 @@ _TABLES = {
     "config_default": '{ "replica.lag.time.max.ms" = 30000 }',
     "configure": '{ "min.insync.replicas" = 1 }',
 }
+VALUES_MAX = 100_000
 WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
 
 
@@ -90,6 +91,8 @@ def values_of(text: str) -> list[str]:
         prefix, first, other, last = span.groups()
         if other != prefix or int(last) < int(first):
             raise ValueError(f'{part!r}: a range is written "r0..r9"')
+        if int(last) - int(first) >= VALUES_MAX:
+            raise ValueError(f"{part!r}: more than {VALUES_MAX} values in one step")
         values.extend(f"{prefix}{number}" for number in range(int(first), int(last) + 1))
     if len(set(values)) != len(values):
         raise ValueError(f"{text!r} names a value twice; values are unique")

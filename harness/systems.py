@@ -10,11 +10,12 @@ from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
 from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.ownership import LeftRun
 from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.scenario import ATTACHED, AttachedSpec, ClusterSpec, Scenario
-from harness.scenario_file import load, nearest
+from harness.scenario_file import nearest, parse
 from harness.scenario_variants import Traits
 
 if TYPE_CHECKING:
@@ -134,19 +135,31 @@ def owes(run: Path) -> bool:
     return bool(Book(run).owed())
 
 
-def undo_left_behind(run: Path) -> tuple[list[str], bool]:
-    """Undoes what a run did to somebody else's cluster and, being killed, could not; whether all of it was undone."""
-    book = Book(run)
-    owed = book.owed()
+def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
+    """Undoes what a run did to somebody else's cluster and, being killed, could not; whether all of it was undone.
+
+    What is owed, and the commands that undo it, come from the very folder of the run and from nowhere else.
+    """
+    book = Book(left.folder)
+    try:
+        owed = book.owed()
+    except OSError as error:
+        place = left.path / book.path.name
+        return [f"{place} cannot be read ({error.strerror}): undo by hand what that run did, and remove it"], False
     told = []
     for what, subject in owed:
         try:
-            cluster: Any = cluster_of(load(str(run), traits_of=traits_of), RunFolder(run))
-            evidence = asyncio.run(cluster.undo(what, subject))
-            told.append(f"{what} {subject}, which {run} owed: {evidence.sentence}")
-        except (HarnessError, OSError) as error:
+            evidence = asyncio.run(_cluster_left_by(left).undo(what, subject))
+            told.append(f"{what} {subject}, which {left.path} owed: {evidence.sentence}")
+        except (HarnessError, OSError, ValueError, LookupError) as error:
             told.append(
-                f"{what} {subject}, which {run} owes, failed: {error}; the next command tries again, unless you do it "
-                f"yourself and remove {book.path}"
+                f"{what} {subject}, which {left.path} owes, failed: {error}; the next command tries again, unless you "
+                f"do it yourself and remove {book.path}"
             )
-    return told, not book.owed()
+    return [sentence.replace(str(left.folder), str(left.path)) for sentence in told], not book.owed()
+
+
+def _cluster_left_by(left: LeftRun) -> Any:
+    text = (left.folder / "scenario.toml").read_text(encoding="utf-8")
+    scenario = parse(text, name=left.path.name, place=str(left.path / "scenario.toml"), traits_of=traits_of)
+    return made(scenario.cluster, left.folder, client_links=1)

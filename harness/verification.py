@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from harness import compose
 from harness.errors import HarnessError
+from harness.printable import printable
 from harness.scenario_file import load
 from harness.systems import traits_of
 
@@ -112,10 +113,10 @@ def write_junit(cells: Sequence[Cell], path: Path) -> None:
             suite,
             "testcase",
             classname="scenarios",
-            name=f"{cell.scenario} #{cell.number}",
+            name=printable(f"{cell.scenario} #{cell.number}"),
             time=f"{cell.duration_s:.3f}",
         )
         if not cell.as_stated:
-            message = f"stated {cell.stated}, seen {cell.seen}: {cell.note}"
-            ElementTree.SubElement(case, "failure", message=message).text = f"run folder {cell.folder}"
+            message = printable(f"stated {cell.stated}, seen {cell.seen}: {cell.note}")
+            ElementTree.SubElement(case, "failure", message=message).text = printable(f"run folder {cell.folder}")
     ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)

@@ -34,7 +34,7 @@ class AlignedRun(RunData):
     @cached_property
     def load_began_ns(self) -> int:
         began = self.run.get("load_began_ns")
-        return int(began if began is not None else self.run["anchors"][0]["monotonic_ns"])
+        return int(began if began is not None else self.folder.anchor().monotonic_ns)
 
     @cached_property
     def first_fault_ns(self) -> int | None:

@@ -124,8 +124,10 @@ def _name(column: Column, run: Run) -> str:
 
 def _text(data: RunData) -> str:
     """The file as its author wrote it, before --set; where it was not kept, the plan stands for it."""
-    source = data.path / "scenario.source.toml"
-    return source.read_text(encoding="utf-8").strip() if source.is_file() else _plan(data)
+    try:
+        return data.folder.files.read_text("scenario.source.toml").strip()
+    except FileNotFoundError:
+        return _plan(data)
 
 
 def _plan(data: RunData) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.history.schemas import KIND_SEND, STATUS_OK
+from harness.history.parquet_tables import read_table
+from harness.history.schemas import KIND_SEND, LATER, STATUS_OK, TABLES
 from reports.accounting import accounting
 from reports.comparison_faults import FaultNumbers, fault_numbers, longest_silence
 from reports.run_data import RunData
@@ -94,7 +94,9 @@ def sends_of(data: RunData) -> pd.DataFrame:
     path = data.path / "tables" / "records.parquet"
     if not path.is_file():
         raise HarnessError(f"{data.path}: table records is missing; `kafka-chaos check {data.path}` builds it")
-    frame = pq.read_table(path, columns=_COLUMNS, filters=[("kind", "=", KIND_SEND)]).to_pandas()
+    sent = [("kind", "=", KIND_SEND)]
+    table = read_table(path, TABLES["records"], columns=_COLUMNS, filters=sent, later=LATER["records"])
+    frame = table.to_pandas()
     frame = frame[frame["acks"].fillna(-1) != 0]
     sends = pd.DataFrame(
         {

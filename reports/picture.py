@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from harness.history.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO
+from harness.history.parquet_tables import read_table
+from harness.history.schemas import KIND_SEND, LATER, STATUS_FAIL, STATUS_INFO, TABLES
 from reports.model import LogEnd, Picture
 from reports.run_data import RunData, count_of, partition_name, span_of
 
@@ -112,16 +111,19 @@ def _told(
     ):
         return Counter()
     where = [("topic", "=", finding["topic"]), ("part", "=", finding["part"])]
-    held = pq.read_table(
+    held = read_table(
         tables / "replica_log.parquet",
+        TABLES["replica_log"],
         columns=["epoch", "value"],
         filters=[*where, ("node", "=", node), ("off", ">=", begin), ("off", "<", end)],
     ).to_pylist()
     values = {row["value"] for row in held if before_epoch is None or row["epoch"] < before_epoch}
     if not values:
         return Counter()
-    sends = pq.read_table(
+    sends = read_table(
         tables / "records.parquet",
+        TABLES["records"],
+        later=LATER["records"],
         columns=["value", "status"],
         filters=[*where, ("kind", "=", KIND_SEND), ("value", "in", values), ("status", "in", set(_OUTCOMES))],
     ).to_pylist()

@@ -12,7 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
+from harness.history.files_below import FilesBelow
+from harness.history.run_folder import RunFolder
+from harness.printable import visible
 from reports.comparison import Comparison
 from reports.comparison_columns import GivenColumn
 from reports.comparison_model import ComparisonPage
@@ -23,14 +26,13 @@ from reports.run_data import count_of
 STYLES = ("style.css",)
 _KEY_BREAK = re.compile(r"(?<=\w)([.=])(?=\w)")
 _KEY_LENGTH = 24
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def shown(value: object) -> object:
     """Text as it may stand in the page; markup of ours passes unchanged."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match.group()):04x}", value)
+    return visible(value)
 
 
 def breakable(text: str) -> Markup:
@@ -60,7 +62,8 @@ def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styl
 def write_report(run: Path) -> Path:
     """RUN/report.html, replaced as a whole. Raises HarnessError; the verdict is on disk already and stays."""
     page = build(run)
-    return _write(run / "report.html", html_of(page), otherwise=f"the verdict is in {run / 'verdict.json'}")
+    _write(RunFolder(run).files, "report.html", html_of(page), otherwise=f"the verdict is in {run / 'verdict.json'}")
+    return run / "report.html"
 
 
 def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, Comparison]:
@@ -76,15 +79,16 @@ def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"{out}: {error.strerror}; {remedy}") from error
-    _write(out / "comparison.json", told, otherwise=remedy)
-    return _write(out / "comparison.html", html, otherwise=remedy), comparison
+    files = FilesBelow(out)
+    _write(files, "comparison.json", told, otherwise=remedy)
+    _write(files, "comparison.html", html, otherwise=remedy)
+    return out / "comparison.html", comparison
 
 
-def _write(path: Path, text: str, *, otherwise: str) -> Path:
-    unfinished = path.with_suffix(".unfinished")
+def _write(files: FilesBelow, name: str, text: str, *, otherwise: str) -> None:
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}; {otherwise}") from error
-    return path
+        files.replace(name, text.encode())
+    except UsageError:
+        raise
+    except HarnessError as error:
+        raise HarnessError(f"{error}; {otherwise}") from error

@@ -1,6 +1,5 @@
 """A judged run folder, read once with pandas: tables, verdict and names, and how moments and values are written."""
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -9,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness.errors import UsageError
 from harness.history import values
+from harness.history.evidence_schemas import EVIDENCE
+from harness.history.parquet_tables import read_table, rows_of
 from harness.history.run_folder import RunFolder
 from harness.interfaces import COORDINATION
 from harness.scenario import Scenario
@@ -33,11 +33,10 @@ class RunData:
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder(path)
         self.path = path
-        verdict = path / "verdict.json"
-        if not verdict.is_file():
+        if not (path / "verdict.json").is_file():
             raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
-        self.verdict: Mapping[str, Any] = json.loads(verdict.read_text(encoding="utf-8"))
-        self.run: Mapping[str, Any] = self.folder.run
+        self.verdict: Mapping[str, Any] = self.folder.verdict()
+        self.run: Mapping[str, Any] = {"id": path.name, "seed": None} | self.folder.run
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
@@ -49,7 +48,7 @@ class RunData:
     def origin_ns(self) -> int:
         """The moment that is 0.000 s on the page: when the load began, or the folder was made."""
         began = self.run.get("load_began_ns")
-        return int(began if began is not None else self.run["anchors"][0]["monotonic_ns"])
+        return int(began if began is not None else self.folder.anchor().monotonic_ns)
 
     @cached_property
     def begin_s(self) -> float:
@@ -66,14 +65,17 @@ class RunData:
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Read once, and never changed by whoever asks."""
         if name not in self._rows:
-            self._rows[name] = self.folder.table(name).to_pylist()
+            self._rows[name] = rows_of(self.folder.table(name), self.path / "tables" / f"{name}.parquet")
         return self._rows[name]
 
     def evidence(self, name: str) -> list[dict[str, Any]]:
         key = f"evidence_{name}"
         if key not in self._rows:
             path = self.path / "tables" / f"{key}.parquet"
-            self._rows[key] = pq.read_table(path).to_pylist() if path.is_file() else []
+            judged_again = f"`kafka-chaos check {self.path}` writes it again"
+            self._rows[key] = (
+                rows_of(read_table(path, EVIDENCE[name], remedy=judged_again), path) if path.is_file() else []
+            )
         return self._rows[key]
 
     def evidence_of_finding(self, name: str, finding: str) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What every test may ask for. One Spark session serves a whole pytest run; it starts when the first test wants it."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,6 +22,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     with spark_session(master="local[2]", stderr_path=tmp_path_factory.mktemp("spark") / "stderr") as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """A user whose files are everybody's, unless the program says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

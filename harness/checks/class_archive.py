@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.user_cache import cache_directory
+from harness.user_cache import cache_directory, made_in_cache
 
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to anything: neither used nor made
+_FOLDER = "spark-classes"
 _AHEAD_OF_TIME_FROM = 25
 _ABANDONED_S = 3600.0
 _SMALLEST_BYTES = 1_000_000
@@ -56,13 +57,13 @@ def class_archive(
         return None
     told = "\n".join((*_build(home), class_path, *options))
     name = hashlib.sha256(told.encode()).hexdigest()[:20]
-    folder = cache_directory(environment) / "spark-classes"
+    folder = cache_directory(environment) / _FOLDER
     path = folder / f"{name}.{'aot' if version >= _AHEAD_OF_TIME_FROM else 'jsa'}"
     if path.exists():
         option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
         return ClassArchive(path=path, unfinished=None, options=(f"{option}={path}", *_QUIET))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        made_in_cache(_FOLDER, environment)
         if not _first(folder, name):
             return None
     except OSError:  # a home that cannot be written to

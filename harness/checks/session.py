@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from harness.checks.jvm import Jvm, start_jvm_early
 from harness.checks.standalone import cluster_settings, is_standalone
 from harness.history.extent import MANY_ROWS
+from harness.printable import printable
 
 _JOBS_OF_A_CHECK = 4
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -46,12 +47,20 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         settings["spark.default.parallelism"] = str(os.cpu_count() or 2)
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if is_in_one_jvm(master):
+        # Every user of this machine reaches its ports. Spark makes a secret of its own for each session and keeps it in
+        # the JVM; without it nobody stops an executor or reads a block. Clusters have their owners' settings for this.
+        settings["spark.authenticate"] = "true"
     if is_standalone(master):
         settings = cluster_settings() | settings
     if scratch is not None:
         settings["spark.local.dir"] = str(scratch)
         settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     return settings
+
+
+def is_in_one_jvm(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
 
 
 @contextlib.contextmanager
@@ -74,7 +83,7 @@ def spark_session(
     *, master: str = "local[*]", jvm: Jvm | None = None, stderr_path: Path | None = None
 ) -> Iterator[SparkSession]:
     """A session for the length of a `with`. `jvm`: one from `start_jvm_early`; it is ended with the session."""
-    direct = is_standalone(master) or (master.startswith("local") and not master.startswith("local-cluster"))
+    direct = is_standalone(master) or is_in_one_jvm(master)
     if not direct:
         if jvm is not None:
             jvm.end()
@@ -131,7 +140,7 @@ def _close(session: SparkSession) -> bool:
             gateway.close()
     except (Py4JError, OSError) as error:
         # The JVM is already gone. The verdict was written before; say so beside its own last words.
-        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {error}\n")
+        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {printable(error)}\n")
     finally:
         SparkContext._gateway, SparkContext._jvm = None, None
     return jobs >= _JOBS_OF_A_CHECK

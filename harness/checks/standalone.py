@@ -24,9 +24,10 @@ def driver_address(master: str, environment: Mapping[str, str] = os.environ) -> 
 
 def cluster_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What spark-defaults.conf of SPARK_CONF_DIR, or of SPARK_HOME, says; nothing where there is none."""
-    folder = environment.get("SPARK_CONF_DIR") or os.path.join(environment.get("SPARK_HOME", ""), "conf")
-    path = Path(folder) / "spark-defaults.conf"
-    if not path.is_file():
+    home = environment.get("SPARK_HOME")
+    folder = environment.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
+    path = Path(folder or "") / "spark-defaults.conf"
+    if not folder or not path.is_file():  # without either there is none: never one of the directory we happen to be in
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))

@@ -20,15 +20,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.dataset import dataset
+from pyarrow.dataset import FileSystemDataset, ParquetFileFormat
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from harness import memory
 from harness.checks.session import sized_for
 from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
-from harness.history.schemas import ROW_GROUP, TABLES
+from harness.history.parquet_tables import check_footer, check_rows, check_size, row_bytes, unsound
+from harness.history.schemas import LATER, ROW_GROUP, TABLES
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
 # `ops` is only looked into for the operations that a finding names; `bins` are the page's.
@@ -36,6 +39,7 @@ SMALL = tuple(name for name in TABLES if name not in (*LARGE, "ops", "bins"))
 CORRUPT_READS = "corrupt_reads"  # the rows of `ops` that a client refused for their checksum, by its error's name
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
+_ONLY_CORRUPT = pc.match_substring(pc.field("error"), _CORRUPT)
 Row = Mapping[str, Any]
 Small = Mapping[str, Mapping[int, Sequence[Row]]]
 
@@ -110,9 +114,8 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
 
 def _small(table_folders: Sequence[Path]) -> Small:
-    only = pc.match_substring(pc.field("error"), _CORRUPT)
     return {name: _by_run(_rows_of(name, table_folders)) for name in SMALL} | {
-        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=only))
+        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=_ONLY_CORRUPT))
     }
 
 
@@ -140,8 +143,9 @@ def _rows_of_run_0(path: Path) -> int | None:
     """How many rows there are, if they are all numbered as the first run."""
     try:
         metadata = pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise HarnessError(f"{path} is no Parquet file ({error}): seal the run again from its journals") from error
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(path, error)) from error
+    check_footer(path, metadata, TABLES[path.stem], later=LATER.get(path.stem, ()))
     column = metadata.schema.names.index("run")
     groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
     sound = all(s is not None and s.has_min_max and s.min == s.max == 0 for s in groups)
@@ -157,16 +161,34 @@ def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | No
     if not runs:
         return
     schema = TABLES[name]
+    files = _opened(name, list(runs))
     try:
-        files = dataset(list(runs), schema=schema, format="parquet")
         for batch in files.to_batches(columns=[*schema.names, "__filename"], filter=only):
             if batch.num_rows:
                 run = runs[batch.column("__filename")[0].as_py()]
                 columns = dict(zip(schema.names, batch.columns[:-1], strict=True))
                 columns["run"] = pa.array([run], pa.int32()).take(pa.array([0] * batch.num_rows))
                 yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise HarnessError(f"no sound table {name} ({error}): seal the run again from its journals") from error
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(f"table {name}", error)) from error
+
+
+def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
+    """The files as one, each held against its schema and the memory that is allowed; footers are read once."""
+    kind, here, fragments = ParquetFileFormat(), LocalFileSystem(), []
+    for path in paths:
+        fragment = kind.make_fragment(path, filesystem=here)
+        try:
+            metadata = fragment.metadata
+            check_footer(path, metadata, TABLES[name], later=LATER.get(name, ()))
+            if name not in LARGE:
+                check_size(Path(path), metadata, TABLES[name].names)
+            if name in SMALL:
+                check_rows(path, metadata.num_rows, len(TABLES[name].names))
+        except (pa.ArrowException, OSError) as error:
+            raise HarnessError(unsound(path, error)) from error
+        fragments.append(fragment)
+    return FileSystemDataset(fragments, schema=TABLES[name], format=kind, filesystem=here)
 
 
 def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]:
@@ -194,9 +216,24 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
 
 
 def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[Row]:
-    """Rows in the order they were written."""
+    """Rows in the order they were written, as long as they fit into memory."""
+    rows = 0
     for batch in _numbered(name, table_folders, only):
+        rows += batch.num_rows
+        memory.check(f"table {name}: {rows} rows and perhaps more", rows * row_bytes(batch.num_columns))
         yield from batch.to_pylist()
+
+
+def check_tables(folder: Path) -> None:
+    """Raises HarnessError where a table of one run cannot be read as it should."""
+    for name in LARGE:
+        if (path := folder / f"{name}.parquet").exists():
+            _rows_of_run_0(path)
+    for name in SMALL:
+        for _ in _rows_of(name, [folder]):
+            pass
+    for _ in _rows_of("ops", [folder], only=_ONLY_CORRUPT):
+        pass
 
 
 def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cluster.confined import open_unlinked, refuse_links
 from harness.cluster.record_batches import Batch, batches, is_intact, records_begin
 from harness.cluster.replica_logs import segment_files
 from harness.errors import HarnessError
@@ -34,6 +35,7 @@ def damage_log(folder: Path, *, at: Place) -> Damage:
 
     Raises HarnessError when the replica holds no batch, or when the batch is as sound afterwards as it was.
     """
+    refuse_links(folder)
     found = [
         (segment, begins, batch)
         for segment in segment_files(folder)
@@ -67,7 +69,7 @@ def _flip(segment: Path, batch: Batch) -> tuple[int, int]:
     first = batch.start + records_begin(batch.magic)
     count = min(_FLIPPED_BYTES_MAX, batch.stop - first)
     from_byte = first + (batch.stop - first - count) // 2
-    with segment.open("r+b", buffering=0) as file:
+    with open(segment, "r+b", buffering=0, opener=open_unlinked) as file:
         sound = os.pread(file.fileno(), count, from_byte)
         os.pwrite(file.fileno(), bytes(byte ^ _ONE_BIT for byte in sound), from_byte)
     return from_byte, from_byte + count

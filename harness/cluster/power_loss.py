@@ -5,10 +5,10 @@ down: the log is cut before the batch that holds the first record to be lost, an
 because a broker that believes in it would not look at its log again.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cluster.confined import open_unlinked, refuse_links
 from harness.cluster.record_batches import batches
 from harness.cluster.replica_logs import segment_files
 from harness.errors import HarnessError
@@ -27,6 +27,7 @@ class LostTail:
 
 def lose_tail(folder: Path, *, records: int) -> LostTail:
     """Cuts at least `records` offsets off the replica in `folder`. Raises HarnessError when it has not as many."""
+    refuse_links(folder)
     found = [(segment, batch) for segment in segment_files(folder) for batch in batches(segment.read_bytes())]
     end = found[-1][1].next_offset if found else 0
     # What is kept ends at or before the first offset to be lost; a batch is lost whole or not at all.
@@ -40,7 +41,8 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
             continue
         size = at if segment == last else 0
         removed += segment.stat().st_size - size
-        os.truncate(segment, size)
+        with open(segment, "r+b", opener=open_unlinked) as cut:
+            cut.truncate(size)
         if segment != last:
             # Not left empty: its name alone would say that the log goes on at its offset.
             for file in folder.glob(f"{segment.stem}.*"):

@@ -59,6 +59,13 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
     )
 
 
+def read_replicas(node: NodeId, data: Path, *, t_ns: int) -> list[ReplicaLog]:
+    """All replicas of a data directory."""
+    return [
+        read_replica(node, topic, partition, folder, t_ns=t_ns) for topic, partition, folder in partition_folders(data)
+    ]
+
+
 def _contents(folder: Path) -> list[tuple[int, bytes]]:
     """(base offset, bytes) of every segment."""
     for _ in range(_ATTEMPTS):
@@ -157,7 +164,9 @@ def _text(detail: Any) -> str | None:
 
 
 def _cut(evidence: Path, entry: dict[str, Any]) -> Sequence[LogRecord]:
-    if not entry.get("cut"):
+    """The file of a cut lies below the journal's folder; a journal that names another one is not believed."""
+    name = Path(entry.get("cut") or "/")
+    if name.is_absolute() or ".." in name.parts:
         return ()
-    path = evidence / entry["cut"]
+    path = evidence / name
     return list(records_of(path.read_bytes())) if path.is_file() else ()

@@ -9,12 +9,13 @@ from typing import Literal
 
 from harness.clock import Clock
 from harness.cluster.brokers.system import Ground, NodeFolders, System, host_name
+from harness.cluster.confined import folder_below
 from harness.cluster.damage import damage_log
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.observing import Observation
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
-from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
+from harness.cluster.replica_logs import log_end, read_high_watermarks, read_replicas
 from harness.errors import HarnessError
 from harness.harms import Place
 from harness.history.run_folder import RunFolder
@@ -71,6 +72,10 @@ class BrokerCluster(ABC):
 
     def _folders(self, node: NodeId) -> NodeFolders:
         return NodeFolders.below(self._run / "nodes" / str(node))
+
+    def _top(self, node: NodeId) -> Path:
+        """Below it the node writes; what leads out of it again is not followed when something is removed or changed."""
+        return self._run
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
@@ -168,11 +173,7 @@ class BrokerCluster(ABC):
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         if node not in self.brokers:
             return []  # a coordination service's folder "version-2" is no replica of a topic "version"
-        now = self._clock.monotonic_ns()
-        return [
-            read_replica(node, topic, partition, folder, t_ns=now)
-            for topic, partition, folder in partition_folders(self._folders(node).data)
-        ]
+        return read_replicas(node, self._folders(node).data, t_ns=self._clock.monotonic_ns())
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
         folder = self._folders(node).data / f"{topic}-{partition}"
@@ -181,12 +182,17 @@ class BrokerCluster(ABC):
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
         return read_high_watermarks(self._folders(node).data).get((topic, partition))
 
+    def _replica_to_harm(self, node: NodeId, topic: str, partition: int) -> Path:
+        folder = self._folders(node).data / f"{topic}-{partition}"
+        with folder_below(self._top(node), folder):
+            return folder
+
     # -- CanLosePower -------------------------------------------------------------------------------------------------
 
     async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before it loses what it never flushed")
-        folder = self._folders(node).data / f"{topic}-{partition}"
+        folder = self._replica_to_harm(node, topic, partition)
         lost = await asyncio.to_thread(lose_tail, folder, records=records)
         return self._seen(
             f"the log of {topic}-{partition} on {self._name(node)} ends at {lost.to_offset} and no longer at "
@@ -196,7 +202,7 @@ class BrokerCluster(ABC):
     # -- CanDamageDisks -----------------------------------------------------------------------------------------------
 
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
-        folder = self._folders(node).data / f"{topic}-{partition}"
+        folder = self._replica_to_harm(node, topic, partition)
         done = await asyncio.to_thread(damage_log, folder, at=at)
         return self._seen(
             f"the log of {topic}-{partition} on {self._name(node)} is damaged: bits of bytes {done.from_byte} to "
@@ -357,16 +363,3 @@ def after_refusals(count: int) -> str:
 def link_names(links: Sequence[Link]) -> str:
     names = " ".join(str(link).replace("n", "") for link in links)
     return f"link {names}" if len(links) == 1 else f"links {names}"
-
-
-def empty(data: Path) -> int:
-    """Removes everything below a data directory; the bytes removed."""
-    removed = 0
-    for path in sorted(data.rglob("*"), key=lambda path: len(path.parts), reverse=True):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            removed += path.lstat().st_size
-            path.unlink()
-    assert not any(data.iterdir()), "everything below the data directory was removed"
-    return removed

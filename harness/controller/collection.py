@@ -1,40 +1,73 @@
 """Collecting the cluster's books: the replicas' logs as they lie on disk, and what the system journalled about itself.
 
-They go into RUN/history/books, which is begun anew each time: a collection cut short by a kill is simply repeated.
+They go into RUN/history/books, which is begun anew each time: a collection cut short by a kill is simply repeated. The
+run itself collects them from its cluster; whoever seals the folder later reads only what lies in it.
 """
 
 import asyncio
-import shutil
-from collections.abc import Set
-from dataclasses import replace
+import struct
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from harness.clock import Clock
-from harness.controller.recorder import Recorder
+from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
 from harness.errors import HarnessError
 from harness.history.controller_rows import BOOKS, ROWS, read_rows
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
 from harness.history.values import ValueNames
-from harness.interfaces import Cluster, ClusterHistory, ShowsLogs
+from harness.interfaces import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
+
+# What a reader meets in files that are broken, or were made to break it.
+_UNREADABLE = (
+    HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error,
+)  # fmt: skip
 
 
-async def collect_books(folder: RunFolder, *, cluster: Cluster, clock: Clock, after: Recorder) -> None:
+class Books(Protocol):
+    """The replicas' logs, broker by broker, the cluster's own history, and what of both is not to be had, in words."""
+
+    @property
+    def not_collected(self) -> str: ...
+
+    def logs(self) -> Iterable[tuple[NodeId, Sequence[ReplicaLog]]]: ...
+
+    def history(self) -> ClusterHistory: ...
+
+
+@dataclass(frozen=True)
+class RunningBooks:
+    """Those of a cluster that this harness runs."""
+
+    cluster: Cluster
+    not_collected: str = ""
+
+    def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
+        for node in self.cluster.nodes:
+            if node.role == "broker" and isinstance(self.cluster, ShowsLogs):
+                yield node.node, self.cluster.read_replicas(node.node)
+
+    def history(self) -> ClusterHistory:
+        return self.cluster.collect()
+
+
+async def collect_books(folder: RunFolder, *, cluster: Cluster, clock: Clock, after: SoFar) -> None:
     """Reads from disk in a thread, so that the run's other tasks go on."""
-    await asyncio.to_thread(_collect, folder, cluster, clock, after)
+    await asyncio.to_thread(_collect, folder, RunningBooks(cluster), clock, after)
 
 
-def _collect(folder: RunFolder, cluster: Cluster, clock: Clock, after: Recorder) -> None:
-    books = folder.history / BOOKS
-    shutil.rmtree(books, ignore_errors=True)
-    recorder = Recorder(folder=books, clock=clock, after=after)
+def _collect(folder: RunFolder, books: Books, clock: Clock, after: SoFar) -> None:
+    place = f"history/{BOOKS}"
+    folder.files.remove_folder(place)
+    folder.files.make_folder(place)
+    recorder = Recorder(folder=folder.history / BOOKS, clock=clock, after=after)
     topics = folder.scenario().topic_names
     try:
-        for node in cluster.nodes:
-            if node.role == "broker" and isinstance(cluster, ShowsLogs):
-                logs = [log for log in cluster.read_replicas(node.node) if log.topic in topics]
-                recorder.replica_logs("end", int(node.node), logs)
-        recorder.cluster_history(history_with_cuts(_watched(cluster.collect(), topics), folder.history))
+        for node, logs in books.logs():
+            recorder.replica_logs("end", int(node), [log for log in logs if log.topic in topics])
+        recorder.cluster_history(history_with_cuts(_watched(books.history(), topics), folder.history))
     finally:
         recorder.close()
     folder.update(collected=True)
@@ -49,29 +82,35 @@ def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
     )
 
 
-def seal_unfinished(folder: RunFolder, *, cluster: Cluster | None, clock: Clock) -> None:
-    """Makes the tables of a run whose harness was killed, from its journals and node folders; then `check` works.
+def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
+    """Makes the tables of a run whose harness was killed, from its folder alone; then `check` works.
 
-    `cluster`: the run's cluster as made for this folder and not started; None where its books cannot be read any more.
-    Does nothing for a run that was sealed.
+    What was not collected makes the run inconclusive. Does nothing for a run that was sealed.
     """
     run = folder.run
-    if run.get("status") != "started" and folder.sealed:
+    was_killed = run.get("status") == "started"
+    if not was_killed and folder.sealed:
         return
     phases = run.get("phases") or [{"name": "start"}]
-    reasons = [*run.get("inconclusive", []), f"the harness was ended in phase {phases[-1]['name']!r}"]
-    if cluster is not None and not run.get("collected"):
-        rows = read_rows(folder.history / ROWS)
-        first = Recorder(folder=folder.history, clock=clock)
-        first.resume(
-            names=ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ())),
-            snapshots=1 + max((row["snapshot"] for row in rows.get("replica_snapshots", ())), default=-1),
-        )
-        first.close()
-        try:
-            _collect(folder, cluster, clock, first)
-        except (HarnessError, OSError) as error:
-            reasons.append(f"the cluster's books could not be read: {error}")  # killed before they were begun
+    reasons = list(run.get("inconclusive", []))
+    if was_killed:
+        reasons.append(f"the harness was ended in phase {phases[-1]['name']!r}")
+    if not run.get("collected"):
+        reasons.extend(_collected_later(folder, books, clock))
     seal(folder)
-    if run.get("status") == "started":
-        folder.update(status="unfinished", inconclusive=reasons)
+    folder.update(inconclusive=reasons, **({"status": "unfinished"} if was_killed else {}))
+
+
+def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]:
+    """Goes on after the pen of the harness that was killed; why the run is inconclusive then."""
+    rows = read_rows(folder.history / ROWS)
+    after = SoFar(
+        names=ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ())),
+        snapshots=1 + max((row["snapshot"] for row in rows.get("replica_snapshots", ())), default=-1),
+    )
+    reasons = [books.not_collected] if books.not_collected else []
+    try:
+        _collect(folder, books, clock, after)
+    except _UNREADABLE as error:
+        reasons.append(f"the cluster's books could not be read: {error}")  # killed before they were begun
+    return reasons

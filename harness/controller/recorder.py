@@ -5,9 +5,9 @@ their own beside it. A row with an identity (a fault, a step) may be written aga
 counts. So a harness killed at any moment leaves a folder that can be sealed (history/sealing.py).
 """
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +15,47 @@ import msgspec
 
 from harness.clock import Clock
 from harness.history.controller_rows import ROWS, Identity, write_snapshot
+from harness.history.files_below import FilesBelow
 from harness.history.values import ValueNames
 from harness.interfaces import BrokerEvent, ClusterHistory, Evidence, LogRecord, PartitionState, ReplicaLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoFar:
+    """How far a pen came: its value names, which are shared, and how many snapshots it took."""
+
+    names: ValueNames
+    snapshots: int
 
 
 class Recorder:
     """The controller's pen. `run` is the number of the run in tables that hold several; a fresh run is 0.
 
-    A second pen writes the cluster's books into a folder of its own: `after` is the first one, whose value names and
-    snapshot numbers it goes on with.
+    A second pen writes the cluster's books into a folder of its own: `after` is how far the first one came.
     """
 
-    def __init__(self, *, folder: Path, clock: Clock, run: int = 0, after: "Recorder | None" = None) -> None:
+    def __init__(self, *, folder: Path, clock: Clock, run: int = 0, after: "SoFar | None" = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
         self._clock = clock
         self._run = run
-        self._file = os.open(folder / ROWS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._files = FilesBelow(folder, is_real=True)
+        self._file = self._files.append(ROWS)
         self._encoder = msgspec.json.Encoder()
         self._faults: dict[int, dict[str, Any]] = {}
         self._steps: dict[int, dict[str, Any]] = {}
         self._last_states: dict[tuple[str, int, int], PartitionState] = {}
-        self._snapshots: int = after._snapshots if after is not None else 0
+        self._snapshots: int = after.snapshots if after is not None else 0
         self._lock = threading.Lock()  # replica logs are read and recorded in threads
         self._pen = threading.Lock()
         self.names: ValueNames = after.names if after is not None else ValueNames()
 
-    def resume(self, *, names: ValueNames, snapshots: int) -> None:
-        """Goes on after another process's pen: its value names, and how many snapshots it took."""
-        self.names = names
-        self._snapshots = snapshots
+    @property
+    def so_far(self) -> "SoFar":
+        return SoFar(names=self.names, snapshots=self._snapshots)
 
     def close(self) -> None:
         with self._pen:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
+            self._file.close()
 
     def write(self, table: str, row: Mapping[str, Any], identity: Identity | None = None) -> None:
         """Appends a row of any table of schemas.py. A later row of the same table and identity replaces it."""
@@ -59,8 +64,8 @@ class Recorder:
             line["identity"] = identity
         encoded = self._encoder.encode(line) + b"\n"
         with self._pen:
-            if self._file >= 0:
-                os.write(self._file, encoded)
+            if not self._file.closed:
+                self._file.write(encoded)
 
     # -- faults ----------------------------------------
 
@@ -180,7 +185,7 @@ class Recorder:
         for value, name in self.names.items()[known:]:
             self.write("value_names", {"value": value, "text": name})
         write_snapshot(
-            self._folder / f"snapshot-{snapshot:05d}.parquet",
+            self._files,
             run=self._run,
             snapshot=snapshot,
             node=node,

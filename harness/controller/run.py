@@ -159,7 +159,7 @@ class Run:
             self._inconclusive.extend([] if self.scenario.expect.unreadable else unread)
             self._was_read = True
         self._enter("collect")
-        await collect_books(self.folder, cluster=self.cluster, clock=self.clock, after=context.recorder)
+        await collect_books(self.folder, cluster=self.cluster, clock=self.clock, after=context.recorder.so_far)
         if self.scenario.read_every_replica:
             self._enter("read every replica")
             notes: list[str] = []

@@ -1,15 +1,20 @@
 """The controller's half of a history as it lies on disk during a run: controller.jsonl and the snapshots beside it."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness import memory
+from harness.errors import HarnessError
+from harness.history.files_below import FilesBelow
 from harness.history.journal import CONTROLLER_ROWS
+from harness.history.parquet_tables import read_table
 from harness.history.schemas import TABLES
 
 ROWS = CONTROLLER_ROWS  # in RUN/history, and once more in RUN/history/books for what was read afterwards
@@ -24,17 +29,54 @@ class _Line(msgspec.Struct):
     identity: Identity | None = None
 
 
+_BYTES_IN_MEMORY = 6  # a byte of JSON as rows, about
+_REMEDY = "no run of ours wrote this: take the line away"
+_TOLD = {
+    "partitions": ("topic", "part"),
+    "partition_states": ("topic", "part", "t"),
+    "replica_snapshots": ("topic", "part", "snapshot", "node"),
+    "value_names": ("value", "text"),
+}  # what the sealing asks of every row
+_ALSO = {"controller_seen": "controllers"}  # rows that become those of another table
+
+
+@cache
+def _shape(table: str) -> type[msgspec.Struct] | None:
+    """What a row of the table may be; None where it becomes none."""
+    schema = TABLES.get(_ALSO.get(table, table))
+    if schema is None:
+        return None
+    told = _TOLD.get(table, ())
+    fields: list[Any] = [(field.name, _type(field.type)) for field in schema if field.name in told]
+    fields += [(field.name, _type(field.type) | None, None) for field in schema if field.name not in told]
+    return msgspec.defstruct(table, fields)
+
+
+def _type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return list[_type(kind.value_type)]  # type: ignore[misc]
+    if pa.types.is_integer(kind):
+        most = 2 ** (kind.bit_width - 1)
+        return Annotated[int, msgspec.Meta(ge=-most, le=most - 1)]
+    return bool if pa.types.is_boolean(kind) else str
+
+
 def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table in order of first writing; of rows with one identity only the last."""
     tables: dict[str, dict[Any, dict[str, Any]]] = {}
     if not path.exists():
         return {}
+    memory.check(f"{path}: its rows", path.stat().st_size * _BYTES_IN_MEMORY)
     decoder = msgspec.json.Decoder(_Line)
     for number, text in enumerate(path.read_bytes().split(b"\n")):
         if not text:
             continue
         try:
             line = decoder.decode(text)
+            if (shape := _shape(line.table)) is not None:
+                msgspec.convert(line.row, shape)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise HarnessError(f"{path}:{number + 1}: no row of the controller's ({error}); {_REMEDY}") from error
         except msgspec.DecodeError:
             break  # written by a process that was killed in the middle of it: nothing can follow
         key: Any = tuple(line.identity) if line.identity is not None else number
@@ -43,7 +85,7 @@ def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_snapshot(
-    path: Path,
+    files: FilesBelow,
     *,
     run: int,
     snapshot: int,
@@ -54,7 +96,7 @@ def write_snapshot(
     epochs: Sequence[int],
     values: Sequence[int],
 ) -> None:
-    """One replica's records as rows of the table replica_log, without tp. Seen under its name only when complete."""
+    """One replica's records as rows of the table replica_log, without tp, in a file of their own."""
     count = len(offsets)
     schema = TABLES["replica_log"]
     columns = {
@@ -68,9 +110,8 @@ def write_snapshot(
         "epoch": _known(np.array(epochs, np.int32)),
         "value": np.array(values, np.int64),
     }
-    unfinished = path.with_suffix(".unfinished")
-    pq.write_table(pa.table(columns, schema=schema), unfinished, compression="zstd")
-    unfinished.rename(path)
+    with files.replacing(f"snapshot-{snapshot:05d}.parquet") as file:
+        pq.write_table(pa.table(columns, schema=schema), file, compression="zstd")
 
 
 def _known(epochs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:
@@ -81,4 +122,12 @@ def _known(epochs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:
 def read_snapshots(folder: Path) -> pa.Table:
     paths = sorted(folder.glob("snapshot-*.parquet"))
     schema = TABLES["replica_log"]
-    return pa.concat_tables([schema.empty_table(), *(pq.read_table(path, schema=schema) for path in paths)])
+    return pa.concat_tables([schema.empty_table(), *(_snapshot(path, schema) for path in paths)])
+
+
+def _snapshot(path: Path, schema: pa.Schema) -> pa.Table:
+    table = read_table(path, schema, remedy="take the snapshot away; the checks say what they miss")
+    for name in ("snapshot", "node", "topic", "part", "off", "value"):
+        if table.column(name).null_count:
+            raise HarnessError(f"{path}: column {name} lacks values: take the snapshot away")
+    return table

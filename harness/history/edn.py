@@ -7,13 +7,16 @@ does one thing at a time: what overlaps goes to further processes. Probes and fi
 assignment names all partitions; a seek to elsewhere than the beginning drops and regains them.
 """
 
+import contextlib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from harness.errors import HarnessError
+from harness.history.parquet_tables import rows_of
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 
@@ -43,15 +46,30 @@ def export(folder: RunFolder, path: Path) -> int:
     tables = {name: _rows(folder, name) for name in ("ops", "records", "partitions", "transactions", "group_events")}
     operations = [*_with_rebalances(list(_with_records(tables)), tables), *_ends(tables)]
     events = sorted(_events(_one_at_a_time(operations, list(_single(tables)))), key=lambda event: event[:4])
-    with path.open("w", encoding="utf-8") as file:
+    with _new_file(folder, path) as file:
         for index, (t, *_, fields) in enumerate(events):
-            file.write(f"{{:index {index}, :time {t}, {fields}}}\n")
+            file.write(f"{{:index {index}, :time {t}, {fields}}}\n".encode())
     return len(events)
+
+
+@contextlib.contextmanager
+def _new_file(folder: RunFolder, path: Path) -> Iterator[BinaryIO]:
+    """In the run folder no link is followed; elsewhere the user's own word counts, as for /dev/stdout."""
+    place = path.parent.resolve() / path.name
+    if place.is_relative_to(folder.path):
+        with folder.files.replacing(place.relative_to(folder.path).as_posix()) as file:
+            yield file
+        return
+    try:
+        with path.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be written: {error.strerror}; name another file by --output") from error
 
 
 def _rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
     """Run folders of before this table have none."""
-    return folder.table(name).to_pylist() if folder.has_table(name) else []
+    return rows_of(folder.table(name), folder.path / name) if folder.has_table(name) else []
 
 
 def _events(operations: Iterable[_Operation]) -> Iterator[tuple[int, int, int, int, str]]:

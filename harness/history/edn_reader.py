@@ -2,18 +2,20 @@
 
 Vectors become lists, lists tuples, maps dicts, sets frozensets; keywords, symbols, characters and tagged values have
 types of their own, since Jepsen tells `:x` from `"x"`. The tags that Jepsen puts before an operation are dropped.
-What is no EDN is one line for the user: file, line, what is wrong, and the remedy.
+What is no EDN is one line for the user: file, line, what is wrong, and the remedy; so is what is EDN and too much.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness import memory
+from harness.errors import HarnessError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class Tagged:
 
 # Tags of plain maps: what a record of Jepsen's prints as.
 _OPERATION_TAGS = ("jepsen.history.Op", "jepsen.history/Op", "knossos.op.Op", "knossos.op/Op")
+NESTING_MAX = 100
+DIGITS_MAX = 1000
+_BYTES_IN_MEMORY = 8  # a byte of EDN as values, about
 _REMEDY = "write the history as Jepsen does: one map a line, or one vector of maps"
 _NAMED_CHARACTERS = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t", "formfeed": "\f", "backspace": "\b"}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
@@ -84,6 +89,7 @@ _NOTHING = object()  # what a discarded value leaves
 def read_file(path: Path) -> Iterator[tuple[int, Any]]:
     """(line, value) for each value of the file; a file that is one vector gives that vector's elements."""
     try:
+        memory.check(f"{path}: its values", path.stat().st_size * _BYTES_IN_MEMORY)
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 ({error}): {_REMEDY}") from error
@@ -112,6 +118,7 @@ class _Reader:
         self._text = text
         self._place = place
         self._at = 0
+        self._depth = 0
         self._line, self._line_at = 1, 0
         self._keywords: dict[str, Keyword] = {}
 
@@ -125,6 +132,18 @@ class _Reader:
 
     def _wrong(self, what: str, at: int) -> UsageError:
         return UsageError(f"{self._place}:{self.line(at)}: {what}: {_REMEDY}")
+
+    def _too_much(self, what: str, at: int) -> HarnessError:
+        return HarnessError(f"{self._place}:{self.line(at)}: {what}")
+
+    def _deeper(self, at: int) -> None:
+        self._depth += 1
+        if self._depth > NESTING_MAX:
+            raise self._too_much(f"nested more than {NESTING_MAX} deep, as no history of Jepsen's is", at)
+
+    def _check_digits(self, token: str, at: int) -> None:
+        if len(token) > DIGITS_MAX:
+            raise self._too_much(f"a number of more than {DIGITS_MAX} digits", at)
 
     def _token(self) -> "re.Match[str]":
         match = _TOKEN.match(self._text, self._at)
@@ -153,9 +172,11 @@ class _Reader:
                 return value
 
     def _value(self, after: str, at: int) -> Any:
+        self._deeper(at)
         value = self.value_or_end()
         if value is _NOTHING:
             raise self._wrong(f"the text ends after {after}", at)
+        self._depth -= 1
         return value
 
     def _of(self, match: "re.Match[str]") -> Any:
@@ -164,9 +185,13 @@ class _Reader:
         token, at = match[kind], match.start(kind)
         match kind:
             case "pairs":
-                numbers = [int(digits) for digits in _DIGITS.findall(token)]
+                written_numbers = _DIGITS.findall(token)
+                if len(token) > DIGITS_MAX:
+                    self._check_digits(max(written_numbers, key=len), at)
+                numbers = [int(digits) for digits in written_numbers]
                 return [[off, value] for off, value in zip(numbers[::2], numbers[1::2], strict=True)]
             case "number":
+                self._check_digits(token, at)
                 return int(token)
             case "keyword":
                 return self._keyword(token, at)
@@ -191,6 +216,7 @@ class _Reader:
 
     def _collection(self, opened: str, at: int) -> Any:
         wanted, elements = _OPEN[opened], []
+        self._deeper(at)
         while True:
             match = self._token()
             kind = match.lastgroup
@@ -203,6 +229,7 @@ class _Reader:
             value = self._of(match)
             if value is not _NOTHING:
                 elements.append(value)
+        self._depth -= 1
         if opened == "[":
             return elements
         if opened == "(":
@@ -218,7 +245,8 @@ class _Reader:
     def _distinct(self, elements: list[Any], at: int) -> frozenset[Any]:
         distinct = frozenset(elements)
         if len(distinct) < len(elements):
-            twice = next(element for place, element in enumerate(elements) if element in elements[:place])
+            counts = Counter(elements)
+            twice = next(element for element in elements if counts[element] > 1)
             raise self._wrong(f"{written(twice)} stands twice in one set or map", at)
         return distinct
 
@@ -253,7 +281,9 @@ class _Reader:
         if len(name) == 1:
             return Character(name)
         if name[0] == "u" and len(name) == 5:
-            return Character(chr(int(name[1:], 16)))
+            if "\ud800" <= (character := chr(int(name[1:], 16))) <= "\udfff":
+                raise self._wrong(f"\\{name} is half a character", at)
+            return Character(character)
         if name[0] == "o" and name[1:].isdigit():
             return Character(chr(int(name[1:], 8)))
         if name not in _NAMED_CHARACTERS:
@@ -266,6 +296,7 @@ class _Reader:
         if not (token[0].isdigit() or (token[0] in "+-" and token[1:2].isdigit())):
             namespace, slash, name = token.partition("/")
             return Symbol(name, namespace) if slash and namespace and name else Symbol(token)
+        self._check_digits(token, at)
         if match := _BIG.fullmatch(token):
             return int(match[1])
         if match := _RATIO.fullmatch(token):
@@ -274,7 +305,10 @@ class _Reader:
             ratio = Fraction(int(match[1]), int(match[2]))
             return ratio if ratio.denominator > 1 else ratio.numerator
         if _FLOAT.fullmatch(token):
-            return Decimal(token[:-1]) if token.endswith("M") else float(token)
+            try:
+                return Decimal(token[:-1]) if token.endswith("M") else float(token)
+            except InvalidOperation:
+                raise self._too_much(f"{token[:40]} is beyond every number", at) from None
         if match := _OTHER_BASE.fullmatch(token):
             sign, hexadecimal, octal, base, digits = match.groups()
             try:

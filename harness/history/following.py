@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from harness.history.files_below import FilesBelow
 from harness.history.pieces import FOLDER, Journals, journal_paths
 
 LOOK_S = 0.5
@@ -30,16 +31,16 @@ def follow(
 
     Raises JournalChanged.
     """
-    folder = run / FOLDER
-    folder.mkdir(exist_ok=True)
+    files = FilesBelow(run, is_real=True)
+    files.make_folder(FOLDER)
     journals = Journals()
     while not stopped(LOOK_S):
         for _ in _new_pieces(journals, run / "history", only):
             if journals.fresh_bytes() >= put_away_bytes:
-                journals.put_away(folder)
+                journals.put_away(files)
             if stopped(0):
                 break
-    journals.put_away(folder)
+    journals.put_away(files)
 
 
 def _new_pieces(journals: Journals, history: Path, only: Collection[str] | None) -> Iterator[None]:

@@ -5,21 +5,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.history.files_below import FilesBelow
 from harness.history.pieces import FOLDER, Journals, journal_paths
 
 LARGE_BYTES = 16_000_000
 
 
-def begun_journals(run: Path) -> Journals:
+def begun_journals(run: FilesBelow) -> Journals:
     """What is converted already, or is quicker converted by two. Raises PiecesUnfit, JournalChanged."""
-    folder, history = run / FOLDER, run / "history"
+    folder, history = run.top / FOLDER, run.top / "history"
     sizes = {path: path.stat().st_size for path in journal_paths(history)}
     if any(folder.glob("piece-*")) or len(sizes) < 2 or sum(sizes.values()) < LARGE_BYTES or _cores() < 2:
         return Journals.resumed(folder, history)
     ours, theirs = _halves(sizes)
-    folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "harness.history.following", str(run), *(path.name for path in theirs)]
-    with (folder / "log").open("ab") as log, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process:
+    run.make_folder(FOLDER)
+    # -P: not the harness that the directory we are in may hold, which may be the very folder that somebody sent.
+    command = [sys.executable, "-P", "-m", "harness.history.following", str(run.top), *(path.name for path in theirs)]
+    ours_first = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with (
+        run.append(f"{FOLDER}/log") as log,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=ours_first) as process,
+    ):
         journals = Journals()
         for path in ours:
             while journals.take(path):

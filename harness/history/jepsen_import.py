@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.history.clojure_order import ARRAY_MAP_MAX, map_order
 from harness.history.edn_reader import Keyword, frozen, read_file, read_text, written
 from harness.history.imported import (
@@ -36,6 +36,7 @@ _STATUS = {_K["ok"]: STATUS_OK, _K["fail"]: STATUS_FAIL, _K["info"]: STATUS_INFO
 _WITH_RECORDS = ("txn", "send", "poll")
 _REMEDY = "Jepsen's Kafka histories are wanted (jepsen.tests.kafka)"
 _BIG = 1 << 62
+_PROCESS_MAX = 2**31 - 1
 _TOLD_APART = frozenset((int, str, Keyword))
 
 
@@ -141,6 +142,8 @@ class _Import:
             if process is None:
                 raise UsageError(f"{place}: the event has no :process: {_REMEDY}")
             return  # the nemesis
+        if not -_PROCESS_MAX <= process <= _PROCESS_MAX:
+            raise HarnessError(f"{place}: :process is {written(process)[:60]}, more than 32 bits: {_REMEDY}")
         index = _whole(place, event.get(_K["index"], position), ":index")
         time = _whole(place, event.get(_K["time"], index), ":time")
         self._processes.setdefault(process)
@@ -185,7 +188,7 @@ class _Import:
         elif f.name in ("assign", "subscribe") and ended is not None:
             self._assigned(place, event, index, status, process, value)
         elif f == _K["debug-topic-partitions"] and status == STATUS_OK:
-            self._end_offsets(index, process, value)
+            self._end_offsets(place, index, process, value)
         error = event.get(_K["error"])
         for name, column in (
             ("op", index), ("process", process), ("client", str(process)), ("f", f.name), ("status", status),
@@ -253,7 +256,9 @@ class _Import:
             records["kind"].extend([kind] * count)
             records["tp"].extend([tp] * count)
             records["mop"].extend([mop] * count)
-            records["off"].extend([off if type(off) is int else _offset(place, off) for off, _ in pairs])
+            records["off"].extend(
+                [off if type(off) is int and -_BIG < off < _BIG else _offset(place, off) for off, _ in pairs]
+            )
             records["value"].extend(map(self._values.of, [value for _, value in pairs]))
 
     def _record(self, place: str, kind: int, tp: int, mop: int, off: Any, value: Any) -> None:
@@ -287,12 +292,12 @@ class _Import:
                 self._key(op, status, process, "left", tp)
         return last
 
-    def _end_offsets(self, op: int, process: int, value: Any) -> None:
+    def _end_offsets(self, place: str, op: int, process: int, value: Any) -> None:
         told = value.get(_K["partitions"], value) if isinstance(value, dict) else {}
         for key, state in told.items() if isinstance(told, dict) else ():
             end = state.get(_K["end-offset"], state.get(_K["offset"])) if isinstance(state, dict) else None
-            if isinstance(end, int):
-                self._key(op, STATUS_OK, process, "end", self._keys.of(key), end)
+            if isinstance(end, int) and not isinstance(end, bool):
+                self._key(op, STATUS_OK, process, "end", self._keys.of(key), _whole(place, end, "an end offset"))
 
     def _key(self, op: int, status: int, process: int, what: str, tp: int, off: int | None = None) -> None:
         row = {"op": op, "status": status, "process": process, "what": what, "tp": tp, "off": off}
@@ -350,7 +355,9 @@ def _offset(place: str, off: Any) -> int | None:
 def _whole(place: str, value: Any, what: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and -_BIG < value < _BIG:
         return value
-    raise UsageError(f"{place}: {what} is {written(value)}, not a whole number: {_REMEDY}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise HarnessError(f"{place}: {what} is {written(value)[:60]}, more than 62 bits: {_REMEDY}")
+    raise UsageError(f"{place}: {what} is {written(value)[:60]}, not a whole number: {_REMEDY}")
 
 
 def _elements(place: str, value: Any, what: str) -> Sequence[Any]:

@@ -26,6 +26,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -49,12 +50,18 @@ OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2}
 _KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
 
 
+# What the tables hold; numbers without a name here are of 64 bits.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Status = Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
 class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
-    process: int
+    process: Int32
     client: str
-    acks: int
-    t: int
-    replica: int | None
+    acks: Annotated[int, msgspec.Meta(ge=-1, le=1)]
+    t: Int64
+    replica: Int32 | None
     library: str | None = None
     role: str | None = None
     idempotent: bool | None = None
@@ -68,7 +75,7 @@ class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
 class Declare(msgspec.Struct, array_like=True, tag="D", frozen=True):
     number: int
     topic: str
-    partition: int
+    partition: Int32
 
 
 class Invoke(msgspec.Struct, array_like=True, tag="I", frozen=True):
@@ -85,7 +92,7 @@ class Invoke(msgspec.Struct, array_like=True, tag="I", frozen=True):
 class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
     operation: int
     t: int
-    statuses: list[int]
+    statuses: list[Status]
     offsets: list[int | None]
     errors: list[str | None]
     t0s: list[int | None]
@@ -96,7 +103,7 @@ class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
 class Part(msgspec.Struct, array_like=True, frozen=True):
     tp: int
     offsets: list[int]
-    epochs: list[int | None]
+    epochs: list[Int32 | None]
     values: list[int]
     texts: list[str]
     keys: list[int | None] = []  # as in Invoke
@@ -122,8 +129,8 @@ class Group(msgspec.Struct, array_like=True, tag="G", frozen=True):
     t1: int
     tps: list[int]
     offsets: list[int | None]
-    status: int
-    generation: int | None = None
+    status: Status
+    generation: Int32 | None = None
     member: str | None = None
     error: str | None = None
     txn: int | None = None
@@ -133,10 +140,10 @@ class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
     process: int
     t: int
     event: str
-    node: int | None
+    node: Int32 | None
     tp: int | None
-    epoch: int | None
-    status: int | None
+    epoch: Int32 | None
+    status: Status | None
     error: str | None
 
 
@@ -144,7 +151,7 @@ class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
     f: str
     t0: int
     t1: int
-    count: int
+    count: Int32
     error: str | None
 
 
@@ -156,7 +163,7 @@ class Begin(msgspec.Struct, array_like=True, tag="B", frozen=True):
 class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
     txn: int
     t: int
-    outcome: int
+    outcome: Status
     error: str | None
 
 
@@ -186,7 +193,7 @@ class JournalFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.worker = worker
         self._clock = clock
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         self._operations = 0
         self._transactions = 0
         self._numbers: dict[tuple[str | None, int | None], int] = {}
@@ -353,16 +360,26 @@ def read_lines(path: Path) -> list[Line]:
     return lines_in(path.read_bytes())[0]
 
 
+class UnfitLine(Exception):
+    """A line of JSON that is none of a journal; no writer that was killed leaves such. index: of those not empty."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
+
+
 def lines_in(text: bytes) -> tuple[list[Line], bool]:
     """The lines up to one that cannot be read, and whether there is such: a writer that was killed tears its last."""
     try:
         return _DECODER.decode_lines(text), False
-    except msgspec.DecodeError:
-        lines = []
+    except (msgspec.DecodeError, RecursionError):
+        lines: list[Line] = []
         for line in text.split(b"\n"):
             if line:
                 try:
                     lines.append(_DECODER.decode(line))
+                except (msgspec.ValidationError, RecursionError) as error:
+                    raise UnfitLine(len(lines), str(error)) from error
                 except msgspec.DecodeError:
                     break
         return lines, True

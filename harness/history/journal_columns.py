@@ -30,8 +30,11 @@ from harness.history.journal import (
     Process,
     Read,
     Sent,
+    UnfitLine,
     lines_in,
 )
+from harness.history.strings import Strings
+from harness.history.unfit_journal import UNFIT, check_length, unfit_line, unfit_operation
 
 NONE: Final = -(2**63)  # stands for null in the integer columns
 NO_WORD: Final = -1
@@ -91,30 +94,6 @@ class State(msgspec.Struct, kw_only=True):
     assignments: dict[int, dict[int, int]] = {}  # by process and place: how often it was gained
     transactions: dict[int, int] = {}  # number in the journal: place
     transactions_begun: int = 0
-
-
-class Strings:
-    """Numbers for strings, in order of first sight since they were last forgotten; so a string may have several."""
-
-    def __init__(self, before: Sequence[str] = ()) -> None:
-        self._before = before
-        self._forgotten = len(before)
-        self._fresh: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self._fresh.setdefault(text, self._forgotten + len(self._fresh))
-
-    def fresh(self) -> list[str]:
-        return list(self._fresh)
-
-    def forget(self) -> None:
-        self._forgotten += len(self._fresh)
-        self._fresh = {}
-
-    def all(self) -> list[str]:
-        """By number."""
-        assert self._forgotten == len(self._before), "some were forgotten"
-        return [*self._before, *self._fresh]
 
 
 @dataclass(kw_only=True)
@@ -190,8 +169,11 @@ class JournalColumns:
             pass
         if not self.state.torn:
             self._feed(self._text_from(self.state.position))
-        for asked in self.state.unanswered.values():
-            self._never_answered(asked)
+        for operation, asked in self.state.unanswered.items():
+            try:
+                self._never_answered(asked)
+            except UNFIT as error:
+                raise unfit_operation(self.path, operation, error) from error
 
     def is_as_before(self) -> bool:
         """Whether the file begins with what was read of it."""
@@ -213,22 +195,31 @@ class JournalColumns:
             text = file.read(PIECE_BYTES)
             while b"\n" not in text and (more := file.read(PIECE_BYTES)):
                 text += more
+                check_length(self.path, position, len(text))
         return text
 
     def _feed(self, text: bytes) -> None:
-        lines, self.state.torn = lines_in(text)
-        takes = self._takes
-        for line in lines:
-            takes[type(line)](line)
+        takes, index = self._takes, 0
+        try:
+            lines, self.state.torn = lines_in(text)
+            for index, line in enumerate(lines):  # noqa: B007  # told where a line is unfit
+                takes[type(line)](line)
+        except UnfitLine as error:
+            raise unfit_line(self.path, self.state.position, text, error.index, error) from error
+        except UNFIT as error:
+            raise unfit_line(self.path, self.state.position, text, index, error) from error
 
     # -- operations and records ---------------------------
 
     def _client(self) -> int:
-        assert self.state.clients, "an operation, a group or a transaction before any client"
+        if not self.state.clients:
+            raise ValueError("an operation, a group or a transaction before any client")
         return len(self.state.clients) - 1
 
     def _invoke(self, line: Invoke) -> None:
         state = self.state
+        if len(line.values) != len(line.tps):
+            raise ValueError(f"{len(line.values)} values for {len(line.tps)} records")
         txn = NO_TRANSACTION if line.txn is None else state.transactions[line.txn]
         state.unanswered[line.operation] = Asked(state.operations_begun, self._client(), txn, line)
         state.operations_begun += 1
@@ -305,6 +296,8 @@ class JournalColumns:
         self, part: Part, op: int, first: int, tp: int, assignment: int, status: int, t0: int, t1: int
     ) -> None:  # fmt: skip
         fresh, epochs, count = self.fresh, part.epochs, len(part.offsets)
+        if len(part.values) != count:
+            raise ValueError(f"{len(part.values)} values for {count} records")
         each = len(epochs) == count > 1
         log_append = NONE if part.log_append is None else int(part.log_append)
         keys, times = self._beside("key", part.keys, count), self._beside("timestamp_ms", part.timestamps, count)
@@ -323,7 +316,7 @@ class JournalColumns:
         return 0
 
     def _values(self, numbers: list[int], texts: list[str]) -> list[int]:
-        if not texts:
+        if not texts and min(numbers, default=0) >= 0:
             return numbers
         text = self.texts.number
         return [number if number >= 0 else -1 - text(texts[-1 - number]) for number in numbers]
@@ -383,11 +376,13 @@ class JournalColumns:
     def _met(self, line: Met) -> None:
         """Told late as like as not: by then another client may have begun."""
         clients, number = self.state.clients, self.words.number
-        client = next(place for place in reversed(range(len(clients))) if clients[place].process == line.process)
+        known = [place for place, client in enumerate(clients) if client.process == line.process]
+        if not known:
+            raise LookupError(f"nothing has begun as process {line.process}")
         place = NO_PARTITION if line.tp is None else self.state.numbers[line.tp]
         told = [NONE if entry is None else entry for entry in (line.node, line.epoch, line.status)]
         why = NO_WORD if line.error is None else number(line.error)
-        self.fresh["met"].extend((client, line.t, number(line.event), told[0], place, told[1], told[2], why))
+        self.fresh["met"].extend((known[-1], line.t, number(line.event), told[0], place, told[1], told[2], why))
 
 
 def _status_of(statuses: Sequence[int]) -> int:

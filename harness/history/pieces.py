@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import HarnessError
+from harness.history.files_below import FilesBelow
 from harness.history.journal import CONTROLLER_ROWS
 from harness.history.journal_columns import FIELDS, Before, JournalColumns, State
 
@@ -81,8 +82,8 @@ class Journals:
             for journal in self._journals.values()
         )
 
-    def put_away(self, folder: Path) -> None:
-        """Writes a piece, there under its name only when it is whole, and forgets what is in it."""
+    def put_away(self, run: FilesBelow) -> None:
+        """Writes a piece into RUN/converting, there under its name only when it is whole, and forgets what is in it."""
         growths = {
             name: _Growth(
                 state=journal.state,
@@ -94,15 +95,12 @@ class Journals:
         }
         head = msgspec.json.encode(_Head(format=_FORMAT, journals=growths))
         head += b" " * (-len(head) % _LONG)
-        path = folder / _name(self._pieces)
-        unfinished = path.with_suffix(".unfinished")
-        with unfinished.open("wb") as file:
+        with run.replacing(f"{FOLDER}/{_name(self._pieces)}") as file:
             file.write(len(head).to_bytes(_LONG, "little"))
             file.write(head)
             for journal in self._journals.values():
                 for integers in journal.fresh.values():
                     integers.tofile(file)
-        unfinished.rename(path)
         self._pieces += 1
         for journal in self._journals.values():
             journal.forget()
@@ -111,10 +109,13 @@ class Journals:
     def resumed(cls, folder: Path, history: Path) -> "Journals":
         """As they were put away last; to be taken on and ended, not put away. Raises PiecesUnfit."""
         before: dict[str, Before] = {}
+        there = {path.name for path in journal_paths(history)}
         for number, path in enumerate(sorted(folder.glob("piece-?????"))):
             if path.name != _name(number):
                 raise PiecesUnfit(f"{_name(number)} is missing")
             for name, growth, integers in _read(path):
+                if name not in there:
+                    raise PiecesUnfit(f"{path.name} tells of {name!r}, and there is no such journal")
                 known = before.setdefault(name, Before())
                 known.state = growth.state
                 known.words += growth.words

@@ -1,7 +1,8 @@
 """The run folder: the joint between what was done to a system and what is learnt from it.
 
 Everything after a run works from here alone, later and on another machine. run.json is replaced whole, never edited;
-tables carry their schema version, and a folder from a newer program is refused rather than misread.
+tables carry their schema version, and a folder from a newer program is refused rather than misread. It may come from
+somebody else: no link in it is followed (files_below.py).
 """
 
 import json
@@ -15,19 +16,32 @@ import pyarrow.parquet as pq
 
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
-from harness.history.schemas import DERIVED, FINDINGS, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.files_below import FilesBelow
+from harness.history.parquet_tables import read_table
+from harness.history.schemas import DERIVED, FINDINGS, LATER, ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.texts import read_run, read_verdict
 from harness.scenario import Scenario
 
+# What every command reads by path: looked through before.
+_READ = (
+    "run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables",
+    "converting",
+)  # fmt: skip
 _DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
 
 
 class RunFolder:
-    """An existing run folder. `RunFolder(path)` raises UsageError when there is none."""
+    """An existing run folder. `RunFolder(path)` raises UsageError when there is none, or one with links in it.
+
+    `path` itself may be a link, such as RUNS/latest.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        if not (self.path / "run.json").is_file():
+        self.files = FilesBelow(Path(path))
+        self.path = self.files.top
+        if not os.path.lexists(self.path / "run.json"):
             raise UsageError(f"{path}: no run folder (it has no run.json); `kafka-chaos list` shows the runs")
+        self.files.refuse_links(*_READ)
         version = self.run.get("schema_version", 0)
         if version > SCHEMA_VERSION:
             raise UsageError(
@@ -43,7 +57,7 @@ class RunFolder:
             name = f"{stamp}-{scenario}" + (f"-{attempt}" if attempt > 1 else "")
             path = runs / name
             try:
-                path.mkdir()
+                path.mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
             except FileExistsError:
                 continue
             break
@@ -51,7 +65,8 @@ class RunFolder:
             raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
         for part in ("history", "tables", "nodes"):
             (path / part).mkdir()
-        _write(path / "run.json", {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION})
+        first = {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION}
+        FilesBelow(path).replace("run.json", _json(first))
         folder = cls(path)
         folder.update(status="started", phases=[], anchors=[folder._anchor(clock)], interrupted=False)
         return folder
@@ -60,11 +75,14 @@ class RunFolder:
 
     @property
     def run(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        return loaded
+        return read_run(self.path / "run.json", opened=lambda: self.files.open("run.json"))
+
+    def verdict(self) -> dict[str, Any]:
+        """verdict.json. Raises HarnessError, also where there is none."""
+        return read_verdict(self.path / "verdict.json", opened=lambda: self.files.open("verdict.json"))
 
     def update(self, **fields: Any) -> None:
-        _write(self.path / "run.json", self.run | fields)
+        self.files.replace("run.json", _json(self.run | fields))
 
     def add_anchor(self, clock: Clock) -> None:
         """Ties the run's axis to wall time once more; the first anchor is made with the folder."""
@@ -75,7 +93,10 @@ class RunFolder:
         return {"monotonic_ns": clock.monotonic_ns(), "wall_ns": clock.wall_ns()}
 
     def anchor(self) -> Anchor:
-        return Anchor(**self.run["anchors"][0])
+        anchors = self.run.get("anchors")
+        if not anchors:
+            raise HarnessError(f"{self.path / 'run.json'}: no anchors, so nothing is known of the time of the run")
+        return Anchor(monotonic_ns=anchors[0]["monotonic_ns"], wall_ns=anchors[0]["wall_ns"])
 
     # -- files --------------------------------------------
 
@@ -87,11 +108,15 @@ class RunFolder:
     def nodes(self) -> Path:
         return self.path / "nodes"
 
+    def write_text(self, name: str, text: str) -> Path:
+        """Replaces a file as a whole; its path."""
+        return self.files.replace(name, text.encode())
+
     def write_scenario(self, text: str, *, source: str | None = None) -> None:
         """The scenario as it was run, every draw written out; `source`: the file as the user wrote it."""
-        _replace(self.path / "scenario.toml", text)
+        self.write_text("scenario.toml", text)
         if source is not None:
-            _replace(self.path / "scenario.source.toml", source)
+            self.write_text("scenario.source.toml", source)
 
     def scenario(self) -> Scenario:
         from harness.scenario_file import load
@@ -127,37 +152,31 @@ class RunFolder:
     def write_tables(self, name: str, pieces: Iterable[pa.Table]) -> None:
         """The same for a table that comes in pieces, each at most a row group or so."""
         schema = FINDINGS if name == "findings" else TABLES[name]
-        path = self._table_path(name)
-        path.parent.mkdir(exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
         encodings = {column: "DELTA_BINARY_PACKED" for column in _DELTA if name == "records"}
-        with pq.ParquetWriter(
-            unfinished,
-            schema,
-            compression="zstd",
-            use_dictionary=[column for column in schema.names if column not in encodings],
-            column_encoding=encodings or None,
-        ) as writer:
+        self.files.make_folder("tables")
+        with (
+            self.files.replacing(f"tables/{name}.parquet") as file,
+            pq.ParquetWriter(
+                file,
+                schema,
+                compression="zstd",
+                use_dictionary=[column for column in schema.names if column not in encodings],
+                column_encoding=encodings or None,
+            ) as writer,
+        ):
             for piece in pieces:
                 writer.write_table(piece.select(schema.names).cast(schema), row_group_size=ROW_GROUP)
-        unfinished.replace(path)
 
     def table(self, name: str) -> pa.Table:
         path = self._table_path(name)
-        if not path.is_file():
-            raise HarnessError(f"{self.path}: table {name} is missing; `kafka-chaos check {self.path}` builds it")
-        table = pq.read_table(path)
-        version = int((table.schema.metadata or {}).get(b"kafka_chaos_schema", b"0"))
-        if version > SCHEMA_VERSION:
-            raise UsageError(f"{path}: schema {version} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
-        return table
+        try:
+            with self.files.open(f"tables/{name}.parquet") as file:
+                schema = FINDINGS if name == "findings" else TABLES[name]
+                return read_table(path, schema, later=LATER.get(name, ()), source=file)
+        except FileNotFoundError:
+            remedy = f"`kafka-chaos check {self.path}` builds it"
+            raise HarnessError(f"{self.path}: table {name} is missing; {remedy}") from None
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    _replace(path, json.dumps(content, indent=2) + "\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()

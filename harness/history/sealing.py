@@ -4,7 +4,6 @@ Needs nothing but the folder, so that a run whose harness was killed can be seal
 were converted beside the run (following.py), it goes on from there; the tables are the same.
 """
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -25,6 +24,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
+from harness.printable import printable
 
 _FROM_ROWS = ("faults", "steps", "partition_states", "broker_events", "configuration")
 
@@ -60,18 +60,19 @@ def seal(folder: RunFolder) -> None:
     )
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.get(table, [])))
-    shutil.rmtree(folder.path / FOLDER, ignore_errors=True)
+    folder.files.remove_folder(FOLDER)
 
 
 def note(folder: RunFolder, line: str) -> None:
     """Writes a line into harness.log, whoever is at work on the folder."""
-    with (folder.path / "harness.log").open("a", encoding="utf-8") as log:
-        log.write(f"{datetime.fromtimestamp(SystemClock().wall_ns() / 1e9):%Y-%m-%d %H:%M:%S} INFO seal: {line}\n")
+    moment = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9)
+    with folder.files.append("harness.log") as log:
+        log.write(f"{moment:%Y-%m-%d %H:%M:%S} INFO seal: {printable(line)}\n".encode())
 
 
 def _converted(folder: RunFolder, rows: Rows) -> tuple[Converted, ValueNames]:
     try:
-        return _finished(folder, rows, begun_journals(folder.path))
+        return _finished(folder, rows, begun_journals(folder.files))
     except (PiecesUnfit, JournalChanged) as error:
         note(folder, f"{error}; the journals are converted from their beginning")
         return _finished(folder, rows, Journals())

@@ -2,10 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from reference_impl.core.identifiers import ErrorCode
-
-LEGAL_NAME_LENGTH = 249
-_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+from reference_impl.core.identifiers import TOPIC_NAME_LENGTH_MAX, ErrorCode, is_topic_name
 
 Assignment = tuple[tuple[int, ...], ...]  # replicas, in order, of partition 0, 1, 2...
 
@@ -20,10 +17,10 @@ class RefusedRequestError(Exception):
 
 
 def check_topic_name(name: str) -> None:
-    if not name or name in (".", "..") or len(name) > LEGAL_NAME_LENGTH or not set(name) <= _LEGAL:
+    if not is_topic_name(name):
         raise RefusedRequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"topic name {name!r} is illegal: 1 to {LEGAL_NAME_LENGTH} of the characters a-z A-Z 0-9 . _ -",
+            f"topic name {name!r} is illegal: 1 to {TOPIC_NAME_LENGTH_MAX} of the characters a-z A-Z 0-9 . _ -",
         )
 
 

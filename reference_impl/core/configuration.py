@@ -170,6 +170,7 @@ BROKER_KEYS: Mapping[str, ConfigKey] = {
         _broker("controller.socket.timeout.ms", _INT, "30000", minimum=1),
         _broker("chaos.flaws", _LIST, ""),
         _broker("chaos.evidence.dir", _STRING, None),
+        _broker("chaos.cluster.secret.file", _STRING, None),
     )
 }
 

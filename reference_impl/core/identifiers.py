@@ -1,5 +1,6 @@
-"""The small names everything shares, and Kafka's error codes by name."""
+"""The small names everything shares, what a topic may be called, and Kafka's error codes by name."""
 
+import re
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -10,6 +11,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+TOPIC_NAME_LENGTH_MAX = 249
+_TOPIC_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_LENGTH_MAX}}}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Kafka's rule (Topic.validate). A topic names folders and znodes: nothing else may come that far."""
+    return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
 
 
 NO_LEADER = -1
@@ -51,6 +61,7 @@ class ErrorCode(IntEnum):
     INVALID_PRODUCER_EPOCH = 47
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
+    SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75

@@ -28,6 +28,10 @@ class LiveBroker:
     directory_ids: tuple[str, ...]
     shutting_down: bool = False
 
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """Where it says that it listens: a name or an address, not resolved."""
+        return next(((host, port) for name, host, port in self.listeners if name == listener), None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class IsrProposal:

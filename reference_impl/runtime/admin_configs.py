@@ -9,7 +9,7 @@ from typing import Any
 
 from reference_impl.coordination.client import BadVersion, CoordinationClient, CoordinationError, NodeExists, NoNode
 from reference_impl.core import znodes
-from reference_impl.core.assignment import RefusedRequestError
+from reference_impl.core.assignment import RefusedRequestError, check_topic_name
 from reference_impl.core.configuration import (
     BROKER_KEYS,
     TOPIC_KEYS,
@@ -87,6 +87,7 @@ class ConfigAdmin:
 
     async def _read(self, topic: str) -> tuple[dict[str, str], int]:
         """A topic's overrides and their znode's version; -1: no znode."""
+        check_topic_name(topic)
         coordination = self._service()
         if await coordination.exists(znodes.topic_path(topic)) is None:
             raise RefusedRequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")

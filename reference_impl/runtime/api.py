@@ -1,4 +1,5 @@
-"""Which handler answers which API key, and at which door: inter-broker keys are refused on the clients' listeners."""
+"""Which handler answers which API key, at which door, and to whom: what is said in a broker's name is taken only from a
+connection that has proved to be that broker's. All else, at any listener, is a client's request."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,7 +7,8 @@ from typing import Any
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.connections import PeerUnreachable
-from reference_impl.runtime.server import Answer, Caller, CloseConnection
+from reference_impl.runtime.introductions import SASL_AUTHENTICATE
+from reference_impl.runtime.server import Answer, Caller, CloseConnection, Standing
 from reference_impl.wire.messages import INTERNAL_ONLY, SUPPORTED, Request, response_class
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
@@ -15,6 +17,18 @@ FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 10, 
 CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS = 19, 20, 32, 43, 44
 CREATE_PARTITIONS, ALTER_PARTITION, DESCRIBE_CLUSTER = 37, 56, 60
 
+# Which field says in whose name; where clients may ask too, they say a negative number.
+SPEAKER: Mapping[int, str] = {
+    FETCH: "replica_id",
+    LIST_OFFSETS: "replica_id",
+    OFFSET_FOR_LEADER_EPOCH: "replica_id",
+    LEADER_AND_ISR: "controller_id",
+    STOP_REPLICA: "controller_id",
+    UPDATE_METADATA: "controller_id",
+    CONTROLLED_SHUTDOWN: "broker_id",
+    ALTER_PARTITION: "broker_id",
+}
+
 ApiVersionsResponse = response_class(API_VERSIONS)
 FindCoordinatorResponse = response_class(FIND_COORDINATOR)
 
@@ -22,22 +36,32 @@ Handler = Callable[[Request, Caller], Answer | Awaitable[Answer]]
 
 
 class Api:
-    def __init__(self, handlers: Mapping[int, Handler], *, inter_broker_listener: str) -> None:
+    def __init__(self, handlers: Mapping[int, Handler], *, broker_id: int, inter_broker_listener: str) -> None:
         self._handlers = {API_VERSIONS: api_versions, FIND_COORDINATOR: find_coordinator, **handlers}
+        self._broker_id = broker_id
         self._inter_broker_listener = inter_broker_listener
 
     def dispatch(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
-        internal = caller.listener == self._inter_broker_listener
-        handler = self._handlers.get(request.api_key)
-        if handler is None or (request.api_key in INTERNAL_ONLY and not internal):
-            raise CloseConnection(f"API key {request.api_key} is not served on listener {caller.listener}")
+        key = request.api_key
+        handler = self._handlers.get(key)
+        if handler is None or (key == SASL_AUTHENTICATE and caller.listener != self._inter_broker_listener):
+            raise CloseConnection(f"API key {key} is not served on listener {caller.listener}")
+        field = SPEAKER.get(key)
+        if field is not None:
+            speaker = getattr(request.body, field)
+            if speaker != caller.standing.broker_id and (speaker >= 0 or key in INTERNAL_ONLY):
+                raise CloseConnection(
+                    f"API key {key} in the name of broker {speaker}, which {caller.client_id!r} has not proved to be"
+                )
         return handler(request, caller)
 
     async def ask_self(self, api_key: int, api_version: int, body: Any) -> Any:
         """A request of this broker to itself, without a socket."""
         request = Request(api_key=api_key, api_version=api_version, correlation_id=0, client_id=None, body=body)
         try:
-            answer = self.dispatch(request, Caller(listener=self._inter_broker_listener, client_id=None, peer="self"))
+            own = Standing(broker_id=self._broker_id)
+            caller = Caller(listener=self._inter_broker_listener, client_id=None, peer="self", standing=own)
+            answer = self.dispatch(request, caller)
             return await answer if inspect.isawaitable(answer) else answer
         except CloseConnection as error:
             raise PeerUnreachable(str(error)) from error

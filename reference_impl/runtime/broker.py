@@ -13,6 +13,7 @@ from typing import Any
 
 from reference_impl.coordination.client import CoordinationClient, WatchEvent
 from reference_impl.core.flaws import with_flaws
+from reference_impl.core.state import LiveBroker
 from reference_impl.runtime import api
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
@@ -22,6 +23,7 @@ from reference_impl.runtime.evidence import EvidenceJournal
 from reference_impl.runtime.fetch import FetchHandler
 from reference_impl.runtime.fetchers import FetcherManager
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.introductions import SASL_AUTHENTICATE, Introductions, read_secret
 from reference_impl.runtime.isr_proposals import IsrProposalSender
 from reference_impl.runtime.metadata import MetadataCache, MetadataHandler
 from reference_impl.runtime.offsets import OffsetsHandler
@@ -61,6 +63,8 @@ class Broker:
             rules = with_flaws(config.chaos_flaws)
         except ValueError as error:
             raise ConfigurationError(f"chaos.flaws: {error}") from None
+        secret = read_secret(config.chaos_cluster_secret_file)
+        self._introductions = Introductions(secret, broker_id=config.broker_id, randomness=randomness)
         self.config = config
         self.hosts = hosts
         self.metadata = MetadataCache()
@@ -103,15 +107,18 @@ class Broker:
         self._producer_ids = ProducerIds(config.broker_id)
         self._brokers_link = BrokersLink(
             broker_id=config.broker_id,
-            inter_broker_listener=config.inter_broker_listener_name,
-            resolve=hosts.address_of,
+            connect=self._connect_as_controller,
             ask_self=self._ask_self,
             timeout_ms=config.controller_socket_timeout_ms,
         )
         self._controlling = Controlling(
             config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
         )
-        self._api = api.Api(self._handlers(), inter_broker_listener=config.inter_broker_listener_name)
+        self._api = api.Api(
+            self._handlers(),
+            broker_id=config.broker_id,
+            inter_broker_listener=config.inter_broker_listener_name,
+        )
         self._controller_link = ControllerLink(
             broker_id=config.broker_id,
             metadata=self.metadata,
@@ -132,9 +139,9 @@ class Broker:
         ]
 
     def _handlers(self) -> dict[int, api.Handler]:
-        config, replicas = self.config, self.replicas
+        replicas = self.replicas
         produce = ProduceHandler(replicas, self._purgatory)
-        fetch = FetchHandler(replicas, self._purgatory, inter_broker_listener=config.inter_broker_listener_name)
+        fetch = FetchHandler(replicas, self._purgatory)
         offsets = OffsetsHandler(replicas)
         metadata = MetadataHandler(self.metadata)
         return {
@@ -144,6 +151,7 @@ class Broker:
             api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             api.METADATA: metadata.answer,
             api.DESCRIBE_CLUSTER: metadata.describe_cluster,
+            SASL_AUTHENTICATE: self._introductions.answer,
             api.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
             api.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
             api.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
@@ -277,12 +285,23 @@ class Broker:
 
     def _connect_as_replica(self, broker_id: int) -> PeerConnection:
         identity = client_id_of(self.config.broker_id, self.replicas.broker_epoch)
-        return PeerConnection(client_id=identity, address=lambda: self.internal_address(broker_id))
+        return self._connection(broker_id, identity, lambda: self.metadata.brokers.get(broker_id))
 
     def _connect_as_broker(self, broker_id: int) -> PeerConnection:
         identity = f"broker-{self.config.broker_id}"
-        return PeerConnection(client_id=identity, address=lambda: self.internal_address(broker_id))
+        return self._connection(broker_id, identity, lambda: self.metadata.brokers.get(broker_id))
 
-    def internal_address(self, broker_id: int) -> tuple[str, int] | None:
-        found = self.metadata.address(broker_id, self.config.inter_broker_listener_name)
-        return None if found is None else (self.hosts.address_of(found[0]), found[1])
+    def _connect_as_controller(self, broker: LiveBroker) -> PeerConnection:
+        return self._connection(broker.broker_id, f"controller-{self.config.broker_id}", lambda: broker)
+
+    def _connection(self, broker_id: int, client_id: str, known: Callable[[], LiveBroker | None]) -> PeerConnection:
+        def address() -> tuple[str, int] | None:
+            broker = known()
+            found = None if broker is None else broker.address(self.config.inter_broker_listener_name)
+            return None if found is None else (self.hosts.address_of(found[0]), found[1])
+
+        return PeerConnection(
+            client_id=client_id,
+            address=address,
+            opened=lambda exchange: self._introductions.introduce(exchange, broker_id),
+        )

@@ -63,6 +63,7 @@ class BrokerConfig:
     controller_socket_timeout_ms: int
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path
+    chaos_cluster_secret_file: Path
     properties: Mapping[str, str]  # as written, for DescribeConfigs and topic defaults
 
     def advertised(self, listener: str) -> Endpoint:
@@ -128,6 +129,11 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
     for name in ("broker.id", "listeners", "log.dirs", "zookeeper.connect"):
         if name not in written:
             raise ConfigurationError(f"{place}: {name} is missing; a broker cannot start without it")
+    if not values["chaos_cluster_secret_file"]:
+        raise ConfigurationError(
+            f"{place}: chaos.cluster.secret.file is missing; name a file of 16 bytes or more that all brokers of the"
+            " cluster share and their user alone can read (chmod 600)"
+        )
     values["listeners"] = _endpoints(written, "listeners", place)
     values["advertised_listeners"] = _endpoints(written, "advertised.listeners", place)
     names = {endpoint.listener for endpoint in values["listeners"]}
@@ -143,6 +149,7 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
         values["log_flush_interval_messages"] = None  # Kafka's "never"
     evidence_dir = values["chaos_evidence_dir"] or values["log_directory"].parent / "evidence"
     values["chaos_evidence_dir"] = Path(evidence_dir)
+    values["chaos_cluster_secret_file"] = Path(values["chaos_cluster_secret_file"])
     values["properties"] = MappingProxyType(written)
     for key in sorted(set(written) - set(BROKER_KEYS) - KNOWN_BUT_UNUSED):
         logger.warning("%s: %s is not a setting of this broker and is ignored", place, key)

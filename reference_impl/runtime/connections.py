@@ -1,4 +1,5 @@
-"""One broker asks another: a connection through the INTERNAL listener with one request in flight at a time.
+"""One broker asks another: a connection through the INTERNAL listener with one request in flight at a time; the first
+ones introduce the one to the other.
 
 A failure of any kind (refused, reset, silence beyond the timeout, nonsense) is one exception, PeerUnreachable; the next
 request opens a new connection. Who asks decides when to try again."""
@@ -6,7 +7,7 @@ request opens a new connection. Who asks decides when to try again."""
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from reference_impl.wire.messages import decode_response, encode_request
@@ -18,12 +19,24 @@ class PeerUnreachable(OSError):
     """The peer gave no answer; whether it acted on the request nobody knows."""
 
 
-class PeerConnection:
-    """`address` is asked at each (re)connect, so that a peer which moved is found; None means unknown so far."""
+Exchange = Callable[[int, int, Any], Awaitable[Any]]
+"""API key, version and body of a request; the body of its answer."""
 
-    def __init__(self, *, client_id: str, address: Callable[[], tuple[str, int] | None]) -> None:
+
+class PeerConnection:
+    """`address` is asked at each (re)connect, so that a peer which moved is found; None means unknown so far. `opened`
+    says first what has to be said on every new connection."""
+
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        address: Callable[[], tuple[str, int] | None],
+        opened: Callable[[Exchange], Awaitable[None]],
+    ) -> None:
         self.client_id = client_id
         self._address = address
+        self._opened = opened
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._connected_to: tuple[str, int] | None = None
@@ -35,6 +48,7 @@ class PeerConnection:
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
+                    await self._connect()
                     return await self._exchange(api_key, api_version, body)
             except TimeoutError as error:
                 self.close()
@@ -46,17 +60,21 @@ class PeerConnection:
                 self.close()
                 raise
 
-    async def _exchange(self, api_key: int, api_version: int, body: Any) -> Any:
+    async def _connect(self) -> None:
         address = self._address()
         if address is None:
             raise PeerUnreachable("address unknown so far")
-        if self._writer is None or address != self._connected_to:
-            self.close()
-            self._connected_to = address
-            self._reader, self._writer = await asyncio.open_connection(*address, limit=1 << 20)
-            connected_socket = self._writer.get_extra_info("socket")
-            if connected_socket is not None and connected_socket.family in (socket.AF_INET, socket.AF_INET6):
-                connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._writer is not None and address == self._connected_to:
+            return
+        self.close()
+        self._connected_to = address
+        self._reader, self._writer = await asyncio.open_connection(*address, limit=1 << 20)
+        connected_socket = self._writer.get_extra_info("socket")
+        if connected_socket is not None and connected_socket.family in (socket.AF_INET, socket.AF_INET6):
+            connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await self._opened(self._exchange)
+
+    async def _exchange(self, api_key: int, api_version: int, body: Any) -> Any:
         assert self._reader is not None
         assert self._writer is not None
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

@@ -56,17 +56,10 @@ class BrokersLink:
     """The controller's sender: one connection per incarnation, to the address that its registration names."""
 
     def __init__(
-        self,
-        *,
-        broker_id: int,
-        inter_broker_listener: str,
-        resolve: Callable[[str], str],
-        ask_self: AskSelf,
-        timeout_ms: int,
+        self, *, broker_id: int, connect: Callable[[LiveBroker], PeerConnection], ask_self: AskSelf, timeout_ms: int
     ) -> None:
         self._broker_id = broker_id
-        self._inter_broker_listener = inter_broker_listener
-        self._resolve = resolve
+        self._connect = connect
         self._ask_self = ask_self
         self._timeout_ms = timeout_ms
         self._connections: dict[int, tuple[int, PeerConnection]] = {}
@@ -78,17 +71,8 @@ class BrokersLink:
         if known is None or known[0] != broker.broker_epoch:
             if known is not None:
                 known[1].close()
-            connection = PeerConnection(
-                client_id=f"controller-{self._broker_id}", address=lambda: self._address(broker)
-            )
-            known = self._connections[broker.broker_id] = (broker.broker_epoch, connection)
+            known = self._connections[broker.broker_id] = (broker.broker_epoch, self._connect(broker))
         return await known[1].ask(api_key, version, body, timeout_ms=self._timeout_ms)
-
-    def _address(self, broker: LiveBroker) -> tuple[str, int] | None:
-        for name, host, port in broker.listeners:
-            if name == self._inter_broker_listener:
-                return self._resolve(host), port
-        return None
 
     def close(self) -> None:
         for _, connection in self._connections.values():

@@ -5,6 +5,7 @@ paused process, a late packet) writes nothing (replication.md 1.18).
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -23,8 +24,10 @@ from reference_impl.coordination.client import (
 )
 from reference_impl.core import znodes
 from reference_impl.core.controller_state import Incarnation, Topic
-from reference_impl.core.identifiers import TopicPartition
+from reference_impl.core.identifiers import TopicPartition, is_topic_name
 from reference_impl.core.state import LiveBroker, PartitionState
+
+logger = logging.getLogger(__name__)
 
 OPERATIONS_PER_WRITE = 500  # about 100 kB: far below the service's limit of a frame (jute.maxbuffer, 1 MB)
 RETRY_SECONDS = 0.1
@@ -106,10 +109,18 @@ class ControllerStore:
         }
 
     async def topic_names(self) -> set[str]:
-        return set(await self._coordination.children(znodes.TOPICS, watch=True))
+        return await self._topics_below(znodes.TOPICS)
 
     async def deletions_wanted(self) -> set[str]:
-        return set(await self._coordination.children(znodes.DELETE_TOPICS, watch=True))
+        return await self._topics_below(znodes.DELETE_TOPICS)
+
+    async def _topics_below(self, path: str) -> set[str]:
+        """Others may write there too: what is called as no topic may be is none."""
+        names = set(await self._coordination.children(path, watch=True))
+        topics = set(filter(is_topic_name, names))
+        for name in sorted(names - topics):
+            logger.warning("%s/%s: no legal topic name; left alone", path, name)
+        return topics
 
     async def topic(self, name: str) -> tuple[Topic, dict[TopicPartition, tuple[int, ...]]] | None:
         """A topic with its assignment, and a watch on its overrides."""

@@ -2,6 +2,7 @@
 world; each broker still talks to the others through the loop's sockets."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from reference_impl.coordination.service import CoordinationConfig, Coordination
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, broker_config
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.runtime.introductions import write_secret
 
 POLL_S = 0.02
 
@@ -39,8 +41,10 @@ class InProcessCluster:
         self._coordination_address = coordination_address
         self._coordination_port, self._internal_port, self._client_port = ports
         self._settings = dict(settings or {})
+        self._secret_file = directory / "cluster-secret"
         self._clock_ms = clock_ms
         self._random = Random(seed)
+        write_secret(self._secret_file, secrets.token_hex())
         self._coordination: CoordinationService | None = None
         self._hosts = Hosts(
             addresses={f"node{broker}": address for broker, address in addresses.items()}
@@ -64,6 +68,7 @@ class InProcessCluster:
             "inter.broker.listener.name": "INTERNAL",
             "log.dirs": str(self._directory / str(broker_id) / "data"),
             "zookeeper.connect": f"node0:{self._coordination_port}",
+            "chaos.cluster.secret.file": str(self._secret_file),
             "zookeeper.session.timeout.ms": "1500",
             "replica.lag.time.max.ms": "1500",
             "replica.fetch.wait.max.ms": "200",

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reference_impl.core.identifiers import NO_LEADER, ErrorCode, TopicPartition
+from reference_impl.core.identifiers import NO_LEADER, ErrorCode, TopicPartition, is_topic_name
 from reference_impl.core.state import LiveBroker, PartitionState
 from reference_impl.runtime.server import Caller
 from reference_impl.wire.messages import Request, response_class
@@ -70,11 +70,8 @@ class MetadataCache:
         return next((name for name, known in self.topic_ids.items() if known == topic_id), None)
 
     def address(self, broker_id: int, listener: str) -> tuple[str, int] | None:
-        """Where a broker says it listens: a name or an address, not resolved."""
         broker = self.brokers.get(broker_id)
-        if broker is None:
-            return None
-        return next(((host, port) for name, host, port in broker.listeners if name == listener), None)
+        return None if broker is None else broker.address(listener)
 
     def eligible_replicas(self) -> dict[int, int]:
         """Broker epochs of those that may join an ISR: alive and not shutting down (KAFKA-15021, KIP-903)."""
@@ -147,7 +144,9 @@ class MetadataHandler:
                 return _topic_error(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
             return self._topic(name, caller)
         if not self._cache.partitions(wanted.name):
-            return _topic_error(wanted.name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            legal = wanted.name is None or is_topic_name(wanted.name)
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+            return _topic_error(wanted.name, NO_TOPIC_ID, error)
         return self._topic(wanted.name, caller)
 
     def _topic(self, name: str, caller: Caller) -> Any:

@@ -1,6 +1,6 @@
 """How a fetching replica says which incarnation it is. Fetch carries a broker epoch only from v15 on (KIP-903), and
-this broker speaks v12, so the epoch travels in the client id: "replica-<broker id>-<broker epoch>", on the INTERNAL
-listener."""
+this broker speaks v12, so the epoch travels in the client id: "replica-<broker id>-<broker epoch>". Which
+broker it is the connection has proved before (introductions.py)."""
 
 import re
 

@@ -6,11 +6,11 @@ had: a leader goes on as a zombie, serving acks 0 and 1, while its ISR cannot sh
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from reference_impl.core.identifiers import ErrorCode, TopicPartition
+from reference_impl.core.identifiers import ErrorCode, TopicPartition, is_topic_name
 from reference_impl.core.partition import Partition
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.rules import Rules
@@ -95,6 +95,10 @@ class ReplicaManager:
         self.controller_epoch = message.controller_epoch
         return ErrorCode.NONE
 
+    def _refused(self, message: Any, topics: Iterable[str]) -> ErrorCode:
+        """For requests that are taken whole or not at all."""
+        return self._fenced(message) if all(map(is_topic_name, topics)) else ErrorCode.INVALID_TOPIC_EXCEPTION
+
     def leader_and_isr(self, message: Any) -> Any:
         error = self._fenced(message)
         if error:
@@ -114,6 +118,10 @@ class ReplicaManager:
 
     def _apply(self, state: PartitionState, topic_id: Any, live: Mapping[int, int]) -> ErrorCode:
         key = state.topic_partition
+        if not is_topic_name(key.topic):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if key.partition < 0:
+            return ErrorCode.INVALID_PARTITIONS
         if self._config.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if key in self.partitions and self._log_directory.topic_id(key) not in (None, topic_id):
@@ -142,7 +150,7 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def stop_replica(self, message: Any) -> Any:
-        error = self._fenced(message)
+        error = self._refused(message, (stopped.topic for stopped in message.partitions))
         if error:
             return StopReplicaResponse(error_code=error)
         for stopped in message.partitions:
@@ -160,7 +168,8 @@ class ReplicaManager:
         return StopReplicaResponse(error_code=ErrorCode.NONE)
 
     def update_metadata(self, message: Any) -> Any:
-        error = self._fenced(message)
+        told = [*message.topics, *message.partition_states]
+        error = self._refused(message, [*(each.topic for each in told), *message.deleted_topics])
         if error:
             return UpdateMetadataResponse(error_code=error)
         self._metadata.update(message)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reference_impl.wire.messages import MalformedRequest, Request, decode_request, encode_response
@@ -18,6 +18,14 @@ logger = logging.getLogger(__name__)
 MAX_REQUESTS_IN_FLIGHT = 64  # per connection; beyond it the broker stops reading, and TCP pushes back
 
 
+@dataclass(kw_only=True, slots=True)
+class Standing:
+    """What a connection has proved of itself; at first nothing (introductions.py)."""
+
+    broker_id: int | None = None
+    challenged: tuple[bytes, bytes] | None = None  # the names that were said, and both challenges
+
+
 @dataclass(frozen=True, kw_only=True)
 class Caller:
     """Who asks, and through which door."""
@@ -25,6 +33,7 @@ class Caller:
     listener: str
     client_id: str | None
     peer: str
+    standing: Standing = field(default_factory=Standing)  # its connection's, the same for all of its requests
 
 
 class NoAnswer:
@@ -91,6 +100,7 @@ class _Connection:
         self._max_request_bytes = max_request_bytes
         self._answers: asyncio.Queue[tuple[Request, Answer] | None] = asyncio.Queue(MAX_REQUESTS_IN_FLIGHT)
         self._task: asyncio.Task[None] | None = None
+        self._standing = Standing()
         peer = writer.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         connected_socket = writer.get_extra_info("socket")
@@ -146,7 +156,7 @@ class _Connection:
 
     async def _begin(self, frame: bytes) -> None:
         request = decode_request(frame)
-        caller = Caller(listener=self._listener, client_id=request.client_id, peer=self._peer)
+        caller = Caller(listener=self._listener, client_id=request.client_id, peer=self._peer, standing=self._standing)
         answer = self._dispatch(request, caller)
         if asyncio.iscoroutine(answer):
             answer = asyncio.ensure_future(answer)

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from reference_impl.core.identifiers import TopicPartition
+from reference_impl.core.identifiers import TopicPartition, is_topic_name
 from reference_impl.storage import checkpoints, meta_properties
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.errors import StorageError
@@ -28,6 +28,7 @@ LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 DELETED_SUFFIX = "-delete"
+FILE_NAME_LENGTH_MAX = 255
 
 
 class LogDirectory:
@@ -145,10 +146,12 @@ class LogDirectory:
         return True
 
     def create(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> Log:
-        """The log of a replica, made if there is none."""
+        """The log of a replica, made if there is none. Raises StorageError for one that no folder can be named for."""
         known = self._logs.get(topic_partition)
         if known is not None:
             return known
+        if _topic_partition_of(str(topic_partition)) != topic_partition:
+            raise StorageError(f"{self.path}: {topic_partition!s:.300} names no replica of a topic; nothing was made")
         with self._disk:
             return self._create(topic_partition, topic_id)
 
@@ -181,7 +184,8 @@ class LogDirectory:
                 checkpoints.write_offsets(self.path / name, offsets)
         self._checkpointed_starts = None
         # The rename is the deletion; what a crash leaves of the removal goes at the next start.
-        doomed = self.path / f"{topic_partition}.{self._new_id().hex}{DELETED_SUFFIX}"
+        mark = f".{self._new_id().hex}{DELETED_SUFFIX}"
+        doomed = self.path / (str(topic_partition)[: FILE_NAME_LENGTH_MAX - len(mark)] + mark)
         log.folder.rename(doomed)
         checkpoints.sync_folder(self.path)
         shutil.rmtree(doomed)
@@ -261,7 +265,8 @@ def _lock(path: Path) -> int:
 
 
 def _topic_partition_of(name: str) -> TopicPartition | None:
-    topic, _, partition = name.rpartition("-")
-    if not topic or not partition.isdecimal():
+    """The replica whose folder is called so, and only so: "orders-07" is nobody's."""
+    topic, _, number = name.rpartition("-")
+    if not is_topic_name(topic) or not (number.isascii() and number.isdecimal()) or number != str(int(number)):
         return None
-    return TopicPartition(topic, int(partition))
+    return TopicPartition(topic, int(number))

@@ -50,6 +50,7 @@ from kafka.protocol.producer import (
     ProduceRequest,
     ProduceResponse,
 )
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 from reference_impl.wire import inter_broker
 from reference_impl.wire.nullability import refuse_missing_values
@@ -80,6 +81,7 @@ INTERNAL_ONLY: Mapping[int, tuple[int, int]] = {
     5: (0, 0),  # StopReplica
     6: (0, 0),  # UpdateMetadata
     7: (0, 0),  # ControlledShutdown
+    36: (2, 2),  # SaslAuthenticate
     56: (2, 3),  # AlterPartition
 }
 """What brokers say to each other, on the inter-broker listener alone."""
@@ -100,6 +102,7 @@ _CLASSES: Mapping[int, tuple[Any, Any]] = {
     22: (InitProducerIdRequest, InitProducerIdResponse),
     23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
     32: (DescribeConfigsRequest, DescribeConfigsResponse),
+    36: (SaslAuthenticateRequest, SaslAuthenticateResponse),
     37: (CreatePartitionsRequest, CreatePartitionsResponse),
     43: (ElectLeadersRequest, ElectLeadersResponse),
     44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),

@@ -8,23 +8,26 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from harness import checking, compose
+from harness import checking, compose, memory
 from harness.checks import early_session
 from harness.checks.judge import judge, judge_many
 from harness.cli import app
 from harness.cli_options import run_folders
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.history.jepsen_import import read_history
 from harness.verdict import Verdict
+from reports.run_data import RunData
 from tests.harness.checks import twins
 from tests.harness.checks.build import History
 from tests.harness.checks.generator import Simulation
 from tests.harness.checks.test_judge_run_folder import run_folder
+from tests.reports.build_run import build_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -254,3 +257,95 @@ def test_an_exported_run_is_read_back_with_every_record_that_was_sent_and_read(t
     assert f"{len((tmp_path / 'run.edn').read_text().splitlines())} lines" in ended.stdout
     refused = CliRunner().invoke(app, ["export", str(path), "--output", str(tmp_path / "nowhere" / "run.edn")])
     assert "there is no folder" in str(refused.exception)
+
+
+# -- folders that cannot be judged ------------------------
+
+
+def spoil_table(run: Path) -> str:
+    table = pq.read_table(run / "tables" / "faults.parquet").drop_columns("kind")
+    pq.write_table(table, run / "tables" / "faults.parquet")
+    return "faults.parquet: column kind is missing"
+
+
+def spoil_records(run: Path) -> str:
+    table = pq.read_table(run / "tables" / "records.parquet")
+    column = table.schema.get_field_index("off")
+    pq.write_table(table.set_column(column, "off", table["off"].cast("string")), run / "tables" / "records.parquet")
+    return "records.parquet: column off is of type string, not int64"
+
+
+def spoil_with_a_bomb(run: Path) -> str:
+    zeros = pa.nulls(20_000_000, pa.int32())
+    schema = pq.read_schema(run / "tables" / "steps.parquet")
+    columns = [zeros.cast(field.type) for field in schema]
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), run / "tables" / "steps.parquet", compression="zstd")
+    assert (run / "tables" / "steps.parquet").stat().st_size < 700_000
+    return "give --memory-mb"
+
+
+def spoil_scenario(run: Path) -> str:
+    (run / "scenario.toml").write_text("x = " + "[" * 20_000)
+    return "scenario.toml: nested more than 100 deep"
+
+
+def spoil_run_json(run: Path) -> str:
+    (run / "run.json").write_text("[" * 20_000)
+    return "run.json: nested more than 100 deep"
+
+
+def spoil_journal(run: Path) -> str:
+    (run / "history").mkdir()
+    (run / "history" / "p0.jsonl").write_text('["P",0]\n["P",1]\n')
+    (run / "tables" / "steps.parquet").unlink()
+    return "p0.jsonl:1: no line of a journal"
+
+
+SPOILT = (spoil_table, spoil_records, spoil_with_a_bomb, spoil_scenario, spoil_run_json, spoil_journal)
+
+
+@pytest.mark.usefixtures("checks_here")
+def test_a_folder_that_cannot_be_judged_costs_only_itself(tmp_path: Path) -> None:
+    for name in ("a-good", "z-good"):
+        run_folder(tmp_path / name, twins.acks_all_lost_by_clean_fail_over())
+    told = {spoil.__name__: spoil(run_folder(tmp_path / spoil.__name__, twins.nothing_happened())) for spoil in SPOILT}
+
+    ended = CliRunner().invoke(app, ["check", str(tmp_path), "--no-pages"])
+
+    assert ended.exit_code == 4, ended.output
+    lines = {line.split()[1]: line for line in ended.stdout.splitlines()}
+    assert list(lines) == sorted(["a-good", "z-good", *told])
+    assert {lines[name].split()[0] for name in ("a-good", "z-good")} == {"violation"}
+    for name, why in told.items():
+        assert lines[name].startswith("error        "), name
+        assert why in lines[name], name
+    assert not (tmp_path / "spoil_table" / "verdict.json").exists()
+
+
+@pytest.mark.usefixtures("checks_here")
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_folder_that_cannot_be_judged_is_one_line_when_it_is_alone(
+    tmp_path: Path, spoil: Callable[[Path], str]
+) -> None:
+    run = run_folder(tmp_path / "run", twins.nothing_happened())
+    why = spoil(run)
+
+    ended = CliRunner().invoke(app, ["check", str(run)])
+
+    assert isinstance(ended.exception, HarnessError)
+    assert why in str(ended.exception)
+    assert "\n" not in str(ended.exception)
+
+
+def test_more_memory_is_a_matter_of_an_option(tmp_path: Path) -> None:
+    run = build_run(tmp_path)
+    steps = pq.read_table(run / "tables" / "steps.parquet")
+    many_steps = steps.take(pa.array(np.zeros(820_000, np.int64)))
+    pq.write_table(many_steps, run / "tables" / "steps.parquet", compression="zstd")
+
+    refused = CliRunner().invoke(app, ["report", str(run), "--memory-mb", "512"])
+
+    assert "steps.parquet: its 820000 rows would take about" in str(refused.exception)
+    assert "512 MB are allowed: give --memory-mb 5" in str(refused.exception)
+    assert memory.allow(memory.DEFAULT_MB) == memory.allowed_mb()
+    assert len(RunData(run).rows("steps")) == 820_000

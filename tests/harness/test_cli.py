@@ -100,7 +100,8 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
     (run / "tables").mkdir()
     row = {field.name: None for field in FINDINGS} | {"finding": "F1", "check": "lost-write", "sentence": "gone"}
     pq.write_table(pa.Table.from_pylist([row], schema=FINDINGS), run / "tables" / "findings.parquet")
-    (run / "verdict.json").write_text("{}", encoding="utf-8")
+    told = {"verdict": "violation", "exit_code": 1, "sentence": "", "counts": {"violation": 1}}
+    (run / "verdict.json").write_text(json.dumps(told), encoding="utf-8")
 
     ended = command("show", "one", "F9")
 

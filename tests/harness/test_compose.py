@@ -1,5 +1,7 @@
 """What is set going beside a run waits until its faults are over."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from harness import compose
 from harness.checks import early_session
 from harness.controller.run import Progress
+
+ROOT = Path(__file__).parents[2]
 
 
 def at(phase: str) -> Progress:
@@ -58,3 +62,26 @@ def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm
     bench.close()
 
     assert asked == [("local[1]", 3_000), "warm up", "close"]
+
+
+_OUT_OF_MEMORY = """
+from harness import compose, memory
+from harness.errors import HarnessError
+
+memory._allowed_mb = memory.LEAST_MB
+bench = compose.Bench(master="local[2]")
+try:
+    with bench.spark() as spark:
+        spark.sql("select length(repeat(cast(id as string), 900000000)) from range(1, 2)").collect()
+except HarnessError as error:
+    print(error)
+finally:
+    bench.close()
+"""
+
+
+def test_a_check_that_runs_out_of_memory_says_which_option_gives_more() -> None:
+    """In a process of its own, for a JVM of its own: the tests' one has more memory."""
+    command = [sys.executable, "-c", _OUT_OF_MEMORY]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    assert "512 MB are too little memory for this check: give --memory-mb 1024" in ran.stdout, ran

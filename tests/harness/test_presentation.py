@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from harness import compose
 from harness.presentation import Live
+from harness.terminal import Terminal
 
 
 def test_the_checks_started_during_a_run_go_where_master_says_and_are_warmed_up_once(
@@ -22,7 +22,7 @@ def test_the_checks_started_during_a_run_go_where_master_says_and_are_warmed_up_
             asked.append("warmed up")
 
     monkeypatch.setattr(compose, "Bench", Bench)
-    live = Live(Console(), master="spark://somewhere:7077")
+    live = Live(Terminal(), master="spark://somewhere:7077")
     live.healed(Path("run"))
     live.healed(Path("run"))
 

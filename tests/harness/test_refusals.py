@@ -53,6 +53,11 @@ def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], me
         ),
         (("", TOPIC, fault("disk-full")), "a local cluster cannot do that (CanFillDisks); choose another --world"),
         (("[cluster]\ndisk_bytes = 1000\n", TOPIC), "[cluster] disk_bytes: a local cluster cannot limit its disks"),
+        (('[cluster]\nnetwork = "open"\n', TOPIC), "[cluster] network: a local cluster has no network of its own"),
+        (
+            (CLUSTER + 'network = "open"\n', TOPIC),
+            "network: the attached cluster has no network of its own; only --world",
+        ),
         (('[cluster]\nworld = "docker"\n', TOPIC, "[[steps]]\nact = { fill = 1 }\n"), "give disk_bytes = 67108864 in"),
     ],
 )
@@ -66,6 +71,7 @@ def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tup
     "parts",
     [
         ('[cluster]\nworld = "docker"\ndisk_bytes = 1000\n', TOPIC, fault("disk-full")),
+        ('[cluster]\nworld = "docker"\nnetwork = "open"\n', TOPIC),
         ("", TOPIC, fault("disk-damage")),
         (KILLS, TOPIC, fault("crash")),
         (ISOLATES, TOPIC, fault("isolate")),

@@ -211,9 +211,10 @@ def test_kafka_dump_log_finds_the_indexes_sound_and_a_damaged_one_not(
     cluster: Processes, tools: KafkaTools, failed_over: list[int], tmp_path: Path
 ) -> None:
     indexes = [path for broker in BROKERS for path in sorted((cluster.data(broker) / "judged-0").glob("*.*index"))]
-    damaged = tmp_path / indexes[0].name
-    damaged.with_suffix(".log").write_bytes(indexes[0].with_suffix(".log").read_bytes())
-    entries = bytearray(indexes[0].read_bytes())
+    sound = next(path for path in indexes if path.suffix == ".index" and path.stat().st_size)
+    damaged = tmp_path / sound.name
+    damaged.with_suffix(".log").write_bytes(sound.with_suffix(".log").read_bytes())
+    entries = bytearray(sound.read_bytes())
     entries[3] += 1  # the first entry's offset
     damaged.write_bytes(entries)
 

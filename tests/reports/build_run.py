@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from harness.clock import Clock
 from harness.history import values
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS, TABLES
 
@@ -211,4 +212,4 @@ def _write_evidence(run: Path, told: list[dict[str, Any]]) -> None:
         for node in (1, 2)
     ]  # fmt: skip
     for name, rows in (("accounting", accounting), ("log_rows", log_rows)):
-        pq.write_table(pa.Table.from_pylist(rows), run / "tables" / f"evidence_{name}.parquet")
+        pq.write_table(pa.Table.from_pylist(rows, schema=EVIDENCE[name]), run / "tables" / f"evidence_{name}.parquet")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.checks.evidence import SCHEMAS
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS, TABLES
 from harness.scenario_file import load
@@ -52,7 +52,7 @@ def write_tables(folder: RunFolder, tables: Mapping[str, Rows], evidence: Mappin
     for name, schema in TABLES.items():
         folder.write_table(name, filled(schema, tables.get(name, ())))
     folder.write_table("findings", filled(FINDINGS, findings))
-    for name, schema in SCHEMAS.items():
+    for name, schema in EVIDENCE.items():
         path = folder.path / "tables" / f"evidence_{name}.parquet"
         pq.write_table(filled(schema, evidence.get(name, ())), path, compression="zstd")
 

@@ -5,45 +5,43 @@ is written down before it is done, and struck out when it is undone. What is lef
 """
 
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.interfaces import ConfigurationChange, ControllerState, NodeId
+from harness.history.files_below import FilesBelow
+from harness.interfaces import ClusterHistory, ConfigurationChange, ControllerState, NodeId
 
 NAME = "attached.jsonl"
 
 
 class Book:
     def __init__(self, run: Path) -> None:
-        self._path = run / NAME
+        self._files = FilesBelow(run)
         self._pen = threading.Lock()
 
     @property
     def path(self) -> Path:
-        return self._path
+        return self._files.top / NAME
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry).encode() + b"\n"
-        with self._pen:
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                os.write(file, line)
-            finally:
-                os.close(file)
+        with self._pen, self._files.append(NAME) as file:
+            file.write(line)
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         try:
-            lines = self._path.read_bytes().splitlines()
+            lines = self._files.read(NAME).splitlines()
         except FileNotFoundError:
             return
         for line in lines:
             try:
-                yield json.loads(line)
-            except ValueError:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
                 continue  # the last line of a harness that was killed while writing it
+            if isinstance(entry, dict):
+                yield entry
 
     # -- what is owed -------------------------------------------------------------------------------------------------
 
@@ -58,12 +56,19 @@ class Book:
         """(undo, subject), newest first."""
         open_ones: dict[tuple[str, str], None] = {}
         for entry in self._entries():
-            if "owed" in entry:
-                open_ones.pop((entry["owed"], entry["subject"]), None)
-                open_ones[entry["owed"], entry["subject"]] = None
-            elif "paid" in entry:
-                open_ones.pop((entry["paid"], entry["subject"]), None)
+            match entry:
+                case {"owed": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
+                    open_ones[undo, subject] = None
+                case {"paid": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
         return list(reversed(open_ones))
+
+    def history(self) -> ClusterHistory:
+        """What was asked while the run went on."""
+        return ClusterHistory(
+            partition_states=(), controllers=self.controllers(), broker_events=(), configuration=self.configuration()
+        )
 
     # -- what is known ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
 from harness.cluster.attached.sight import is_answering, is_gone, is_silent
-from harness.cluster.running import empty, link_names
+from harness.cluster.confined import empty
+from harness.cluster.running import link_names
 from harness.errors import HarnessError, UsageError
 from harness.interfaces import (
     COORDINATION,
@@ -98,7 +99,7 @@ class CommandCluster(ForeignCluster):
         }
 
     async def undo(self, what: str, subject: str) -> Evidence:
-        """By whichever capability the harm was done with."""
+        """By whichever capability the harm was done with. Raises HarnessError where there is no command for it."""
         means: Any = self
         links = [_link(name) for name in subject.split()]
         deeds: Mapping[str, Callable[[], Awaitable[Evidence]]] = {
@@ -108,6 +109,9 @@ class CommandCluster(ForeignCluster):
             "unslow": lambda: means.slow(links, delay_ms=0),
             "delete": lambda: ForeignCluster.undo(self, what, subject),
         }
+        by = {"start": "start_node", "resume": "resume", "heal": "heal", "unslow": "slow", "delete": "undo"}.get(what)
+        if by is None or not hasattr(self, by):
+            raise HarnessError(f"[attached] has no command that would {what} {subject}")
         return await deeds[what]()
 
 
@@ -230,7 +234,7 @@ class _ReadsLogs(CommandCluster):
         """The node's data directory, or as much of it as the command brings, into a folder that was empty."""
         data = self._data(node)
         data.mkdir(parents=True, exist_ok=True)
-        empty(data)
+        empty(data, top=self._run)
         values = {**self._values(node), "folder": data, "topics": " ".join(self._book.topics())}
         self._commands.run_here("read_log", self._name(node), values)
         return data

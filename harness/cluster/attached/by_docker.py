@@ -1,7 +1,6 @@
 """`--system compose:FILE`: the containers of somebody's compose file, harmed and healed through the Docker engine."""
 
 import asyncio
-import io
 import tarfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,8 +15,9 @@ from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
 from harness.cluster.attached.container_rules import ContainerRules, can_cut
 from harness.cluster.attached.sight import is_answering, is_gone, is_silent
+from harness.cluster.confined import empty
+from harness.cluster.docker import taking_out
 from harness.cluster.docker.engine import Engine, engine_errors
-from harness.cluster.running import empty
 from harness.errors import HarnessError, UsageError
 from harness.interfaces import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
 from harness.scenario import ClusterSpec
@@ -187,16 +187,15 @@ class _ReadsLogs(ComposeCluster):
         target.mkdir(parents=True, exist_ok=True)
         problem = ""
         for _ in range(_ATTEMPTS):
-            empty(target)
+            empty(target, top=self._run)
             with engine_errors(f"reading {place} of container {container.name}"):
                 try:
                     pieces, _ = container.get_archive(f"{place}/.")
                 except NotFound:
                     raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
-                buffer = io.BytesIO(b"".join(pieces))
+                archive = b"".join(pieces)
             try:
-                with tarfile.open(fileobj=buffer) as archive:
-                    archive.extractall(target, filter="data")
+                taking_out.note(taking_out.extract(archive, target), target.parent)
                 return target
             except tarfile.TarError as error:  # a file that grows while the engine packs it breaks the archive off
                 problem = str(error)

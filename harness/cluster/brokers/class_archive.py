@@ -21,8 +21,9 @@ from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.interfaces import NodeId
-from harness.user_cache import cache_directory
+from harness.user_cache import cache_directory, made_in_cache
 
+_FOLDER = "class-archives"
 _START_S = 40.0
 _STOP_S = 15.0
 _DUMP_S = 60.0
@@ -47,7 +48,7 @@ class Archiving:
         parts = [*self.flags, os.path.realpath(self.java), str(self.home.libs)]
         parts += [_identity(path) for path in (Path(os.path.realpath(self.java)), *jars)]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
-        return cache_directory() / "class-archives" / f"{self.home.version}-{digest}.jsa"
+        return cache_directory() / _FOLDER / f"{self.home.version}-{digest}.jsa"
 
     def options(self) -> list[str]:
         """For a node's JVM; none while there is no archive. One that Java finds void costs a line in the node's log."""
@@ -67,8 +68,7 @@ async def ensure(archiving: Archiving, *, log_option: str, listens: _Address, co
     if path.is_file() or _is_recent(failed):
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as scratch:
+        with tempfile.TemporaryDirectory(dir=made_in_cache(_FOLDER), prefix=".making-") as scratch:
             await _make(archiving, Path(scratch), log_option=log_option, listens=listens, controls=controls)
             (Path(scratch) / "archive").replace(path)
         failed.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 _CONNECT_TIMEOUT_MS = 15_000
 _READ_TIMEOUT_MS = 60_000
 _PROGRESS_EVERY_S = 0.5
+_MIRROR = "the mirror of Maven Central in Maven's settings.xml"
 _FOUND = re.compile(r"^\tfound (\S+)#(\S+);(\S+) in ")
 _DOWNLOADED = re.compile(r"^\t\[SUCCESSFUL \] (\S+)#([^;\s]+);([^!\s]+)!")
 # A module without its description is unresolved; one whose jar did not come, or with the wrong checksum, is failed.
@@ -44,15 +45,20 @@ def retrieve(
     work: Path,
     cache: Path,
     java: Path,
+    pinned: bool,
     progress: Callable[[str], None],
 ) -> int:
     """Puts the jars of the modules, and of all they need, into `into`; says how many there are.
 
-    `work` receives Ivy's own input; `cache` is what Ivy keeps between two times, and its last words.
+    `work` receives Ivy's own input; `cache` is what Ivy keeps between two times, and its last words. `pinned`: the
+    caller knows what must come.
     """
     work.mkdir(parents=True, exist_ok=True)
     cache.mkdir(parents=True, exist_ok=True)
     reach = access(work)
+    if reach.is_plain:
+        guard = "the pinned SHA-256 alone protect" if pinned else "nothing protects, this version not being pinned,"
+        progress(f"{_MIRROR} is plain http: {guard} from whoever is in between")
     description, settings = work / "ivy.xml", work / "ivysettings.xml"
     description.write_text(_description(modules), encoding="utf-8")
     settings.write_text(_settings(cache, reach), encoding="utf-8")
@@ -110,7 +116,10 @@ def _description(modules: Sequence[Module]) -> str:
 
 
 def _settings(cache: Path, reach: Access) -> str:
-    """One resolver, so that nothing another program left on this machine is taken for Kafka. Its checksums must fit."""
+    """One resolver, so that nothing another program left on this machine is taken for Kafka. Its checksums must fit.
+
+    They are SHA-1 at best: Ivy looks for stronger ones under names that Maven's repositories do not use.
+    """
     root = f" root={quoteattr(reach.mirror + '/')}" if reach.mirror else ""
     return (
         '<ivysettings><settings defaultResolver="central"/>'
@@ -148,7 +157,7 @@ def _progress_lines(output: Iterator[str]) -> Iterator[str]:
 
 def _failure(lines: Sequence[str], *, mirrored: bool) -> str:
     """Why Ivy failed, in one line, or nothing. Not reached comes first: then nothing is known of the modules."""
-    repository = "the mirror of Maven Central in Maven's settings.xml" if mirrored else "Maven Central"
+    repository = _MIRROR if mirrored else "Maven Central"
     for line in lines:
         if match := _UNREACHABLE.search(line):
             reason = match[1] or match[2]

@@ -72,7 +72,7 @@ class KafkaSystem:
 
     @cached_property
     def home(self) -> KafkaHome:
-        """Raises HarnessError when the jars are not on this machine."""
+        """Raises HarnessError when the jars are not on this machine, or not the ones that were fetched."""
         text = self.spec.system.removeprefix(PREFIX)
         if "/" in text:
             return home_from_distribution(Path(text))

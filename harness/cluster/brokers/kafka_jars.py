@@ -1,11 +1,13 @@
-"""Kafka's jars: fetched once into the user's cache, proved by a manifest, or taken from a distribution's folder.
+"""Kafka's jars: fetched once into the user's cache, proved by pins and a manifest, or taken from a distribution.
 
 A version is a folder of jars with `manifest.json` beside them. It appears by one rename, so it is whole or not there;
-whoever fetches holds a lock, so two commands that want the same version download it once.
+whoever fetches holds a lock, so two commands that want the same version download it once. Before a version is used its
+jars are held against their pins (`pins.py`), and those of a version without pins against what was fetched.
 """
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import re
 import shutil
@@ -18,13 +20,15 @@ import msgspec
 
 from harness.cluster.brokers import ivy
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
+from harness.cluster.brokers.pins import difference, pinned
 from harness.errors import HarnessError, UsageError
 from harness.java import java_home, java_version
-from harness.user_cache import cache_directory
+from harness.user_cache import cache_directory, made_in_cache
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
 _LOCK = ".lock"
+_FOLDER = "kafka"  # of the cache
 # What may lie beside a jar in a distribution.
 _BESIDE = ("-sources", "-javadoc", "-test", "-test-sources")
 _MIB = 1 << 20
@@ -61,37 +65,54 @@ class Manifest:
 
 
 def _kafka_directory() -> Path:
-    return cache_directory() / "kafka"
+    return cache_directory() / _FOLDER
 
 
 # ---- what is there --------------------------------------------------------------------------------------------------
 
 
 def installed(version: KafkaVersion) -> KafkaHome | None:
-    """The version in the cache, if it is there and undamaged."""
+    """The version in the cache, if it is there. Raises HarnessError when it is not as it must be."""
     folder = _kafka_directory() / version.version
-    return None if not folder.is_dir() or damage(folder, version) else _home(folder, version)
+    if not folder.is_dir():
+        return None
+    if wrong := damage(folder, version):
+        raise HarnessError(f"Kafka {version} in {folder} is not used: {wrong}; {_remedy(version)}")
+    return _home(folder, version)
 
 
-def damage(folder: Path, version: KafkaVersion, *, contents: bool = False) -> str:
-    """What is wrong with a version's folder, or nothing. Names and sizes cost a millisecond, contents 0.1 s."""
+def damage(folder: Path, version: KafkaVersion) -> str:
+    """What is wrong with a version's folder, or nothing. A large version costs 0.1 s, once a process."""
     try:
         manifest = _manifest(folder)
+        there = {path.name: path for path in sorted(folder.iterdir()) if path.suffix.lower() == ".jar"}
     except (OSError, msgspec.DecodeError) as error:
         return f"its {_MANIFEST} cannot be read ({error})"
     names = {jar.name for jar in manifest.jars}
     for needed in version.needed_jars():
         if needed not in names:
             return f"{needed} is not in its {_MANIFEST}"
+    for name in there.keys() - names:  # the class path takes whatever jar lies there
+        return f"{name} is not in its {_MANIFEST}"
     for jar in manifest.jars:
-        path = folder / jar.name
-        if not path.is_file():
+        path = there.get(jar.name)
+        if path is None or not path.is_file():
             return f"{jar.name} is missing"
         if path.stat().st_size != jar.bytes:
             return f"{jar.name} has {path.stat().st_size} bytes, not {jar.bytes}"
-        if contents and _sha256(path) != jar.sha256:
+        if _sha256(path) != jar.sha256:
             return f"{jar.name} is not as it was fetched"
-    return ""
+    return _difference(version, manifest)
+
+
+def _difference(version: KafkaVersion, manifest: Manifest) -> str:
+    """In what jars that are as their manifest says differ from their pins, where there are any."""
+    pins = pinned(version)
+    return difference(pins, {jar.name: jar.sha256 for jar in manifest.jars}) if pins else ""
+
+
+def _remedy(version: KafkaVersion) -> str:
+    return f"fetch it anew: kafka-chaos fetch-kafka {version}"
 
 
 def home_from_distribution(path: Path) -> KafkaHome:
@@ -107,6 +128,11 @@ def home_from_distribution(path: Path) -> KafkaHome:
 
 def _home(libs: Path, version: KafkaVersion) -> KafkaHome:
     return KafkaHome(version=version, class_path=f"{libs}/*", libs=libs)
+
+
+def manifest_of(home: KafkaHome) -> Manifest:
+    """The jars of a version that was fetched."""
+    return _manifest(home.libs)
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -131,10 +157,13 @@ def _health(folder: Path, java: int) -> tuple[str, bool, str]:
         version = resolve_version(folder.name)
     except UsageError as error:
         return "Kafka", False, f"{error}; remove {folder}"
-    if wrong := damage(folder, version, contents=True):
-        return "Kafka", False, f"{version}: {wrong}; fetch it anew: kafka-chaos fetch-kafka {version}"
+    if wrong := damage(folder, version):
+        return "Kafka", False, f"{version}: {wrong}; {_remedy(version)}"
     manifest = _manifest(folder)
-    told = f"{version}: {len(manifest.jars)} jars, {manifest.bytes / _MIB:.0f} MiB, {' and '.join(version.modes)}"
+    known = "as pinned" if pinned(version) else "as fetched, none pinned"
+    told = (
+        f"{version}: {len(manifest.jars)} jars {known}, {manifest.bytes / _MIB:.0f} MiB, {' and '.join(version.modes)}"
+    )
     if java >= version.oldest_java:
         return "Kafka", True, f"{told}, runs on Java {java}"
     return "Kafka", False, f"{told}, needs Java {version.oldest_java} or newer" + (f", not {java}" if java else "")
@@ -151,20 +180,29 @@ def fetch(version: KafkaVersion, *, progress: Callable[[str], None]) -> KafkaHom
     """The version in the cache, downloaded if it is not there or damaged. Raises HarnessError."""
     directory = _kafka_directory()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        made_in_cache(_FOLDER)
         with _locked(directory / _LOCK, lambda: progress("another fetch is under way: waiting for it")):
             there = directory / version.version
-            wrong = damage(there, version, contents=True) if there.is_dir() else "not fetched yet"
+            wrong = damage(there, version) if there.is_dir() else "not fetched yet"
             if not wrong:
                 progress(f"Kafka {version} is in {there}")
             else:
                 progress(f"Kafka {version}: {wrong}: fetching")
                 _fetch(version, there, progress)
+            progress(_verified(version, _manifest(there), anew=bool(wrong)))
             return _home(there, version)
     except OSError as error:
         raise HarnessError(
             f"Kafka {version} could not be stored in {directory} ({error}); XDG_CACHE_HOME chooses another place"
         ) from error
+
+
+def _verified(version: KafkaVersion, manifest: Manifest, *, anew: bool) -> str:
+    count = len(manifest.jars)
+    if pinned(version):
+        return f"Kafka {version}: {count} jars verified against pinned SHA-256"
+    by = "the repository's own checksums" if anew else "the SHA-256 of the first fetch"
+    return f"Kafka {version}: {count} jars verified against {by} alone: this version is not pinned"
 
 
 def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) -> None:
@@ -178,8 +216,9 @@ def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) 
             version.modules(),
             into=jars,
             work=scratch,
-            cache=cache_directory() / "ivy",
+            cache=made_in_cache("ivy"),
             java=java_home(),
+            pinned=bool(pinned(version)),
             progress=progress,
         )
         manifest = _write_manifest(jars, version)
@@ -187,6 +226,11 @@ def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) 
         if missing or len(manifest.jars) != count:
             what = ", ".join(missing) or f"{count - len(manifest.jars)} of {count} jars"
             raise HarnessError(f"Kafka {version} came without {what}: try again, or choose another version")
+        if wrong := _difference(version, manifest):
+            raise HarnessError(
+                f"Kafka {version} is not taken: {wrong}; remove {cache_directory() / 'ivy'} and fetch again, and if it "
+                "is so again, do not trust the repository"
+            )
         if there.exists():
             shutil.rmtree(there)
         jars.rename(there)
@@ -206,7 +250,15 @@ def _write_manifest(folder: Path, version: KafkaVersion) -> Manifest:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    found = path.stat()
+    return _sha256_of(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@functools.cache
+def _sha256_of(path: Path, *_identity: int) -> str:
+    """Read once a process while the file stays the one it is: a process may ask for its Kafka many times."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

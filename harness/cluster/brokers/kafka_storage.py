@@ -18,7 +18,7 @@ from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
 from harness.interfaces import NodeId
 from harness.java import java_home
-from harness.user_cache import cache_directory
+from harness.user_cache import made_in_cache
 
 _FORMAT_S = 60.0
 _META = "meta.properties"
@@ -28,10 +28,9 @@ async def formatted(home: KafkaHome, features: Mapping[str, str]) -> Path:
     """A folder as `StorageTool format` leaves it. Raises HarnessError with the tool's own words."""
     named = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
     digest = hashlib.sha256(f"{home.libs}|{named}".encode()).hexdigest()[:12]
-    kept = cache_directory() / "formatted" / f"{home.version}-{digest}"
+    kept = made_in_cache("formatted") / f"{home.version}-{digest}"
     if (kept / _META).is_file():
         return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
         folder = Path(scratch)
         await _format(home, features, folder)

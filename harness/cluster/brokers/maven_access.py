@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from harness.errors import HarnessError
 
 _PASSWORD = "changeit"  # Java's own; the store holds nothing secret, the word only seals it against accidents
+_SCHEMES = ("https", "http", "file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +28,21 @@ class Access:
     java_options: tuple[str, ...]
     mirror: str
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether anybody in between can change what comes. Only a mirror of the user's own settings is so reached."""
+        return urllib.parse.urlsplit(self.mirror).scheme == "http"
+
 
 def access(folder: Path) -> Access:
     """What this machine says; `folder` receives the key store."""
-    settings = _settings(Path.home() / ".m2" / "settings.xml")
+    path = Path.home() / ".m2" / "settings.xml"
+    settings = _settings(path)
+    mirror = _mirror(settings)
+    if mirror is not None and urllib.parse.urlsplit(mirror).scheme not in _SCHEMES:
+        raise HarnessError(f"{path}: the <url> of Maven Central's mirror must be one of {', '.join(_SCHEMES)}; mend it")
     options = [*_trust(folder / "trusted.jks"), *_proxy(settings)]
-    return Access(java_options=tuple(options), mirror=_mirror(settings))
+    return Access(java_options=tuple(options), mirror=mirror or "")
 
 
 # ---- certificates ---------------------------------------------------------------------------------------------------
@@ -86,13 +96,13 @@ def _settings(path: Path) -> ElementTree.Element:
     return root
 
 
-def _mirror(settings: ElementTree.Element) -> str:
+def _mirror(settings: ElementTree.Element) -> str | None:
     """The first mirror that stands in for Central; one that Maven only uses to block is none."""
     for mirror in settings.iterfind("mirrors/mirror"):
         names = [name.strip() for name in mirror.findtext("mirrorOf", "").split(",")]
         if "!central" not in names and {"central", "*", "external:*"} & set(names):
             return mirror.findtext("url", "").strip().rstrip("/")
-    return ""
+    return None
 
 
 def _proxy(settings: ElementTree.Element) -> list[str]:

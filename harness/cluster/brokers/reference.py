@@ -1,7 +1,9 @@
 """The reference cluster: Python brokers and a coordination service, configured by Kafka's own keys."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.clock import Anchor, Clock
 from harness.cluster.brokers.system import (
@@ -37,6 +39,7 @@ TEST_SETTINGS: Mapping[str, str] = {
 }
 _SHOWN = ("zookeeper.session.timeout.ms", "replica.lag.time.max.ms", "replica.fetch.wait.max.ms")
 TICK_MS = 500
+_SECRET = "cluster-secret"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +84,14 @@ class ReferenceSystem:
 
     async def prepare(self, ground: Ground) -> None:
         session_timeout_ms = self.setting("zookeeper.session.timeout.ms")
+        secret = secrets.token_hex()
         for node in self.nodes:
             config = ground.here(node.node).config
             if node.node == COORDINATION:
                 write_properties(config / "zoo.cfg", coordination_settings(session_timeout_ms, ground))
             else:
                 write_properties(config / "server.properties", self._broker(node.node, ground))
+                _write_secret(config / _SECRET, secret)
             (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
 
     async def restore(self, node: NodeId, ground: Ground) -> None:
@@ -137,9 +142,16 @@ class ReferenceSystem:
             "log.dirs": str(ground.there(node).data),
             "zookeeper.connect": f"{host_name(COORDINATION)}:{ground.internal_port}",
             "chaos.evidence.dir": str(ground.there(node).evidence),
+            "chaos.cluster.secret.file": str(ground.there(node).config / _SECRET),
         }
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
         return {**TEST_SETTINGS, **self.spec.settings, **own, **flaws}
+
+
+def _write_secret(path: Path, secret: str) -> None:
+    """By it the brokers know each other. Other users of this machine may not read it, not even while it is written."""
+    path.touch(mode=0o600)
+    path.write_text(f"{secret}\n", encoding="ascii")
 
 
 def coordination_settings(session_timeout_ms: str, ground: Ground) -> dict[str, str]:

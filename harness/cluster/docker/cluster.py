@@ -14,6 +14,7 @@ from harness.clock import Clock
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.kafka import KafkaSystem
 from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.confined import folder_below
 from harness.cluster.docker import images
 from harness.cluster.docker.capabilities import Capabilities, probe
 from harness.cluster.docker.engine import Engine, connect, engine_errors
@@ -44,6 +45,7 @@ class DockerCluster(BrokerCluster):
     def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
         super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
         self._disk_bytes = spec.disk_bytes
+        self._is_internal = spec.network == "internal"
         self._spawner = Spawner(run=self._run)
         self._engine: Engine | None = None
         self._nodes: dict[NodeId, ContainerNode] = {}
@@ -77,7 +79,7 @@ class DockerCluster(BrokerCluster):
         if capabilities.packet_rules is not None:
             raise HarnessError(capabilities.packet_rules)
         prefix = f"kafka-chaos-{uuid.uuid4().hex[:8]}"
-        network = make_network(prefix, labels_of(self._run))
+        network = make_network(prefix, labels_of(self._run), internal=self._is_internal)
         for node in self.nodes:
             name = f"{prefix}-{self._label(node)}"
             labels = labels_of(self._run, node=str(node.node))
@@ -251,8 +253,9 @@ class DockerCluster(BrokerCluster):
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         made = self._nodes[node]
-        removed = await asyncio.to_thread(made.empty)
-        await self._system.restore(node, self._running_ground())
+        with folder_below(self._top(node), self._folders(node).data):
+            removed = await asyncio.to_thread(made.empty)
+            await self._system.restore(node, self._running_ground())
         await asyncio.to_thread(made.send)
         return self._seen(f"data directory of {self._name(node)} is empty, {removed} bytes removed")
 
@@ -305,6 +308,12 @@ class DockerCluster(BrokerCluster):
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
         """A client process of the run; it lives on this machine, beside the harness."""
         return await self._spawner.spawn_worker(arguments, log=log)
+
+    def _top(self, node: NodeId) -> Path:
+        made = self._nodes.get(node)
+        if made is None or made.copied:
+            return super()._top(node)
+        return made.disk_folder or made.folder
 
     def _folders(self, node: NodeId) -> NodeFolders:
         return self._nodes[node].folders() if node in self._nodes else super()._folders(node)

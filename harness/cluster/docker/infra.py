@@ -32,9 +32,9 @@ class Infra:
         return f"container:{self.container.id}"
 
 
-def make_network(name: str, labels: Mapping[str, str]) -> Network:
-    """A bridge that this machine reaches and that leads nowhere else; the engine chooses a free subnet."""
-    network = Network(docker_network_kw={"labels": dict(labels), "internal": True})
+def make_network(name: str, labels: Mapping[str, str], *, internal: bool = True) -> Network:
+    """A bridge that this machine reaches and, if `internal`, that leads nowhere else; the engine chooses the subnet."""
+    network = Network(docker_network_kw={"labels": dict(labels), "internal": internal})
     network.name = name
     with engine_errors(f"making network {name}"):
         return network.create()

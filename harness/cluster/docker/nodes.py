@@ -16,6 +16,7 @@ from typing import Any
 from docker.models.containers import Container
 
 from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.docker import taking_out
 from harness.cluster.docker.engine import Engine, engine_errors
 from harness.cluster.docker.ground import PLACE
 from harness.cluster.docker.infra import Infra
@@ -136,7 +137,8 @@ class ContainerNode:
         data = f"{PLACE}/data"
         told = self._execute(["sh", "-c", f"du -sb {data} | cut -f1; find {data} -mindepth 1 -delete; ls -A {data}"])
         size, *left = told.split()
-        assert not left, "everything below the data directory was removed"
+        if left:
+            raise HarnessError(f"the data directory of node {self.node} still has {left[0]!r} in it after it was wiped")
         if self.copied:
             shutil.rmtree(self.folder / "data", ignore_errors=True)
             (self.folder / "data").mkdir(parents=True)
@@ -157,9 +159,10 @@ class ContainerNode:
         if self.copied:
             self._bring(folder)
             return
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        left_out = taking_out.copy(self.folder, folder)
         if self.disk_folder is not None:
-            shutil.copytree(self.disk_folder, folder / "data", dirs_exist_ok=True)
+            left_out += taking_out.copy(self.disk_folder, folder / "data")
+        taking_out.note(left_out, folder)
 
     def fill(self) -> int:
         """Takes every free byte of the data directory's volume; how many there were. Raises HarnessError if not all."""
@@ -191,10 +194,11 @@ class ContainerNode:
     def _bring(self, folder: Path) -> None:
         with engine_errors(f"reading the volume of node {self.node}"):
             pieces, _ = self.infra.container.get_archive(f"{PLACE}/.")
-            buffer = io.BytesIO(b"".join(pieces))
-        folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=buffer) as archive:
-            archive.extractall(folder, filter="data")
+            archive = b"".join(pieces)
+        try:
+            taking_out.note(taking_out.extract(archive, folder), folder)
+        except tarfile.TarError as error:
+            raise HarnessError(f"the volume of node {self.node} came broken from the engine ({error})") from None
 
     def _execute(self, command: Sequence[str]) -> str:
         return Namespace(self.infra.container, entry="exec").run(command)

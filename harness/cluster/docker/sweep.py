@@ -1,12 +1,9 @@
 """Removes what runs left in the engine when their harness was killed: containers, networks and volumes, by label.
 
-Whose they are the labels say, and whether the run goes on its folder's lock: what is locked, or another user's or
-machine's, is left alone.
+Whose they are the labels say, and whether the run goes on its entry in the state directory: what goes on, or is another
+user's or machine's, is left alone.
 """
 
-import contextlib
-import fcntl
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from requests.exceptions import RequestException
 
 from harness.cluster.docker.engine import Engine, connect, engine_errors, reason
 from harness.cluster.docker.labels import OWNER, RUN, owner
-from harness.cluster.local.ownership import LOCK
+from harness.cluster.local.ownership import when_over
 from harness.errors import HarnessError
 
 
@@ -35,7 +32,7 @@ def sweep() -> list[str]:
 def sweep_engine(engine: Engine) -> list[str]:
     told = []
     for run in sorted({_run_of(thing) for _, thing in _ours(engine)}):
-        with _when_over(Path(run)) as over:
+        with when_over(Path(run)) as over:
             if over:
                 told.extend(remove_run(engine, Path(run)))
     return told
@@ -78,22 +75,3 @@ def _removed(kind: str, thing: Any, run: Path) -> str:
             return ""
         return f"{kind} {thing.name}, left behind by {run}, cannot be removed: {reason(error)}"
     return f"removed {kind} {thing.name} that {run} had left behind"
-
-
-@contextlib.contextmanager
-def _when_over(run: Path) -> Iterator[bool]:
-    """Whether nobody works on the run any more; while this lasts, nobody can begin to."""
-    try:
-        descriptor = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except (FileNotFoundError, NotADirectoryError):
-        yield True  # the run folder was removed
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(descriptor)

@@ -11,13 +11,14 @@ from typing import Literal
 from harness.clock import Clock
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import Ground
+from harness.cluster.confined import empty
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.fabric import Route
 from harness.cluster.local.fabric_control import FabricControl
 from harness.cluster.local.ground import LocalGround
 from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, state_of
-from harness.cluster.running import BrokerCluster, after_refusals, empty, link_names
+from harness.cluster.running import BrokerCluster, after_refusals, link_names
 from harness.errors import HarnessError
 from harness.interfaces import ClientId, Evidence, Link, NodeId, TopicDefinition
 from harness.scenario import ClusterSpec
@@ -187,7 +188,7 @@ class LocalCluster(BrokerCluster):
     async def wipe(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
-        removed = empty(self._folders(node).data)
+        removed = empty(self._folders(node).data, top=self._top(node))
         await self._system.restore(node, self._running_ground())
         return self._seen(f"data directory of {self._name(node)} is empty, {removed} bytes removed")
 

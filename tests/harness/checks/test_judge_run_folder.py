@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.evidence import SCHEMAS
 from harness.checks.judge import judge, judge_many
 from harness.compose import sealed
 from harness.history.derived import derived_of
+from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import DERIVED, TABLES
 from tests.harness.checks import twins
@@ -47,7 +47,7 @@ def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(spark
     assert "3 were lost" in verdict["sentence"]
     findings = pq.read_table(path / "tables" / "findings.parquet").to_pylist()
     assert [(row["finding"], row["check"]) for row in findings] == [("F1", "lost-write"), ("F2", "unclean-election")]
-    evidence = {name: pq.read_table(path / "tables" / f"evidence_{name}.parquet").to_pylist() for name in SCHEMAS}
+    evidence = {name: pq.read_table(path / "tables" / f"evidence_{name}.parquet").to_pylist() for name in EVIDENCE}
     assert [(row["off"], row["value"], row["epoch"]) for row in evidence["lost_records"]] == [
         (7, 7, 0),
         (8, 8, 0),

@@ -60,6 +60,14 @@ def test_a_cluster_gets_what_its_owner_wrote_into_spark_defaults(tmp_path: Path)
     assert cluster_settings({}) == {}
 
 
+def test_the_directory_we_happen_to_be_in_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -javaagent:mine.jar\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert cluster_settings({}) == {}
+
+
 def test_only_a_cluster_may_reach_the_driver_from_outside(tmp_path: Path) -> None:
     assert driver_address("local[2]", {}) == {"SPARK_LOCAL_IP": "127.0.0.1"}
     assert driver_address("spark://host:7077", {}) == {}

@@ -92,5 +92,8 @@ def test_of_many_runs_a_file_that_is_no_table_is_an_error_however_short_it_is(
         write(folder, "faults", [])
     (folders[7] / "faults.parquet").write_bytes(b"")
 
-    with pytest.raises(HarnessError, match="no sound table faults"), open_tables(spark, folders) as tables:
+    with (
+        pytest.raises(HarnessError, match=r"run-07/faults.parquet is no sound table"),
+        open_tables(spark, folders) as tables,
+    ):
         tables.rows("faults", 0)

@@ -150,3 +150,18 @@ async def test_power_is_lost_only_by_a_node_that_is_down(cluster: Paper) -> None
     cluster.running = set()
     seen = await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
     assert seen.sentence.startswith("the log of orders-0 on broker 2 ends at 1 and no longer at 2: ")
+
+
+@pytest.mark.parametrize("linked", ["nodes/2", "nodes/2/data", "nodes/2/data/orders-0"])
+async def test_a_replica_behind_a_link_is_nobodys_to_harm(cluster: Paper, tmp_path: Path, linked: str) -> None:
+    assert isinstance(cluster, CanDamageDisks)
+    replica_folder(cluster._folders(NodeId(2)).data, {0: batch(0, [b"a"]) + batch(1, [b"b"])})
+    moved = (tmp_path / linked).rename(tmp_path / "elsewhere")
+    (tmp_path / linked).symlink_to(moved)
+    segment = cluster._folders(NodeId(2)).data / "orders-0" / f"{0:020}.log"
+    before = segment.read_bytes()
+    with pytest.raises(HarnessError, match="nothing was touched"):
+        await cluster.lose_tail(NodeId(2), "orders", 0, records=1)
+    with pytest.raises(HarnessError, match="nothing was touched"):
+        await cluster.damage(NodeId(2), "orders", 0, at="last")
+    assert segment.read_bytes() == before

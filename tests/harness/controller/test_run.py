@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.clock import SystemClock
-from harness.controller.collection import seal_unfinished
+from harness.controller.collection import RunningBooks, seal_unfinished
 from harness.controller.context import PlanResult, RunContext
 from harness.errors import HarnessError
 from harness.harms import CanImpairPackets
@@ -296,7 +296,8 @@ async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) ->
     with (staged.folder.history / ROWS).open("ab") as rows:
         rows.write(b'{"table": "faults", "row": {"run": 0, "fa')
 
-    seal_unfinished(staged.folder, cluster=staged.cluster, clock=SystemClock())
+    books = RunningBooks(staged.cluster)
+    seal_unfinished(staged.folder, books=books, clock=SystemClock())
 
     assert staged.folder.table("records").equals(whole)
     again = staged.folder.table("replica_snapshots").to_pylist()
@@ -306,7 +307,7 @@ async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) ->
     assert staged.folder.run["status"] == "unfinished"
     assert staged.folder.run["inconclusive"] == ["the harness was ended in phase 'seal'"]
     before = staged.folder.run
-    seal_unfinished(staged.folder, cluster=None, clock=SystemClock())
+    seal_unfinished(staged.folder, books=books, clock=SystemClock())
     assert staged.folder.run == before
 
 
@@ -328,7 +329,7 @@ async def test_a_harness_killed_before_the_first_operation_leaves_a_folder_that_
         def collect(self) -> Any:
             raise FileNotFoundError("nodes/0/log")
 
-    seal_unfinished(staged.folder, cluster=NoBooks(), clock=SystemClock())
+    seal_unfinished(staged.folder, books=RunningBooks(NoBooks()), clock=SystemClock())
 
     assert staged.folder.sealed
     assert staged.folder.run["status"] == "unfinished"

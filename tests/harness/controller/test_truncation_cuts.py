@@ -85,7 +85,7 @@ def test_cuts_come_from_the_snapshots_that_the_run_recorded(tmp_path: Path) -> N
     history = ClusterHistory(partition_states=(), controllers=(), broker_events=(_truncation(8, 1),), configuration=())
     (event,) = history_with_cuts(history, tmp_path).broker_events
     assert (event.from_offset, [record.offset for record in event.cut]) == (3, [1, 2])
-    again = Recorder(folder=tmp_path / "books", clock=SystemClock(), after=recorder)
+    again = Recorder(folder=tmp_path / "books", clock=SystemClock(), after=recorder.so_far)
     numbers = [again.names.number(value) for value in _values(event)]
     assert numbers == [recorder.names.number(own), recorder.names.number(foreign)]
     again.close()

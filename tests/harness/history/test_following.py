@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.history_writing import write_run
 from harness.history import halves, journal_columns
+from harness.history.files_below import FilesBelow
 from harness.history.following import follow
 from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
@@ -60,7 +61,7 @@ def test_journals_that_grew_and_were_cut_anyhow_give_the_same_tables_and_value_n
             while journals.take(path):
                 pass
         if put_away:
-            journals.put_away(pieces)
+            journals.put_away(FilesBelow(tmp_path))
 
     grow(history, written(tmp_path / "written", story), growth, seen)
 
@@ -142,9 +143,9 @@ def test_what_the_follower_holds_in_memory_is_bounded(run: RunFolder, monkeypatc
     held = []
     put_away = Journals.put_away
 
-    def watched(journals: Journals, folder: Path) -> None:
+    def watched(journals: Journals, run: FilesBelow) -> None:
         held.append(journals.fresh_bytes())
-        put_away(journals, folder)
+        put_away(journals, run)
         assert journals.fresh_bytes() == 0
 
     monkeypatch.setattr(Journals, "put_away", watched)
@@ -235,7 +236,7 @@ def test_large_journals_are_converted_by_two_and_by_one_where_the_other_fails(
     monkeypatch.setattr(halves, "_cores", lambda: 2)
     monkeypatch.setattr(sys, "executable", program)
 
-    journals = halves.begun_journals(run.path)
+    journals = halves.begun_journals(run.files)
 
     ours = {journal.path.name for journal in journals.ended()}
     assert (ours == {path.name for path in journal_paths(run.history)}) == (program != "/bin/false")

@@ -1,5 +1,6 @@
 """The run folder: made once, never misread, sealed from whatever is there."""
 
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,14 @@ def test_two_runs_of_one_second_get_folders_of_their_own_and_latest_is_the_last(
     assert first.path != second.path
     assert (tmp_path / "latest").resolve() == second.path.resolve()
     assert RunFolder(tmp_path / "latest").run["id"] == second.path.name
+
+
+def test_a_run_folder_is_its_users_alone_and_the_folder_of_runs_is_as_the_user_likes_it(
+    tmp_path: Path, open_umask: None
+) -> None:
+    folder = RunFolder.create(tmp_path / "runs", scenario="s", clock=SystemClock(), seed=1, stamp="now")
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "runs").stat().st_mode) == 0o777
 
 
 def test_a_folder_that_is_none_is_a_usage_error(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_an_assignment_that_cannot_be_carried_out_is_refused(wanted: dict[int, l
     refused_with(ErrorCode.INVALID_REPLICA_ASSIGNMENT, explicit, wanted, known=[1, 2, 3], live=[1, 2])
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "x" * 250, "ü"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "../../x", "a\n", "x" * 250, "ü", "١"])
 def test_illegal_topic_names_are_refused(name: str) -> None:
     refused_with(ErrorCode.INVALID_TOPIC_EXCEPTION, check_topic_name, name)
 

@@ -1,6 +1,7 @@
 """A reference cluster as processes from configuration files: three brokers and a coordination service, node 100."""
 
 import json
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from reference_impl.runtime.introductions import write_secret
 from reference_impl.runtime.loopback import address, free_port
 from tests.waiting import until
 
@@ -32,6 +34,7 @@ class Processes:
         self.coordination_port, self.internal_port, self.client_port = (free_port(*everywhere) for _ in range(3))
         self.bootstrap = [f"{address(10 + node)}:{self.client_port}" for node in BROKERS]
         names = [f"{address(10 + node)} node{node}" for node in BROKERS]
+        write_secret(folder / "cluster-secret", secrets.token_hex())
         (folder / "hosts").write_text("\n".join([f"{address(COORDINATION)} node{COORDINATION}", *names]) + "\n")
 
     def start(self) -> None:
@@ -58,7 +61,8 @@ class Processes:
             f"inter.broker.listener.name=INTERNAL\nlog.dirs={self.data(node)}\n"
             f"zookeeper.connect=node{COORDINATION}:{self.coordination_port}\nzookeeper.session.timeout.ms=1500\n"
             "replica.lag.time.max.ms=1500\nreplica.fetch.backoff.ms=100\nreplica.socket.timeout.ms=1000\n"
-            "min.insync.replicas=2\ncontroller.socket.timeout.ms=3000\n" + self._properties
+            "min.insync.replicas=2\ncontroller.socket.timeout.ms=3000\n"
+            f"chaos.cluster.secret.file={self.folder}/cluster-secret\n" + self._properties
         )
         self._start_reference(node, "broker", "--config", str(path), "--hosts", str(self.folder / "hosts"))
 

@@ -311,6 +311,15 @@ async def test_what_cannot_be_altered_is_refused(
     assert await alter(world.brokers[1], values, scope=scope, name=name) == error
 
 
+@pytest.mark.parametrize("name", ["..", "t/partitions", "a b"])
+async def test_the_configuration_of_what_cannot_be_a_topic_is_not_looked_for(world: World, name: str) -> None:
+    """Not even where the znode of a topic's partitions would be found by such a name."""
+    await create(world.brokers[1], wanted(factor=2))
+    assert await alter(world.brokers[2], {"retention.ms": "7"}, name=name) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    described = await describe(world.brokers[2], ConfigScope.TOPIC, name)
+    assert described.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 async def test_a_validated_change_changes_nothing(world: World) -> None:
     await create(world.brokers[1], wanted())
     assert await alter(world.brokers[1], {"min.insync.replicas": "1"}, validate_only=True) == ErrorCode.NONE

@@ -13,6 +13,7 @@ SMALLEST = {
     "advertised.listeners": "INTERNAL://node3:9092,CLIENT1://127.0.200.3:9093",
     "log.dirs": "/data/3/log",
     "zookeeper.connect": "node0:2181",
+    "chaos.cluster.secret.file": "/data/cluster-secret",
 }
 
 
@@ -57,6 +58,12 @@ def test_a_bad_value_is_one_line_with_place_and_key(key: str, value: str, part: 
 def test_a_missing_key_is_named() -> None:
     without = {key: value for key, value in SMALLEST.items() if key != "broker.id"}
     with pytest.raises(ConfigurationError, match=r"broker\.id is missing"):
+        broker_config(without, "node3.properties")
+
+
+def test_a_broker_without_its_clusters_secret_is_told_how_to_give_it_one() -> None:
+    without = {key: value for key, value in SMALLEST.items() if key != "chaos.cluster.secret.file"}
+    with pytest.raises(ConfigurationError, match=r"chaos\.cluster\.secret\.file is missing; name a file .*chmod 600"):
         broker_config(without, "node3.properties")
 
 

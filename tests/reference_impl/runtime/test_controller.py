@@ -1,5 +1,6 @@
 """The controller against a real coordination service: what it writes, whom it tells, and when it must be silent."""
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,17 @@ async def test_a_topic_somebody_else_wrote_gets_its_partition_states(world: Worl
     data = '{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"0":[2,1]}}'
     await world.brokers[1].client.create(znodes.topic_path("t"), data.encode())
     await world.until(lambda: world.brokers[3].knows("t") == (2, [2, 1]))
+
+
+async def test_a_znode_that_cannot_be_a_topics_is_left_alone(world: World) -> None:
+    stranger, data = world.brokers[1].client, znodes.topic(uuid.UUID(int=7), [[1, 2]])
+    await stranger.create(znodes.topic_path("a b"), data)
+    await stranger.create(f"{znodes.DELETE_TOPICS}/c d", b"")
+    await create(world.brokers[4], "orders", [1, 2])  # queued behind what the watches told
+    await world.until(lambda: world.brokers[1].knows("orders") is not None)
+    assert await stranger.children(znodes.topic_path("a b")) == []
+    assert await stranger.exists(f"{znodes.DELETE_TOPICS}/c d") is not None
+    assert world.brokers[1].knows("a b") is None
 
 
 async def test_preferred_leaders_are_restored_by_the_timer(tmp_path: Path) -> None:

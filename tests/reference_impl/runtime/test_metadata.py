@@ -50,6 +50,7 @@ def test_a_topic_is_found_by_its_id_whether_the_name_is_null_or_empty(
 
 
 def test_a_topic_is_found_by_its_name(handler: MetadataHandler) -> None:
-    known, unknown = asked(handler, ("orders", None), ("absent", None))
+    known, unknown, illegal = asked(handler, ("orders", None), ("absent", None), ("../x", None))
     assert (known.error_code, known.topic_id) == (ErrorCode.NONE, ORDERS)
+    assert (illegal.error_code, illegal.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "../x")
     assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "absent")

@@ -142,6 +142,39 @@ def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(tmp_path: Path, 
     again.abandon()
 
 
+def test_a_topic_of_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
+    told: list[OSError] = []
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
+    longest = TopicPartition("x" * 249, 12)
+    directory.create(longest, TOPIC_ID)
+    directory.delete(longest)
+    assert told == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    directory.abandon()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [TopicPartition("../../x", 0), TopicPartition("a/b", 0), TopicPartition("..", 0), TopicPartition("orders", -1)],
+)
+def test_what_is_no_replica_of_a_topic_gets_no_folder_anywhere(tmp_path: Path, key: TopicPartition) -> None:
+    directory = directory_at(tmp_path / "a" / "data")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StorageError, match="names no replica of a topic"):
+        directory.create(key, TOPIC_ID)
+    assert sorted(tmp_path.rglob("*")) == before
+    directory.abandon()
+
+
+@pytest.mark.parametrize("name", ["a b-0", "orders-07", "orders-٣", "..-0", "x" * 250 + "-0", "orders"])
+def test_a_folder_that_is_no_replicas_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    directory = directory_at(tmp_path)
+    assert dict(directory.logs) == {}
+    assert (tmp_path / name).is_dir()
+    directory.abandon()
+
+
 def test_the_directory_id_stays_until_the_disk_is_lost(tmp_path: Path) -> None:
     directory = directory_at(tmp_path)
     directory_id = directory.directory_id

@@ -4,6 +4,7 @@ Compose itself is no part of it: the containers bear the labels that compose giv
 """
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,9 +18,11 @@ _INTERNAL, _CLIENT, _COORDINATION = 9092, 9094, 2181
 # Writes the node's configuration once, with the address that the network gave it, and becomes the node.
 _ENTRY = """
 import json, os, pathlib, socket, sys
-role, settings = sys.argv[1], json.loads(sys.argv[2])
+role, settings, secret = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 place = pathlib.Path("/etc/kafka")
 place.mkdir(exist_ok=True)
+(place / "cluster-secret").touch(mode=0o600)
+(place / "cluster-secret").write_text(secret)
 address = socket.gethostbyname(socket.gethostname())
 lines = [f"{key}={value}".replace("ADDRESS", address) for key, value in settings.items()]
 (place / "settings").write_text("\\n".join(lines) + "\\n")
@@ -43,6 +46,7 @@ def _broker(number: int) -> dict[str, str]:
         "inter.broker.listener.name": "INTERNAL",
         "log.dirs": DATA,
         "zookeeper.connect": f"zookeeper:{_COORDINATION}",
+        "chaos.cluster.secret.file": "/etc/kafka/cluster-secret",
     }
 
 
@@ -64,11 +68,11 @@ def compose_up(engine: Engine, image: str, folder: Path, *, project: str) -> Ite
             "zookeeper": ("coordination", _ZOOKEEPER),
             **{f"node{number}": ("broker", _broker(number)) for number in (1, 2, 3)},
         }
-        address = ""
+        address, secret = "", secrets.token_hex()
         for service, (role, settings) in services.items():
             container = engine.client.containers.create(
                 image,
-                entrypoint=["python3", "-c", _ENTRY, role, json.dumps(settings)],
+                entrypoint=["python3", "-c", _ENTRY, role, json.dumps(settings), secret],
                 command=[],
                 name=f"{project}-{service}-1",
                 hostname=service,

@@ -7,19 +7,18 @@ import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_jars import KafkaHome, fetch, home_from_distribution, installed, kafka_health
-from harness.cluster.brokers.kafka_versions import KafkaVersion, Module, resolve_version
+from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, UsageError
 from harness.user_cache import cache_directory
+from tests.harness.cluster.brokers.maven_repository import Told, jar_in, publish_kafka, put, refused
 
-SMALL = resolve_version("0.9")  # few modules, no extra ones
-Told = list[str]
+SMALL = resolve_version("0.9.0.0")  # few modules, no extra ones, and nobody pinned it
 
 
 @pytest.fixture(autouse=True)
@@ -33,56 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    """A Maven repository of our own that holds a version of Kafka: two empty jars."""
-    folder = tmp_path / "mirror"
-    publish(folder, Module(group="org.apache.kafka", name="kafka-clients", version=SMALL.version))
-    publish(
-        folder,
-        Module(group="org.apache.kafka", name=SMALL.artifact, version=SMALL.version),
-        needs=Module(group="org.apache.kafka", name="kafka-clients", version=SMALL.version),
-    )
-    maven = tmp_path / "home" / ".m2"
-    maven.mkdir(parents=True)
-    mirrors = f"<mirror><mirrorOf>central</mirrorOf><url>{folder.as_uri()}</url></mirror>"
-    (maven / "settings.xml").write_text(f"<settings><mirrors>{mirrors}</mirrors></settings>")
-    return folder
-
-
-def publish(repository: Path, module: Module, *, needs: Module | None = None) -> Path:
-    folder = repository / module.group.replace(".", "/") / module.name / module.version
-    folder.mkdir(parents=True)
-    dependency = "" if needs is None else f"<dependency>{coordinates(needs)}<scope>compile</scope></dependency>"
-    write_with_checksum(
-        folder / f"{module.name}-{module.version}.pom",
-        f"<project><modelVersion>4.0.0</modelVersion>{coordinates(module)}<dependencies>{dependency}</dependencies></project>",
-    )
-    write_with_checksum(folder / module.jar, f"the jar of {module}")
-    return folder / module.jar
-
-
-def coordinates(module: Module) -> str:
-    return f"<groupId>{module.group}</groupId><artifactId>{module.name}</artifactId><version>{module.version}</version>"
-
-
-def write_with_checksum(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.with_name(path.name + ".sha1").write_text(hashlib.sha1(text.encode()).hexdigest())
-
-
-def jar_in(mirror: Path, name: str) -> Path:
-    return next(mirror.rglob(f"{name}-{SMALL.version}.jar"))
-
-
-def put(cache: Path, version: KafkaVersion) -> Path:
-    """A version in the cache, as a fetch leaves it, with jars that hold nothing."""
-    folder = cache / version.version
-    folder.mkdir(parents=True)
-    jars = []
-    for name in version.needed_jars():
-        (folder / name).write_bytes(b"jar")
-        jars.append({"name": name, "bytes": 3, "sha256": hashlib.sha256(b"jar").hexdigest()})
-    (folder / "manifest.json").write_text(json.dumps({"version": version.version, "jars": jars}))
-    return folder
+    return publish_kafka(tmp_path, SMALL)
 
 
 def fake_java(home: Path, output: str, code: int) -> Path:
@@ -94,13 +44,6 @@ def fake_java(home: Path, output: str, code: int) -> Path:
     java.write_text(f'#!/bin/sh\ncat "{home}/output"\nexit {code}\n')
     java.chmod(0o755)
     return home
-
-
-def refused(action: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        action()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # ---- fetching -------------------------------------------------------------------------------------------------------
@@ -122,7 +65,8 @@ def test_a_fetched_version_is_whole_with_a_manifest_and_nothing_beside_it(cache:
         assert (jar["bytes"], jar["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
     assert {path.name for path in cache.iterdir()} == {SMALL.version, ".lock"}
     assert any(line.startswith("found 1: ") for line in told)
-    assert "2 jars" in told[-1]
+    assert "2 jars" in told[-2]
+    assert told[-1].endswith("2 jars verified against the repository's own checksums alone: this version is not pinned")
 
 
 def test_a_version_that_is_there_is_not_fetched_again(
@@ -133,7 +77,10 @@ def test_a_version_that_is_there_is_not_fetched_again(
     told: Told = []
 
     assert fetch(SMALL, progress=told.append) == installed(SMALL)
-    assert told == [f"Kafka {SMALL} is in {cache / SMALL.version}"]
+    assert told == [
+        f"Kafka {SMALL} is in {cache / SMALL.version}",
+        f"Kafka {SMALL}: 2 jars verified against the SHA-256 of the first fetch alone: this version is not pinned",
+    ]
 
 
 def test_a_damaged_version_is_told_and_fetched_anew(cache: Path, mirror: Path) -> None:
@@ -141,7 +88,6 @@ def test_a_damaged_version_is_told_and_fetched_anew(cache: Path, mirror: Path) -
     jar = home.libs / f"kafka-clients-{SMALL}.jar"
     whole = jar.read_bytes()
     jar.write_bytes(whole[:-1])
-    assert installed(SMALL) is None
     told: Told = []
 
     fetch(SMALL, progress=told.append)
@@ -152,7 +98,7 @@ def test_a_damaged_version_is_told_and_fetched_anew(cache: Path, mirror: Path) -
 
 
 def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Path) -> None:
-    jar_in(mirror, "kafka-clients").write_bytes(b"something else")
+    jar_in(mirror, f"kafka-clients-{SMALL}.jar").write_bytes(b"something else")
 
     told = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
@@ -162,7 +108,7 @@ def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Pat
 
 
 def test_a_missing_module_is_named(mirror: Path) -> None:
-    shutil.rmtree(jar_in(mirror, "kafka-clients").parent)
+    shutil.rmtree(jar_in(mirror, f"kafka-clients-{SMALL}.jar").parent)
 
     told = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
@@ -237,7 +183,9 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(cache: Path) -> 
     assert "XDG_CACHE_HOME" in refused(lambda: fetch(SMALL, progress=lambda line: None))
 
 
-def test_a_real_version_comes_from_maven_central(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listed_version_comes_from_maven_central_as_it_is_pinned(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With Ivy's own cache of this machine, so that it is downloaded once and not with every test."""
     monkeypatch.undo()
     kept = cache_directory() / "ivy"
@@ -245,16 +193,18 @@ def test_a_real_version_comes_from_maven_central(cache: Path, tmp_path: Path, mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache.parent.mkdir(parents=True)
     (cache.parent / "ivy").symlink_to(kept)
+    listed, told = resolve_version("0.9"), Told()
     try:
-        home = fetch(SMALL, progress=lambda line: None)
+        home = fetch(listed, progress=told.append)
     except HarnessError as error:
         if "could not be reached" in str(error):
             pytest.skip(f"needs Maven Central: {error}")
         raise
 
     jars = {path.name for path in home.libs.glob("*.jar")}
-    assert {*SMALL.needed_jars(), "zookeeper-3.4.6.jar", "slf4j-log4j12-1.7.6.jar"} <= jars
-    assert len(jars) == 17
+    assert {*listed.needed_jars(), "zookeeper-3.4.6.jar", "slf4j-log4j12-1.7.6.jar"} <= jars
+    assert told[-1] == f"Kafka {listed}: 17 jars verified against pinned SHA-256"
+    assert installed(listed) == home
 
 
 # ---- what is there --------------------------------------------------------------------------------------------------
@@ -264,15 +214,31 @@ def test_a_version_that_was_never_fetched_is_not_installed() -> None:
     assert installed(SMALL) is None
 
 
-@pytest.mark.parametrize("damage", ["jar gone", "jar short", "manifest gone", "manifest torn", "manifest of another"])
-def test_a_damaged_version_is_not_installed(cache: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        ("jar gone", "kafka-clients-0.9.0.0.jar"),
+        ("jar short", "kafka-clients-0.9.0.0.jar"),
+        ("jar changed", "kafka-clients-0.9.0.0.jar"),
+        ("jar added", "more.JAR"),
+        ("manifest gone", "manifest.json"),
+        ("manifest torn", "manifest.json"),
+        ("manifest of another", "manifest.json"),
+    ],
+)
+def test_a_damaged_version_is_not_used_and_told_with_the_remedy(cache: Path, damage: str, named: str) -> None:
     folder = put(cache, SMALL)
     assert installed(SMALL) is not None
     manifest = folder / "manifest.json"
+    jar = folder / f"kafka-clients-{SMALL}.jar"
     if damage == "jar gone":
-        (folder / f"kafka-clients-{SMALL}.jar").unlink()
+        jar.unlink()
     elif damage == "jar short":
-        (folder / f"kafka-clients-{SMALL}.jar").write_bytes(b"")
+        jar.write_bytes(b"")
+    elif damage == "jar changed":
+        jar.write_bytes(b"raj")
+    elif damage == "jar added":
+        (folder / named).write_bytes(b"every jar of the folder is on the class path")
     elif damage == "manifest gone":
         manifest.unlink()
     elif damage == "manifest torn":
@@ -280,30 +246,22 @@ def test_a_damaged_version_is_not_installed(cache: Path, damage: str) -> None:
     else:
         manifest.write_text('{"version": "4.3.1", "jars": []}')
 
-    assert installed(SMALL) is None
+    refusal = refused(lambda: installed(SMALL))
     [(_, well, told)] = kafka_health()
     assert not well
-    assert f"fetch it anew: kafka-chaos fetch-kafka {SMALL}" in told
-
-
-def test_health_notices_a_changed_jar_of_the_same_size(cache: Path) -> None:
-    jar = put(cache, SMALL) / f"kafka-clients-{SMALL}.jar"
-    jar.write_bytes(b"raj")
-
-    [(_, well, told)] = kafka_health()
-
-    assert not well
-    assert f"{jar.name} is not as it was fetched" in told
+    for line in (refusal, told):
+        assert named in line
+        assert line.endswith(f"fetch it anew: kafka-chaos fetch-kafka {SMALL}")
 
 
 def test_health_lists_the_versions_newest_first_with_the_java_that_runs_them(cache: Path) -> None:
-    for text in ("0.9", "4.3", "0.10", "3.9"):
+    for text in ("0.9.0.0", "4.3.0", "0.10.2.1", "3.9.0"):
         put(cache, resolve_version(text))
 
     rows = kafka_health()
 
-    assert [told.partition(":")[0] for _, _, told in rows] == ["4.3.1", "3.9.1", "0.10.2.2", "0.9.0.1"]
-    assert all(well and "runs on Java" in told for _, well, told in rows)
+    assert [told.partition(":")[0] for _, _, told in rows] == ["4.3.0", "3.9.0", "0.10.2.1", "0.9.0.0"]
+    assert all(well and "none pinned" in told and "runs on Java" in told for _, well, told in rows)
 
 
 def test_health_without_any_kafka_is_good_and_says_how_to_get_one() -> None:

@@ -99,6 +99,25 @@ def test_a_mirror_of_something_else_does_not(home: Path, stands_for: str) -> Non
     assert access(home).mirror == ""
 
 
+@pytest.mark.parametrize("address", ["", "ftp://near.example/", "near.example"])
+def test_a_mirror_without_an_address_that_can_be_asked_is_refused_and_central_is_not_asked(
+    home: Path, address: str
+) -> None:
+    settings(home, f"<mirrors><mirror><mirrorOf>*</mirrorOf><url>{address}</url></mirror></mirrors>")
+
+    with pytest.raises(HarnessError, match=r"settings\.xml: the <url> of Maven Central's mirror must be one of https"):
+        access(home)
+
+
+@pytest.mark.parametrize(
+    ("address", "plain"), [("HTTP://near/", True), ("https://near/", False), ("file:/near", False)]
+)
+def test_only_plain_http_is_told_as_plain(home: Path, address: str, plain: bool) -> None:
+    settings(home, f"<mirrors><mirror><mirrorOf>*</mirrorOf><url>{address}</url></mirror></mirrors>")
+
+    assert access(home).is_plain == plain
+
+
 def test_settings_that_cannot_be_read_are_told_in_one_line(home: Path) -> None:
     settings(home, "<mirrors>")
 

@@ -13,6 +13,7 @@ from harness.cluster.docker.ground import PLACE
 from harness.cluster.docker.infra import start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.nodes import ContainerNode
+from harness.cluster.docker.taking_out import LEFT_OUT
 from harness.interfaces import NodeId
 
 _DISK_BYTES = 1 << 20
@@ -74,3 +75,16 @@ def test_an_emptied_disk_is_empty_for_both(node: ContainerNode) -> None:
     assert node.empty() > 0
     node.refresh()
     assert list(node.folders().data.iterdir()) == []
+
+
+def test_links_and_devices_that_were_made_in_the_container_are_not_kept(node: ContainerNode, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("this machine's own")
+    made = f"ln -s {secret} {PLACE}/link; ln -s {tmp_path} {PLACE}/data/away; mknod {PLACE}/device c 1 3"
+    code, told = node.infra.container.exec_run(["sh", "-c", made])
+    assert code == 0, told
+    node.refresh()
+    node.keep(tmp_path / "kept")
+    kept = [path.relative_to(tmp_path / "kept") for path in (tmp_path / "kept").rglob("*")]
+    assert sorted(map(str, kept)) == ["data", LEFT_OUT]
+    assert len((tmp_path / "kept" / LEFT_OUT).read_text().splitlines()) == 4

@@ -1,19 +1,23 @@
 """The sweep ends what a dead run left behind, and nothing else."""
 
+import errno
 import json
 import os
 import select
+import shutil
 import signal
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
+from harness.cluster.local.ownership import LOCK, LeftRun, RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import MARKER, PROCESSES, Spawner, boot_id, start_time, state_of
+from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError
 
 _HOLDER = """
@@ -104,13 +108,215 @@ def test_a_run_is_worked_on_once_at_a_time(run: Path) -> None:
         pass
 
 
-def test_the_sweep_forgets_runs_whose_folder_is_gone_and_entries_half_written(run: Path) -> None:
-    entries = run.parent / "state" / "kafka-chaos" / "runs"
-    entries.mkdir(parents=True)
-    (entries / "a.json").write_text(json.dumps({"run": str(run / "gone")}))
-    (entries / "b.json").write_text('{"run": ')
+def _entries(run: Path) -> Path:
+    return run.parent / "state" / "kafka-chaos" / "runs"
+
+
+@pytest.fixture
+def over(run: Path, children: list[subprocess.Popen[Any]]) -> Path:
+    """A run whose harness was killed, with a process of it that goes on."""
+    holder = _holder(children, run)
+    _write_down(run, _sleeper(children, str(run)))
+    holder.kill()
+    holder.wait()
+    return run
+
+
+def test_the_sweep_forgets_runs_whose_folder_is_gone(over: Path) -> None:
+    shutil.rmtree(over)
     assert sweep() == []
-    assert list(entries.iterdir()) == []
+    assert list(_entries(over).iterdir()) == []
+
+
+def _another_in_its_place(run: Path) -> None:
+    run.rename(run.with_name("moved"))
+    shutil.copytree(run.with_name("moved"), run)
+
+
+def _a_link_in_its_place(run: Path) -> None:
+    run.rename(run.with_name("moved"))
+    run.symlink_to("moved")
+
+
+def _another_users(run: Path) -> None:
+    os.chown(run, 65534, 65534)
+
+
+def _open_to_all(run: Path) -> None:
+    run.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "told"),
+    [
+        (_another_in_its_place, "another folder was put in its place"),
+        (_a_link_in_its_place, "it cannot be opened as a folder"),
+        (_open_to_all, "others than its owner may write in it"),
+        pytest.param(
+            _another_users,
+            "it belongs to user 65534",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away"),
+        ),
+    ],
+)
+def test_nothing_is_read_or_done_in_a_folder_that_is_not_the_runs(
+    over: Path, children: list[subprocess.Popen[Any]], tamper: Callable[[Path], None], told: str
+) -> None:
+    undone: list[LeftRun] = []
+
+    def undo(left: LeftRun) -> tuple[list[str], bool]:
+        undone.append(left)
+        return [], True
+
+    tamper(over)
+    (over / LOCK).unlink()
+    (sentence,) = sweep(undo)
+    assert sentence.startswith(f"{over} is not the folder of the run that was entered ({told}")
+    assert undone == []
+    assert children[1].poll() is None
+    assert not (over / LOCK).exists()
+    assert list(_entries(over).iterdir()) == []
+
+
+def test_a_folder_that_is_moved_away_while_it_is_swept_is_still_the_one_that_is_read(over: Path) -> None:
+    (over / "owed").write_text("ours")
+
+    def undo(left: LeftRun) -> tuple[list[str], bool]:
+        _another_in_its_place(over)
+        (over / "owed").write_text("theirs")
+        return [f"{left.path.name} owed {(left.folder / 'owed').read_text()}"], True
+
+    assert sweep(undo)[-1] == "run owed ours"
+
+
+def test_a_link_in_the_place_of_the_lock_makes_no_file_elsewhere(over: Path) -> None:
+    (over / LOCK).unlink()
+    (over / LOCK).symlink_to(over.parent / "elsewhere")
+    (sentence,) = sweep()
+    assert "symbolic link" in sentence
+    with pytest.raises(HarnessError, match="cannot be locked"), RunOwnership(over):
+        pass
+    assert not (over.parent / "elsewhere").exists()
+
+
+def test_a_device_with_another_number_after_a_restart_is_the_same_device(over: Path) -> None:
+    (entry,) = _entries(over).iterdir()
+    written = json.loads(entry.read_text())
+    entry.write_text(json.dumps(written | {"device": written["device"] + 1}))
+    assert "another folder" in sweep()[0]
+    entry.write_text(json.dumps(written | {"device": written["device"] + 1, "boot": "another"}))
+    assert "ended process" in sweep()[0]
+
+
+def _file(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
+
+
+_WHOLE = {"run": "/nowhere", "device": 1, "inode": 1, "uid": 0, "boot": "b"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(_file(""), id="empty"),
+        pytest.param(_file('{"run": '), id="half written"),
+        pytest.param(_file("[]"), id="a list"),
+        pytest.param(_file("[" * 60_000), id="deep"),
+        pytest.param(_file('{"run": "/nowhere"}'), id="of an older version"),
+        pytest.param(_file(json.dumps(_WHOLE | {"run": 5})), id="a run that is a number"),
+        pytest.param(_file(json.dumps(_WHOLE | {"run": "near"})), id="a run that is nowhere"),
+        pytest.param(_file(json.dumps(_WHOLE | {"run": "/a\0b"})), id="a run with a zero byte"),
+        pytest.param(_file(json.dumps(_WHOLE | {"inode": "many"})), id="an inode in words"),
+        pytest.param(_file(json.dumps(_WHOLE | {"boot": None})), id="no boot"),
+        pytest.param(_file(" " * (1 << 20)), id="large"),
+        pytest.param(lambda path: path.write_bytes(b"\xff\xfe{"), id="no text"),
+        pytest.param(lambda path: path.symlink_to("/etc/passwd"), id="a link"),
+        pytest.param(os.mkfifo, id="a pipe"),
+    ],
+)
+def test_an_entry_that_is_none_costs_a_sentence_and_itself_and_the_others_are_swept(
+    over: Path, children: list[subprocess.Popen[Any]], damage: Callable[[Path], object]
+) -> None:
+    before, after = _entries(over) / "0.json", _entries(over) / "z.json"
+    damage(before)
+    damage(after)
+    first, ended, last = sweep()
+    assert first.startswith(f"removed {before} is no entry of a run (")
+    assert last.startswith(f"removed {after} is no entry of a run (")
+    assert "\n" not in first
+    assert f"process {children[1].pid} " in ended
+    assert sweep() == []
+
+
+def test_a_folder_among_the_entries_is_told_and_left(over: Path) -> None:
+    folder = _entries(over) / "0.json"
+    folder.mkdir()
+    first, ended = sweep()
+    assert first.startswith(f"{folder} is no entry of a run (it is no file), and cannot be removed")
+    assert "ended process" in ended
+
+
+def test_lines_that_name_no_process_cost_nothing_but_themselves(
+    over: Path, children: list[subprocess.Popen[Any]]
+) -> None:
+    listed = (over / PROCESSES).read_text()
+    entry = json.loads(listed)
+    for wrong in ({"pid": 1 << 70}, {"pid": -1}, {"pid": 0}, {"pid": "1"}, {"pid": None}, {"start": "x"}, {"boot": 1}):
+        listed = json.dumps(entry | wrong) + "\n" + listed
+    (over / PROCESSES).write_text("[]\n5\nnull\n" + listed)
+    (sentence,) = sweep()
+    assert f"process {children[1].pid} " in sentence
+
+
+def test_a_process_that_got_the_pid_in_the_last_moment_is_not_hit(
+    over: Path, children: list[subprocess.Popen[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal goes to what was asked about, and not to whoever has its number when it is sent."""
+    signalled = signal.pidfd_send_signal
+
+    def late(held: int, number: signal.Signals) -> None:
+        signalled(held, number)
+        children[1].wait()  # from here on the number is free for anybody
+        signalled(held, number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", late)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("by number"))
+    assert sweep() == []
+
+
+def test_where_the_kernel_has_no_descriptors_of_processes_they_are_ended_by_number(
+    over: Path, children: list[subprocess.Popen[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    (sentence,) = sweep()
+    assert f"process {children[1].pid} " in sentence
+    assert children[1].wait(5) == -signal.SIGKILL
+
+
+def test_the_state_directory_is_its_users_alone(run: Path) -> None:
+    state_directory().chmod(0o755)  # as an older version made it
+    with RunOwnership(run):
+        (entry,) = _entries(run).iterdir()
+        assert stat.S_IMODE(entry.stat().st_mode) & 0o077 == 0
+    assert stat.S_IMODE(state_directory().stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_nobody_obeys_what_another_user_has_entered(over: Path, children: list[subprocess.Popen[Any]]) -> None:
+    os.chown(_entries(over).parent, 65534, 65534)
+    with pytest.raises(HarnessError, match=r"belongs to user 65534 .* XDG_STATE_HOME chooses another place"):
+        sweep()
+    assert children[1].poll() is None
+
+
+def test_a_state_directory_that_cannot_be_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(HarnessError, match=r"^[^\n]*XDG_STATE_HOME chooses another$"):
+        state_directory()
 
 
 def test_two_sweeps_at_once_do_not_trip_over_each_other(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

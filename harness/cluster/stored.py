@@ -1,0 +1,90 @@
+"""What a run folder tells of its cluster when the harness that made it is gone: it is read, and nothing else is done.
+
+The folder may come from somebody else. So no command, no container and no broker of its scenario is touched, no link is
+followed, and what only the cluster could have told stays uncollected: then `not_collected` says so in words.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.clock import Clock
+from harness.cluster.attached.book import Book
+from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.brokers.system import NodeFolders, System
+from harness.cluster.replica_logs import read_replicas
+from harness.history.run_folder import RunFolder
+from harness.interfaces import ClusterHistory, NodeId, ReplicaLog
+from harness.scenario import ClusterSpec
+
+_NOTHING = ClusterHistory(partition_states=(), controllers=(), broker_events=(), configuration=())
+_IN_CONTAINERS = "the replicas' logs and the cluster's own books were not collected: they were in its containers"
+
+
+@dataclass(frozen=True)
+class StoredNodes:
+    """Of a cluster that ran as processes of this folder: RUN/nodes has what they left."""
+
+    folder: RunFolder
+    spec: ClusterSpec
+    clock: Clock
+    not_collected: str = ""
+
+    @cached_property
+    def _system(self) -> System:
+        return system_of(self.spec)
+
+    def _folders(self, node: NodeId) -> NodeFolders:
+        return NodeFolders.below(self.folder.nodes / str(node))
+
+    def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
+        self.folder.files.refuse_links("nodes")
+        for node in self._system.nodes:
+            if node.role == "broker":
+                data = self._folders(node.node).data
+                yield node.node, read_replicas(node.node, data, t_ns=self.clock.monotonic_ns())
+
+    def history(self) -> ClusterHistory:
+        return self._system.history(self._folders, self.folder.anchor())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredNotes:
+    """Of a cluster that was elsewhere: what the harness had written down of it by then, if it wrote anything."""
+
+    book: Book | None
+    not_collected: str
+
+    def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
+        return iter(())
+
+    def history(self) -> ClusterHistory:
+        return _NOTHING if self.book is None else self.book.history()
+
+
+def stored_books(folder: RunFolder, clock: Clock) -> StoredNodes | StoredNotes:
+    """Raises UsageError where the folder holds links."""
+    spec = folder.scenario().cluster
+    if spec.is_foreign:
+        return StoredNotes(book=Book(folder.path), not_collected=_left_at_somebody_elses(spec))
+    if spec.world == "docker" and not _were_kept(folder):
+        return StoredNotes(book=None, not_collected=_IN_CONTAINERS)
+    folder.files.refuse_links("nodes")
+    return StoredNodes(folder, spec, clock)
+
+
+def _left_at_somebody_elses(spec: ClusterSpec) -> str:
+    """Nothing where the scenario gives no means to read them."""
+    if not (spec.attached.data or spec.attached.commands.get("read_log")):
+        return ""
+    brokers = ", ".join(str(broker) for broker in sorted(spec.brokers))
+    return (
+        f"the replicas' logs of brokers {brokers} were not collected: only the run itself asks somebody else's cluster "
+        "for them"
+    )
+
+
+def _were_kept(folder: RunFolder) -> bool:
+    """What volumes held is copied into the folder when the cluster is stopped, which comes before the seal."""
+    phases = folder.run.get("phases") or [{"name": "start"}]
+    return bool(phases[-1]["name"] == "seal")

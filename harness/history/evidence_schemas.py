@@ -1,0 +1,45 @@
+"""The tables that a check writes beside its findings, RUN/tables/evidence_<name>.parquet: what a page explains with."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+_i32, _i64, _f64, _s, _b = pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_()
+
+EVIDENCE: Mapping[str, pa.Schema] = {
+    name: pa.schema([pa.field(column, kind) for column, kind in columns.items()])
+    for name, columns in {
+        # Values by what the sender was told and whether the final log has them. duplicates: further copies in it.
+        "accounting": {
+            "run": _i32, "topic": _s, "part": _i32, "outcome": _s, "acks": _i32, "in_final_log": _b, "count": _i64,
+            "duplicates": _i64, "read": _i64,
+        },
+        # Every lost acknowledged record.
+        "lost_records": {
+            "run": _i32, "finding": _s, "classification": _s, "topic": _s, "part": _i32, "value": _i64, "off": _i64,
+            "acks": _i32, "epoch": _i32, "process": _i32, "op": _i64, "t0": _i64, "t1": _i64,
+        },
+        # Around a finding's offsets, per replica: its record from before the deciding election, and its final one.
+        "log_rows": {
+            "run": _i32, "finding": _s, "topic": _s, "part": _i32, "off": _i64, "acknowledged_value": _i64,
+            "acknowledged_t": _i64, "acknowledged_acks": _i32, "replica": _i32, "epoch": _i32, "value": _i64,
+            "truncated": _b, "truncated_t": _i64, "end_epoch": _i32, "end_value": _i64, "final_epoch": _i32,
+            "final_value": _i64, "read": _b,
+        },
+        # What clients did to and saw of a finding's example values. kind: send | poll | final_poll.
+        "operations": {
+            "run": _i32, "finding": _s, "kind": _s, "op": _i64, "process": _i32, "status": _s, "acks": _i32,
+            "topic": _s, "part": _i32, "off": _i64, "value": _i64, "epoch": _i32, "t0": _i64, "t1": _i64,
+            "replica": _i32, "error": _s,
+        },
+        "gaps": {"run": _i32, "topic": _s, "part": _i32, "begin_t": _i64, "end_t": _i64, "open": _b},
+        # What each fault whose effect was seen did (history/fault_measures.py): seconds from its effect until the last
+        # partition it took the leader from had one, until the last ISR it took a victim from was whole, and the longest
+        # time within it and after it that a partition took no write; null: no leader, no ISR, no such time. never: it
+        # did not end, and the seconds are a lower bound.
+        "fault_measures": {
+            "run": _i32, "fault": _i32, "kind": _s, "label": _s, "begin_t": _i64, "end_t": _i64, "leader_s": _f64,
+            "leader_never": _b, "in_sync_s": _f64, "in_sync_never": _b, "gap_s": _f64, "gap_never": _b,
+        },
+    }.items()
+}  # fmt: skip

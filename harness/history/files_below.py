@@ -1,0 +1,222 @@
+"""The files below one folder that somebody else may have made: no link in it is followed, no pipe or device opened.
+
+A run folder is sent around, and what is judged is not trusted. Every way to a file goes from one directory's descriptor
+to the next one's, so nobody can put a link into the way between a look and an act. Files are written beside their
+place and renamed into it: a file that has a second name elsewhere is replaced here and not changed there.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from harness.errors import HarnessError, UsageError
+
+UNFINISHED = ".unfinished"
+_HELD = Path("/proc/self/fd")  # what lies below leads to a folder that is held open, wherever that is moved
+_REMEDY = "nothing in a run folder is read or written through one: remove it"
+
+
+class FilesBelow:
+    """`top` is followed wherever it leads once, now; names are relative to it, such as "tables/ops.parquet".
+
+    `is_real`: it has been followed already, and is refused when a link has come into it since.
+    Raises UsageError for a link, a pipe or a device in the way, FileNotFoundError for what is not there to be read, and
+    HarnessError for what cannot be written.
+    """
+
+    def __init__(self, top: Path, *, is_real: bool = False) -> None:
+        self.top = top if is_real or top.parent == _HELD else top.resolve()
+        assert self.top.is_absolute(), top
+
+    # -- looking ------------------------------------------
+
+    def refuse_links(self, *names: str) -> None:
+        """Raises UsageError for the first of these files and folders that is, or holds at any depth, no plain file."""
+        for name in names:
+            path = self.top / name
+            try:
+                mode = path.lstat().st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if stat.S_ISDIR(mode):
+                _refuse_links_in(path)
+            else:
+                _refuse_unless_file(mode, path)
+
+    # -- reading ------------------------------------------
+
+    def read(self, name: str) -> bytes:
+        with self.open(name) as file:
+            return file.read()
+
+    def read_text(self, name: str) -> str:
+        """Raises UsageError for what is no UTF-8."""
+        try:
+            return self.read(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{self.top / name}: not UTF-8 text: {error}") from None
+
+    def open(self, name: str) -> BinaryIO:
+        """To be read."""
+        path = self.top / name
+        with _told(path, "read", but=FileNotFoundError), self._folder_of(name) as (folder, base):
+            _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
+            return os.fdopen(self._opened(folder, base, os.O_RDONLY, path), "rb")
+
+    # -- writing ------------------------------------------
+
+    @contextlib.contextmanager
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        """A new file that gets its name when it is whole: readers see the old one or the new one."""
+        path = self.top / name
+        with _told(path, "written"), self._folder_of(name) as (folder, base):
+            unfinished = base + UNFINISHED
+            for each in (base, unfinished):
+                with contextlib.suppress(FileNotFoundError):
+                    mode = os.stat(each, dir_fd=folder, follow_symlinks=False).st_mode
+                    _refuse_unless_file(mode, path.with_name(each))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished, dir_fd=folder)  # of a writer that was killed
+            descriptor = self._opened(folder, unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)
+            ours = os.fstat(descriptor)
+            with os.fdopen(descriptor, "wb") as file:  # open to the end, so that no other file can be taken for it
+                try:
+                    yield file
+                    file.flush()
+                    if not _is_still(ours, folder, unfinished):  # a half one must not get the name
+                        raise HarnessError(f"{path}: another kafka-chaos writes it too; wait, and do this again")
+                    os.rename(unfinished, base, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    if _is_still(ours, folder, unfinished):
+                        os.unlink(unfinished, dir_fd=folder)
+                    raise
+
+    def replace(self, name: str, content: bytes) -> Path:
+        with self.replacing(name) as file:
+            file.write(content)
+        return self.top / name
+
+    def append(self, name: str) -> BinaryIO:
+        """At the end of a file, unbuffered; raises HarnessError for one that has a second name, perhaps elsewhere."""
+        path = self.top / name
+        with _told(path, "written"), self._folder_of(name) as (folder, base):
+            with contextlib.suppress(FileNotFoundError):
+                _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
+            descriptor = self._opened(folder, base, os.O_WRONLY | os.O_APPEND | os.O_CREAT, path)
+            if os.fstat(descriptor).st_nlink != 1:
+                os.close(descriptor)
+                raise HarnessError(f"{path} has a second name (a hard link), which would be written too: copy the file")
+            return os.fdopen(descriptor, "ab", buffering=0)
+
+    def make_folder(self, name: str) -> None:
+        """Unless it is there."""
+        with _told(self.top / name, "written"), self._folder_of(name) as (folder, base):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(base, dir_fd=folder)
+            if not stat.S_ISDIR(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
+                _refuse_unless_file(mode, self.top / name)
+                raise HarnessError(f"{self.top / name} is a file where a folder has to be: remove it")
+
+    def remove_folder(self, name: str) -> None:
+        """With all that is in it, links and not where they lead; nothing to do where it is not there."""
+        gone = contextlib.suppress(FileNotFoundError)
+        with _told(self.top / name, "written"), gone, self._folder_of(name) as (folder, base):
+            if stat.S_ISLNK(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
+                _refuse_unless_file(mode, self.top / name)
+            shutil.rmtree(base, dir_fd=folder)
+
+    # -- within -------------------------------------------
+
+    @contextlib.contextmanager
+    def _folder_of(self, name: str) -> Iterator[tuple[int, str]]:
+        """(the descriptor of the folder in which the file is, the file's own name)."""
+        *folders, base = name.split("/")
+        assert all(part not in ("", ".", "..") for part in (*folders, base)), name
+        if self.top.parent == _HELD:
+            descriptor = self._descend(folders, start=self.top)
+        else:
+            descriptor = self._descend([*self.top.parts[1:], *folders])
+        try:
+            yield descriptor, base
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _descend(parts: Sequence[str], *, start: Path = Path("/")) -> int:
+        # O_PATH: to go through a folder takes no right to list it.
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        reached = os.open(start, flags & ~os.O_NOFOLLOW)
+        for number, part in enumerate(parts, start=1):
+            try:
+                inner = os.open(part, flags, dir_fd=reached)
+            except NotADirectoryError:
+                path = start.joinpath(*parts[:number])
+                _refuse_unless_file(os.stat(part, dir_fd=reached, follow_symlinks=False).st_mode, path)
+                raise
+            finally:
+                os.close(reached)
+            reached = inner
+        return reached
+
+    @staticmethod
+    def _opened(folder: int, base: str, flags: int, path: Path) -> int:
+        """What was put there after the look is not followed, waited for, or read."""
+        careful = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(base, flags | careful, 0o666, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise UsageError(f"{path} is a symbolic link; {_REMEDY}") from None
+            raise
+        try:
+            _refuse_unless_file(os.fstat(descriptor).st_mode, path)
+        except UsageError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+@contextlib.contextmanager
+def _told(path: Path, done: str, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """What the machine refuses becomes one line, `but` for what the caller can make something of."""
+    try:
+        yield
+    except but:
+        raise
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be {done}: {error.strerror or error}") from error
+
+
+def _refuse_links_in(top: Path) -> None:
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        gone = contextlib.suppress(FileNotFoundError)  # it was replaced in this moment
+        with _told(Path(folder), "read"), gone, os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
+
+
+def _refuse_unless_file(mode: int, path: Path) -> None:
+    if stat.S_ISLNK(mode):
+        raise UsageError(f"{path} is a symbolic link; {_REMEDY}")
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"{path} is a folder where a file has to be: remove it")
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"{path} is a pipe, a socket or a device; {_REMEDY}")
+
+
+def _is_still(ours: os.stat_result, folder: int, name: str) -> bool:
+    try:
+        return os.path.samestat(ours, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,50 @@
+"""What a journal holds that no writer of ours can have left, told with the file and the line.
+
+A line that is cut short is none of that: it was torn with its writer, and ends its journal.
+"""
+
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+LINE_BYTES_MAX = 64_000_000  # a poll of a million records is half of that
+# What taking a line raises that is JSON of the right shape: what it refers to is not there, or is no such number.
+UNFIT = (LookupError, ValueError, OverflowError, TypeError)
+_REMEDY = "no run of ours wrote this: take the journal away, or this line and what follows it"
+_PIECE_BYTES = 1_000_000
+
+
+class JournalUnfit(HarnessError):
+    """A journal has a line that no writer of ours can have left."""
+
+
+def unfit_line(path: Path, position: int, text: bytes, index: int, error: BaseException) -> JournalUnfit:
+    """`text` begins at `position`; `index`: of the line among those of it that are not empty."""
+    places = [place for place, line in enumerate(text.split(b"\n")) if line]
+    return JournalUnfit(
+        f"{path}:{_line_at(path, position) + places[index]}: no line of a journal ({_why(error)}); {_REMEDY}"
+    )
+
+
+def unfit_operation(path: Path, operation: int, error: BaseException) -> JournalUnfit:
+    return JournalUnfit(f"{path}: operation {operation} is none of a journal ({_why(error)}); {_REMEDY}")
+
+
+def check_length(path: Path, position: int, length: int) -> None:
+    if length > LINE_BYTES_MAX:
+        most = f"longer than the {LINE_BYTES_MAX // 1_000_000} MB that a line may have"
+        raise JournalUnfit(f"{path}:{_line_at(path, position)}: {most}; {_REMEDY}")
+
+
+def _line_at(path: Path, position: int) -> int:
+    """Counted from 1."""
+    line = 1
+    with path.open("rb") as file:
+        while position > 0 and (piece := file.read(min(position, _PIECE_BYTES))):
+            line += piece.count(b"\n")
+            position -= len(piece)
+    return line
+
+
+def _why(error: BaseException) -> str:
+    return f"{error} is not known here" if isinstance(error, KeyError) else str(error)

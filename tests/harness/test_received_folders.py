@@ -1,0 +1,306 @@
+"""A run folder that somebody sent: to judge it does nothing but judge, and it leads nowhere else."""
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness import compose, presentation
+from harness.checking import export_jepsen
+from harness.checks.judge import judge
+from harness.cli_options import run_folder, run_folders, terminal
+from harness.clock import SystemClock
+from harness.cluster.local.ownership import RunOwnership
+from harness.cluster.replica_logs import read_events
+from harness.errors import HarnessError, UsageError
+from harness.history import halves
+from harness.history.pieces import FOLDER, Journals, PiecesUnfit
+from harness.history.run_folder import RunFolder
+from harness.history.sealing import note, seal
+from harness.interfaces import NodeId
+from harness.scenario_file import load
+from reports.render import write_report
+from tests.harness.cluster.log_folders import batch, replica_folder
+from tests.reports.judged_folder import quiet_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLUSTER = '[cluster]\nbrokers = [1, 2, 3]\n{more}\n[[topics]]\nname = "orders"\n'
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    replica_folder(tmp_path / "outside", {0: batch(0, [b"a", b"b"])})
+    (tmp_path / "outside" / "file").write_text("not yours")
+    return tmp_path / "outside"
+
+
+def killed_run(runs: Path, *, more: str = "", **run: object) -> RunFolder:
+    """As a harness leaves it that is killed while faults go on."""
+    folder = RunFolder.create(runs, scenario="sent", clock=SystemClock(), seed=1, stamp="now")
+    folder.write_scenario(CLUSTER.format(more=more))
+    folder.update(phases=[{"name": "act", "t": 1}], **run)
+    return folder
+
+
+def attack(runs: Path, outside: Path) -> tuple[RunFolder, Path]:
+    """Whoever judges it would run a command and empty a folder of their own; the file that the command would make."""
+    canary = runs / "canary"
+    table = (
+        f'system = "attached"\nbootstrap = "localhost:1"\n[attached]\nread_log = """touch {shlex.quote(str(canary))}"""'
+    )
+    folder = killed_run(runs, more=table)
+    (folder.nodes / "1").mkdir()
+    (folder.nodes / "1" / "data").symlink_to(outside)
+    return folder, canary
+
+
+# -- judging never acts -----------------------------------
+
+
+def test_a_command_in_the_folder_is_not_run_and_a_link_is_not_emptied(tmp_path: Path, outside: Path) -> None:
+    folder, canary = attack(tmp_path, outside)
+
+    compose.sealed(folder.path)
+
+    assert not canary.exists()
+    assert (outside / "file").read_text() == "not yours"
+    assert folder.run["status"] == "unfinished"
+
+
+def test_what_was_not_collected_makes_it_inconclusive_by_name(
+    spark: "SparkSession", tmp_path: Path, outside: Path
+) -> None:
+    folder, _ = attack(tmp_path, outside)
+
+    judgement = judge(compose.sealed(folder.path).path, spark)
+
+    assert judgement.verdict.value == "inconclusive"
+    assert any("the replicas' logs of brokers 1, 2, 3 were not collected" in each.lower() for each in judgement.reasons)
+
+
+@pytest.mark.parametrize("more", ['system = "compose:/nowhere.yaml"\n[attached]\ndata = "/d"', 'world = "docker"'])
+def test_no_docker_engine_is_asked_for_what_a_folder_says(
+    more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object, **__: object) -> None:
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr("docker.from_env", asked)
+    folder = killed_run(tmp_path, more=more)
+
+    compose.sealed(folder.path)
+
+    killed, missing = folder.run["inconclusive"]
+    assert (killed, "not collected" in missing) == ("the harness was ended in phase 'act'", True)
+
+
+def test_the_logs_that_a_killed_run_left_in_its_folder_are_read(tmp_path: Path) -> None:
+    folder = killed_run(tmp_path)
+    replica_folder(folder.nodes / "2" / "data", {0: batch(0, [b"a", b"b"])})
+
+    compose.sealed(folder.path)
+
+    assert [(row["node"], row["log_end"]) for row in folder.table("replica_snapshots").to_pylist()] == [(2, 2)]
+    assert folder.run["inconclusive"] == ["the harness was ended in phase 'act'"]
+
+
+def test_a_run_that_goes_on_is_left_to_its_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = killed_run(tmp_path)
+
+    with RunOwnership(folder.path), pytest.raises(HarnessError, match=r"the run goes on"):
+        compose.sealed(folder.path)
+
+    assert folder.run["status"] == "started"
+    compose.sealed(folder.path)
+    assert folder.run["status"] == "unfinished"
+
+
+def test_the_second_converter_is_ours_whatever_the_directory_we_are_in_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = killed_run(tmp_path)
+    for number in (1, 2):
+        (folder.history / f"producer-{number}.jsonl").touch()
+    (folder.path / "harness").mkdir()
+    (folder.path / "harness" / "__init__.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    monkeypatch.setattr(halves, "LARGE_BYTES", 0)
+    monkeypatch.setattr(halves, "_cores", lambda: 2)
+    monkeypatch.chdir(folder.path)
+
+    journals = halves.begun_journals(folder.files)
+
+    assert [each.path.name for each in journals.ended()] == ["producer-1.jsonl", "producer-2.jsonl"]
+    assert not (tmp_path / "canary").exists()
+
+
+def test_books_that_were_made_to_break_the_reader_are_told_and_break_nothing(tmp_path: Path) -> None:
+    folder = killed_run(tmp_path)
+    books = folder.nodes / "100" / "data" / "version-2"
+    books.mkdir(parents=True)
+    (books / "log.no-number").write_bytes(b"x")
+    foreign = killed_run(tmp_path, more='system = "attached"\nbootstrap = "localhost:1"')
+    (foreign.path / "attached.jsonl").write_text('{"controller": 1}\n["controller"]\n')
+
+    for each in (folder, foreign):
+        compose.sealed(each.path)
+        assert_told(each)
+
+
+def assert_told(folder: RunFolder) -> None:
+    assert [each.partition(":")[0] for each in folder.run["inconclusive"]] == [
+        "the harness was ended in phase 'act'", "the cluster's books could not be read",
+    ]  # fmt: skip
+
+
+# -- it leads nowhere else --------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json", "scenario.toml", "verdict.json", "attached.jsonl", "history", "history/producer-1.jsonl",
+        "history/books", "history/snapshot-00000.parquet", "tables", "tables/records.parquet", "converting",
+        "converting/piece-00000",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_every_command_refuses_a_folder_with_links_and_names_them(
+    name: str, kind: str, tmp_path: Path, outside: Path
+) -> None:
+    folder = killed_run(tmp_path)
+    place = folder.path / name
+    place.parent.mkdir(exist_ok=True)
+    if place.exists():
+        place.rename(tmp_path / "original")
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(tmp_path / "original" if (tmp_path / "original").exists() else outside)
+
+    for find in (lambda: run_folder(str(folder.path), tmp_path), lambda: run_folders([str(folder.path)], tmp_path)):
+        with pytest.raises(UsageError) as refused:
+            find()
+        assert str(refused.value).startswith(f"{place} is a ")
+        assert "\n" not in str(refused.value)
+
+
+def test_a_node_whose_data_lie_elsewhere_is_not_read(tmp_path: Path, outside: Path) -> None:
+    folder = killed_run(tmp_path)
+    (folder.nodes / "2").mkdir()
+    (folder.nodes / "2" / "data").symlink_to(outside)
+
+    with pytest.raises(UsageError, match=r"nodes/2/data is a symbolic link"):
+        compose.sealed(folder.path)
+
+
+@pytest.mark.parametrize("cut", ["/{outside}", "../outside/file"])
+def test_a_journal_that_names_a_file_elsewhere_is_not_believed(cut: str, tmp_path: Path, outside: Path) -> None:
+    (outside / "file").write_bytes(batch(0, [b"secret"]))
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    entry = {"t": 1, "event": "truncation", "cut": cut.format(outside=str(outside / "file")[1:])}
+    (evidence / "events.jsonl").write_text(json.dumps(entry) + "\n")
+
+    (event,) = read_events(NodeId(1), evidence)
+
+    assert event.cut == ()
+
+
+def test_a_piece_that_names_a_journal_elsewhere_is_not_believed(tmp_path: Path, outside: Path) -> None:
+    folder = killed_run(tmp_path)
+    journals = Journals()
+    (outside / "j.jsonl").touch()
+    journals.take(outside / "j.jsonl")
+    folder.files.make_folder(FOLDER)
+    journals.put_away(folder.files)
+    piece = folder.path / FOLDER / "piece-00000"
+    text = piece.read_bytes()
+    renamed = text[8:].replace(b'"j.jsonl"', b'"../../outside/j.jsonl"').rstrip()
+    renamed += b" " * (-len(renamed) % 8)
+    piece.write_bytes(len(renamed).to_bytes(8, "little") + renamed)
+
+    with pytest.raises(PiecesUnfit, match=r"there is no such journal"):
+        Journals.resumed(folder.path / FOLDER, folder.history)
+
+
+WRITES: dict[str, Callable[[RunFolder], object]] = {
+    "run.json": lambda folder: folder.update(more=1),
+    "scenario.toml": lambda folder: folder.write_scenario("# s"),
+    "tables/ops.parquet": lambda folder: folder.write_table("ops", folder.table("ops")),
+    "tables": seal,
+    "converting": seal,
+    "harness.log": lambda folder: note(folder, "words"),
+    "report.html": lambda folder: write_report(folder.path),
+    "jepsen.edn": lambda folder: export_jepsen(folder.path, None),
+}
+
+
+@pytest.mark.parametrize("ending", ["", ".unfinished"])
+@pytest.mark.parametrize("name", WRITES)
+def test_nothing_is_written_through_a_planted_link(name: str, ending: str, tmp_path: Path, outside: Path) -> None:
+    folder = RunFolder(quiet_run(tmp_path))
+    place = folder.path / (name + ending)
+    target = outside if "." not in name else outside / "file"
+    if place.exists():
+        place.rename(tmp_path / "original")
+    place.symlink_to(target)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+
+    if ending and name in ("tables", "converting", "harness.log"):
+        WRITES[name](folder)  # nothing of that name is ever made
+    else:
+        with pytest.raises(UsageError, match=f"{name}{ending} is a symbolic link"):
+            WRITES[name](folder)
+
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+
+
+def test_an_export_goes_where_its_user_says(tmp_path: Path, outside: Path) -> None:
+    run = quiet_run(tmp_path)
+    (tmp_path / "mine.edn").symlink_to(outside / "file")
+
+    path, _ = export_jepsen(run, tmp_path / "mine.edn")
+
+    assert path == tmp_path / "mine.edn"
+    assert (outside / "file").read_text() != "not yours"
+
+
+def test_the_list_goes_on_where_one_folder_has_links(
+    tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = killed_run(tmp_path / "runs"), killed_run(tmp_path / "runs")
+    (bad.path / "verdict.json").symlink_to(outside / "file")
+
+    presentation.print_runs(terminal, tmp_path / "runs", as_json=True)
+
+    told = {each["id"]: each["scenario"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert told[good.path.name] == "sent"
+    assert "verdict.json is a symbolic link" in told[bad.path.name]
+
+
+def test_a_folder_run_as_a_scenario_is_read_without_links_and_names_no_place_elsewhere(
+    tmp_path: Path, outside: Path
+) -> None:
+    folder = killed_run(tmp_path)
+    (folder.path / "scenario.toml").write_text("# scenario: ../../elsewhere\n" + CLUSTER.format(more=""))
+    assert load(str(folder.path)).name == folder.path.name
+
+    (folder.path / "scenario.toml").rename(outside / "scenario.toml")
+    (folder.path / "scenario.toml").symlink_to(outside / "scenario.toml")
+    with pytest.raises(UsageError, match=r"scenario.toml is a symbolic link"):
+        load(str(folder.path))
+
+
+def test_the_latest_run_is_named_by_a_link_of_ours(tmp_path: Path) -> None:
+    folder = killed_run(tmp_path)
+    folder.link_latest()
+
+    assert run_folder("latest", tmp_path) == folder.path
+    assert compose.sealed(tmp_path / "latest").path == folder.path

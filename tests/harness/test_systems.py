@@ -1,0 +1,131 @@
+"""What a killed run owes to somebody else's cluster is undone by its own commands, and by nobody else's."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.attached.book import NAME, Book
+from harness.cluster.local.ownership import sweep
+from harness.interfaces import NodeId
+from harness.systems import undo_left_behind
+
+_KILLED = """
+import os, pathlib, signal, sys
+from harness.cluster.local.ownership import RunOwnership
+with RunOwnership(pathlib.Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _scenario(heal: str) -> str:
+    return f"""[cluster]
+system = "attached"
+bootstrap = "127.0.0.1:1"
+[attached]
+cut = "true"
+heal = {heal!r}
+nodes = {{ 1 = "127.0.0.1:1", 2 = "127.0.0.1:1" }}
+[[topics]]
+name = "t"
+"""
+
+
+@pytest.fixture
+def healed(tmp_path: Path) -> Path:
+    return tmp_path / "healed"
+
+
+@pytest.fixture
+def owing(tmp_path: Path, healed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was killed while a link was cut."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    (run / "scenario.toml").write_text(_scenario(f"touch {healed}"))
+    Book(run).found({NodeId(node): ("127.0.0.1", 1) for node in (1, 2)})
+    Book(run).owe("heal", "n2>n1")
+    ended = subprocess.run([sys.executable, "-c", _KILLED, str(run)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    return run
+
+
+def test_the_next_command_undoes_what_the_run_owes(owing: Path, healed: Path) -> None:
+    (sentence,) = sweep(undo_left_behind)
+    assert sentence.startswith(f"heal n2>n1, which {owing} owed: ")
+    assert healed.exists()
+    assert Book(owing).owed() == []
+    assert [path.name for path in (owing / "commands").iterdir()] == ["0001-heal-2-to-1.log"]
+    assert sweep(undo_left_behind) == []
+
+
+def test_what_fails_stays_owed_and_names_places_that_a_person_can_open(owing: Path) -> None:
+    (owing / "scenario.toml").write_text(_scenario("false"))
+    (sentence,) = sweep(undo_left_behind)
+    assert f"see {owing}/commands/0001-heal-2-to-1.log" in sentence
+    assert f"remove {owing / NAME}" in sentence
+    assert sweep(undo_left_behind) != []
+
+
+def _swap(run: Path, command: str) -> None:
+    """Somebody puts a folder with a command of his own in the run's place."""
+    run.rename(run.with_name("moved"))
+    shutil.copytree(run.with_name("moved"), run)
+    (run / "scenario.toml").write_text(_scenario(command))
+
+
+def test_the_commands_of_a_folder_put_in_the_place_of_the_runs_are_not_run(owing: Path, healed: Path) -> None:
+    theirs = owing.parent / "theirs"
+    _swap(owing, f"touch {theirs}")
+    (sentence,) = sweep(undo_left_behind)
+    assert "another folder was put in its place" in sentence
+    assert not theirs.exists()
+    assert not healed.exists()
+
+
+def test_a_folder_put_there_while_the_sweep_is_at_work_is_not_obeyed_either(
+    owing: Path, healed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = owing.parent / "theirs"
+    owed = Book.owed
+
+    def swapping(book: Book) -> list[tuple[str, str]]:
+        if not owing.with_name("moved").exists():
+            _swap(owing, f"touch {theirs}")
+            (owing / NAME).write_text("")  # nor does their book say what is owed
+        return owed(book)
+
+    monkeypatch.setattr(Book, "owed", swapping)
+    sweep(undo_left_behind)
+    assert healed.exists()
+    assert not theirs.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda run: Book(run).owe("explode", "n2>n1"), id="an undo that nobody knows"),
+        pytest.param(lambda run: Book(run).owe("start", "1"), id="an undo that there is no command for"),
+        pytest.param(lambda run: Book(run).owe("heal", "one>two"), id="nodes that are no numbers"),
+        pytest.param(lambda run: (run / "scenario.toml").write_bytes(b"\xff"), id="a scenario that is no text"),
+        pytest.param(lambda run: (run / "scenario.toml").unlink(), id="no scenario"),
+    ],
+)
+def test_what_cannot_be_undone_is_told_in_one_line(owing: Path, damage: Callable[[Path], object]) -> None:
+    damage(owing)
+    told = sweep(undo_left_behind)
+    assert "failed: " in told[0]
+    assert all("\n" not in sentence for sentence in told)
+
+
+def test_lines_of_the_book_that_say_nothing_cost_only_themselves(owing: Path, healed: Path) -> None:
+    book = owing / NAME
+    book.write_text('[]\n5\n{"owed": 5, "subject": "a"}\n{"owed": "heal"}\n' + book.read_text())
+    (sentence,) = sweep(undo_left_behind)
+    assert "heal n2>n1" in sentence
+    assert healed.exists()
