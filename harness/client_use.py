@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+METADATA_MAX_AGE_MS = 1000  # what all client libraries are set to: so old may be what a client knows of leaders
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClientUse:

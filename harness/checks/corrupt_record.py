@@ -7,46 +7,47 @@ Clients that do not look at checksums get values that nobody sent instead, which
 from collections.abc import Sequence
 
 from harness.checks.contract import Class
+from harness.checks.damage import Damages
 from harness.checks.findings import Finding, RunContext, nodes_words, plural
 from harness.checks.tables import Row
 
 CHECK = "corrupt-record"
 
 
-def damaged_nodes(faults: Sequence[Row]) -> set[int]:
-    """Whose logs had bits flipped under them, as was seen."""
-    return {node for row in faults if row["kind"] == "damage" and row["proof"] for node in row["nodes"] or ()}
-
-
 def find(context: RunContext) -> list[Finding]:
-    reads = context.corrupt_reads
-    if not reads:
-        return []
+    damages = Damages(context)
+    groups: dict[tuple[Class, str], list[Row]] = {}
+    for read in context.corrupt_reads:
+        groups.setdefault(_ruled(context, damages, read["t1"]), []).append(read)
+    return [_finding(context, reads, *ruled) for ruled, reads in groups.items()]
+
+
+def _finding(context: RunContext, reads: Sequence[Row], classification: Class, cause: str) -> Finding:
     first, last = min(row["t1"] for row in reads), max(row["t1"] for row in reads)
-    classification, cause = _ruled(context)
     clients = ", ".join(sorted({str(row["client"]) for row in reads}))
     sentence = (
         f"{plural(len(reads), 'read')} {plural(len(reads), 'was')} answered with a batch whose checksum does not hold, "
         f"the first {context.story.seconds(first)}, and the client refused it ({clients}): {cause}."
     )
-    return [
-        Finding(
-            run=context.run, check=CHECK, classification=classification, kind="served", count=len(reads),
-            sentence=sentence, cause=cause, operations=[row["op"] for row in reads], t_first=first, t_last=last,
-            faults=[row["fault"] for row in context.story.faults if row["kind"] == "damage"],
-            evidence={"errors": sorted({str(row["error"]) for row in reads}), "clients": clients},
-        )
-    ]  # fmt: skip
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind="served", count=len(reads),
+        sentence=sentence, cause=cause, operations=[row["op"] for row in reads], t_first=first, t_last=last,
+        faults=[row["fault"] for row in context.story.faults if row["kind"] == "damage"],
+        evidence={"errors": sorted({str(row["error"]) for row in reads}), "clients": clients},
+    )  # fmt: skip
 
 
-def _ruled(context: RunContext) -> tuple[Class, str]:
-    damaged = damaged_nodes(context.story.faults)
-    if not damaged:
+def _ruled(context: RunContext, damages: Damages, t: int) -> tuple[Class, str]:
+    """Which partition was read nobody says: one whose copies all are damaged may have been it."""
+    if not damages.nodes:
         return "violation", "a broker served a damaged record, and no disk was damaged by a fault"
-    for story in context.story.partitions.values():
-        if story.final_isr and set(story.final_isr) <= damaged:
+    gone = [
+        story for story in context.story.partitions.values() if story.final_isr and {*story.final_isr} <= damages.nodes
+    ]
+    for story in gone:
+        if {*story.final_isr} & damages.unread(story, at=t):
             return "permitted", f"every in-sync copy of {story.name} had been damaged"
-    return (
-        "violation",
-        f"the log of {nodes_words(sorted(damaged))} had been damaged, and other in-sync copies were sound",
-    )
+    nodes = nodes_words(sorted(damages.nodes))
+    if gone:
+        return "violation", f"the log of {nodes} had been damaged, and it had started after a crash since and read it"
+    return "violation", f"the log of {nodes} had been damaged, and other in-sync copies were sound"

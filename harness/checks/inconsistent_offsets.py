@@ -7,7 +7,7 @@ one another below their own high watermarks, where they must agree byte for byte
 from collections.abc import Sequence
 
 from harness.checks.contract import Class
-from harness.checks.corrupt_record import damaged_nodes
+from harness.checks.damage import Damages
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
 from harness.checks.fates import Fate
 from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
@@ -62,6 +62,7 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
 
 def find_divergence(context: RunContext) -> list[Finding]:
     findings = []
+    damages = Damages(context)
     by_partition: dict[int, list[Row]] = {}
     for row in context.rows.get("replica-divergence", ()):
         by_partition.setdefault(row["tp"], []).append(row)
@@ -70,7 +71,7 @@ def find_divergence(context: RunContext) -> list[Finding]:
         groups: dict[tuple[str, Class, str], list[Row]] = {}
         for row in rows:
             kind = "different" if row["variants"] > 1 else "missing"
-            classification, cause = _divergence_ruled(context, story, row, kind)
+            classification, cause = _divergence_ruled(context, story, damages, row, kind)
             groups.setdefault((kind, classification, cause), []).append(row)
         hidden = rows[0]["total"] - len(rows)  # counted, but not brought here, since there were too many
         for (kind, classification, cause), members in groups.items():
@@ -79,13 +80,18 @@ def find_divergence(context: RunContext) -> list[Finding]:
     return findings
 
 
-def _divergence_ruled(context: RunContext, story: PartitionStory, row: Row, kind: str) -> tuple[Class, str]:
+def _divergence_ruled(
+    context: RunContext, story: PartitionStory, damages: Damages, row: Row, kind: str
+) -> tuple[Class, str]:
     """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
     in_sync = set(story.final_isr)
     if kind == "missing":
         lacking = {node for node in in_sync if node in story.end_snapshots} - set(row["nodes"])
-        if lacking and lacking <= damaged_nodes(story.faults):
-            return "permitted", f"the log of {nodes_words(sorted(lacking))} was damaged, and it has not had to read it"
+        if lacking and lacking <= damages.nodes:
+            nodes, unread = nodes_words(sorted(lacking)), damages.unread(story)
+            if lacking <= unread:
+                return "permitted", f"the log of {nodes} was damaged, and it has not had to read it"
+            return "violation", f"the log of {nodes} was damaged, and has not been cut at a start after a crash"
         if "compact" in (story.cleanup_policy or ""):
             if row["kept"]:
                 return "violation", "a replica of the ISR lacks the last record of a key, which no compaction removes"

@@ -1,6 +1,11 @@
-"""Reordering: one process's records took offsets against the order in which it sent them."""
+"""Reordering: one process's records took offsets against the order in which it sent them.
 
-from harness.checks.contract import Class
+Of a producer without idempotence a record may be overtaken that is sent again (attempts.py): the row is the one that
+overtook it, and the attempt that failed lies as far away as a record may wait for its delivery.
+"""
+
+from harness.checks.attempts import Attempts
+from harness.checks.contract import Class, Ruling
 from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
 from harness.checks.rewinds import Rewinds
 
@@ -9,17 +14,24 @@ def find(context: RunContext) -> list[Finding]:
     findings = []
     rewinds = Rewinds(context)
     scenario = context.story.scenario
-    idempotent = scenario is None or scenario.workload.idempotence
+    around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
+    attempts = Attempts(context)
     for story, rows in context.by_partition("send_order"):
         groups: dict[tuple[Class, str], list[int]] = {}
+        open_ends: dict[str, Ruling] = {}
         for index, row in enumerate(rows):
             rewind = rewinds.of(story, row)
-            key: tuple[Class, str] = ("violation", "nothing permits it")
+            classification: Class
             if rewind is not None:
-                key = (rewind.classification, rewind.cause)
-            elif not idempotent and story.faults_between(row.t0 or 0, row.t1 or 0):
-                key = ("permitted", "the producer is not idempotent and retried under a fault")
-            groups.setdefault(key, []).append(index)
+                classification, why = rewind.classification, rewind.cause
+            elif attempts.idempotent(row):
+                classification, why = "violation", "nothing permits it"
+            else:
+                repeated = attempts.repeated(story, row, around_ns=around_ns)
+                classification, why = repeated.classification, repeated.why
+                if repeated.ruling is not None:
+                    open_ends[why] = repeated.ruling
+            groups.setdefault((classification, why), []).append(index)
         for (classification, cause), indexes in groups.items():
             members = [rows[index] for index in indexes]
             sentence = (
@@ -29,7 +41,7 @@ def find(context: RunContext) -> list[Finding]:
             findings.append(
                 finding_of_rows(
                     context, story, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
-                    classification=classification, cause=cause,
+                    classification=classification, cause=cause, ruling=open_ends.get(cause),
                 )
             )  # fmt: skip
     return findings

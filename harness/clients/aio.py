@@ -2,10 +2,12 @@
 
 Known habits: a batch is given up after the request time-out, and by an idempotent producer never; so it is this adapter
 that keeps the delivery time-out, by calling the outcome unknown. It always retries. It raises some of Kafka's errors
-itself, and answers a batch that the broker had already with made-up offsets.
+itself, answers a batch that the broker had already with made-up offsets, and all records of a batch with the timestamp
+of the first.
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,8 +15,11 @@ from typing import Any
 import aiokafka
 from aiokafka import errors
 
+from harness.client_events import ClientEvent
 from harness.clients import answers as common
+from harness.clients.aio_log import watch
 from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import Told, told_by
 from harness.interfaces import Client, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -25,7 +30,9 @@ _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
-    """Implements harness.interfaces.Client."""
+    """Implements harness.interfaces.Client, and TellsEvents."""
+
+    tells_attempts = True
 
     def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
         self._bootstrap = bootstrap
@@ -33,6 +40,7 @@ class AioClient:
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
         self._producer: Any = None
         self._consumer: Any = None
+        self._log = ClientLog()
 
     # -- producing ----------------------------------------
 
@@ -47,6 +55,7 @@ class AioClient:
             request_timeout_ms=settings.request_timeout_ms,
             metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
         )
+        watch(producer.client, self._log, _told)
         try:
             async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                 await producer.start()
@@ -64,6 +73,7 @@ class AioClient:
         hand_over_s = common.MAX_BLOCK_MS / 1000 + common.GRACE_S
         for place, record in enumerate(records):
             answers.begin(place)
+            created_ms = time.time_ns() // 1_000_000
             try:
                 if self._producer is None:
                     self._producer = await self._open_producer()
@@ -71,12 +81,12 @@ class AioClient:
                 key = {} if record.key is None else {"key": record.key}
                 async with asyncio.timeout(hand_over_s):
                     future = await self._producer.send(
-                        record.topic, value=record.value, partition=record.partition, **key
+                        record.topic, value=record.value, partition=record.partition, timestamp_ms=created_ms, **key
                     )
             except Exception as error:  # noqa: BLE001  # classed by the table, whatever it is
                 answers.refused(place, error)
                 break
-            future.add_done_callback(partial(_answered, answers, place))
+            future.add_done_callback(partial(_answered, answers, place, created_ms))
             answered.append(future)
         if answered:
             await asyncio.wait(answered, timeout=(settings.delivery_timeout_ms + settings.linger_ms) / 1000)
@@ -98,6 +108,7 @@ class AioClient:
                 request_timeout_ms=self._read_timeout_ms,
                 metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
             )
+            watch(consumer._client, self._log, _told)
             try:
                 async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                     await consumer.start()
@@ -146,7 +157,11 @@ class AioClient:
             answer = await consumer.end_offsets(list(wanted))
         return {wanted[partition]: offset for partition, offset in answer.items()}
 
+    def take_events(self) -> Sequence[ClientEvent]:
+        return self._log.take()
+
     async def close(self) -> None:
+        self._log.close()
         consumer, self._consumer = self._consumer, None
         producer, self._producer = self._producer, None
         if consumer is not None:
@@ -159,7 +174,7 @@ def _theirs(partitions: Sequence[TopicPartition]) -> dict[Any, TopicPartition]:
     return {aiokafka.TopicPartition(each.topic, each.partition): each for each in partitions}
 
 
-def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> None:
+def _answered(answers: Answers, place: int, created_ms: int, future: "asyncio.Future[Any]") -> None:
     error = None if future.cancelled() else future.exception()
     if future.cancelled():
         answers.failed(place, errors.Cancelled())
@@ -168,8 +183,8 @@ def _answered(answers: Answers, place: int, future: "asyncio.Future[Any]") -> No
     else:
         metadata = future.result()
         # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
-        known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME
-        answers.delivered(place, _offset(metadata), timestamp_ms=metadata.timestamp if known else None)
+        known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME and (metadata.timestamp or -1) >= 0
+        answers.delivered(place, _offset(metadata), timestamp_ms=created_ms if known else None)
 
 
 def _offset(metadata: Any) -> int | None:

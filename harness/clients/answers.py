@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 
+from harness.client_use import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
 from harness.clients.outcomes import Told, of_delivery, of_hand_over, told_by
 from harness.interfaces import Send, SendOutcome
 from harness.scenario import WorkloadSpec
 
 # What all libraries are set to alike.
 MAX_BLOCK_MS = 5000  # for metadata, before a record is taken
-METADATA_MAX_AGE_MS = 1000
 RECONNECT_MS, RECONNECT_MAX_MS = 50, 500
 FETCH_WAIT_MS = 250
 FETCH_BYTES = 4 << 20  # of one partition

@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.confluent_log import DEBUG, TELLS_ATTEMPTS, logger_of
 from harness.clients.threaded import ThreadedClient
 from harness.interfaces import Client, ReadRecord, Send, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -29,6 +30,7 @@ class ConfluentClient(ThreadedClient):
     """One librdkafka instance for producing and one for consuming, each with its own threads underneath."""
 
     retries_itself = True
+    tells_attempts = TELLS_ATTEMPTS
 
     def __init__(self, *, bootstrap: str, settings: WorkloadSpec) -> None:
         super().__init__(library="confluent-kafka", bootstrap=bootstrap, settings=settings)
@@ -41,6 +43,8 @@ class ConfluentClient(ThreadedClient):
             "reconnect.backoff.max.ms": common.RECONNECT_MAX_MS,
             "socket.connection.setup.timeout.ms": max(settings.request_timeout_ms, LEAST_SOCKET_TIMEOUT_MS),
             "error_cb": _ignore,  # brokers that are down; without it readers get them as messages
+            "debug": DEBUG,
+            "logger": logger_of(self._log),
         }
         self._producer: Any = None
         self._consumer: Any = None

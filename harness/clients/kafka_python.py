@@ -15,6 +15,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from harness.client_use import ClientUse
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
+from harness.clients.kafka_python_log import TELLS_ATTEMPTS, watch_consumer, watch_producer
 from harness.clients.threaded import ThreadedClient
 from harness.interfaces import Client, ReadRecord, Send, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -25,6 +26,8 @@ PLAIN = ClientUse(role="both")
 
 class KafkaPythonClient(ThreadedClient):
     """Its sender thread answers by callbacks."""
+
+    tells_attempts = TELLS_ATTEMPTS
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class KafkaPythonClient(ThreadedClient):
         if not idempotence and settings.retries != 0:
             # A retried batch would be overtaken by the one behind it: the client's doing, not the cluster's.
             more["max_in_flight_requests_per_connection"] = 1
-        return KafkaProducer(
+        producer = KafkaProducer(
             acks=settings.acks if settings.acks == "all" else int(settings.acks),
             enable_idempotence=idempotence,
             linger_ms=settings.linger_ms,
@@ -74,6 +77,8 @@ class KafkaPythonClient(ThreadedClient):
             **more,
             **self._producer_settings(),
         )
+        watch_producer(producer, self._log)
+        return producer
 
     def _send(self, records: Sequence[Send], answers: Answers) -> None:
         created_ms: list[int] = []
@@ -115,6 +120,7 @@ class KafkaPythonClient(ThreadedClient):
                 **self._servers,
                 **self._consumer_settings(),
             )
+            watch_consumer(self._consumer, self._log)
         return self._consumer
 
     def _assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:

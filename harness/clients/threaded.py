@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from harness.client_events import ClientEvent
 from harness.clients import answers as common
 from harness.clients.answers import Answers
+from harness.clients.client_log import ClientLog
 from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario import WorkloadSpec
 
@@ -64,12 +66,17 @@ def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
 
 
 class ThreadedClient(ABC):
-    """Implements harness.interfaces.Client over the blocking calls of a subclass, which is told nothing of threads."""
+    """Implements harness.interfaces.Client over the blocking calls of a subclass, which is told nothing of threads.
+
+    A subclass writes what its library meets into `_log`; so it is a TellsEvents too.
+    """
 
     retries_itself = False  # even where `retries` is 0
+    tells_attempts = False
 
     def __init__(self, *, library: str, bootstrap: str, settings: WorkloadSpec) -> None:
         self._settings = settings
+        self._log = ClientLog()
         self._thread = CallThread(f"{library} {bootstrap[:40]}")
         self._read_timeout_ms = max(settings.request_timeout_ms, 1000)
         unsent_ms = common.MAX_BLOCK_MS + settings.delivery_timeout_ms + settings.linger_ms
@@ -124,7 +131,11 @@ class ThreadedClient(ABC):
     async def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         return await self._thread.call(partial(self._end_offsets, partitions), timeout_s=self._read_s(0))
 
+    def take_events(self) -> Sequence[ClientEvent]:
+        return self._log.take()
+
     async def close(self) -> None:
+        self._log.close()
         try:
             await self._thread.call(self._close, timeout_s=common.CLOSE_S)
         except Exception:  # noqa: BLE001  # a client that cannot be closed in time is left to its daemon threads

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.client_events import TellsEvents
 from harness.clock import Clock
 from harness.controller.reading import in_words, read_to_end
 from harness.history.journal import JournalFile, ProcessNumbers
@@ -64,12 +65,14 @@ class Probes:
         self._numbers = numbers
         self._count = 0
 
-    def _journal(self, *, acks: str) -> JournalFile:
+    def _journal(self, *, acks: str, idempotent: bool | None = None, tells_attempts: bool | None = None) -> JournalFile:
         """A file for each probe: probes may run side by side, and a journal has one present process."""
         self._count += 1
         name = f"probe-{self._count}"
         journal = JournalFile(self._folder / f"{name}.jsonl", worker=name, clock=self._clock)
-        journal.begin_process(self._numbers.next(), client=name, acks=acks)
+        journal.begin_process(
+            self._numbers.next(), client=name, acks=acks, idempotent=idempotent, tells_attempts=tells_attempts
+        )
         return journal
 
     async def produce(
@@ -94,11 +97,14 @@ class Probes:
             delivery_timeout_ms=timeout_ms,
         )
         records = [Send(topic=topic, partition=partition, value=value.encode()) for value in values]
-        journal = self._journal(acks=acks)
         client = self._make_client(bootstrap=self._bootstrap(link), settings=settings)
+        tells_attempts = isinstance(client, TellsEvents) and client.tells_attempts
+        journal = self._journal(acks=acks, idempotent=False, tells_attempts=tells_attempts)
         try:
             operation = journal.invoke("probe_send", records)
             outcomes = await client.send(records)
+            if isinstance(client, TellsEvents):
+                journal.met(journal.process, client.take_events())
             journal.complete_send(operation, outcomes)
         finally:
             await client.close()

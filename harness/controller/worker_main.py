@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from harness.client_events import TellsEvents
 from harness.client_use import ClientUse
 from harness.clock import Clock, SystemClock
 from harness.history.journal import JournalFile, ProcessNumbers
@@ -60,11 +61,17 @@ class WorkloadMaker(Protocol):
 
 
 class CountingJournal:
-    """A journal that tells `count` what was answered; otherwise the journal it wraps."""
+    """A journal that tells `count` what was answered; otherwise the journal it wraps.
 
-    def __init__(self, journal: JournalFile, count: Callable[[Mapping[str, int]], None]) -> None:
+    `tell`: has what the client met written down, which must be there before the answer that came after it.
+    """
+
+    def __init__(
+        self, journal: JournalFile, count: Callable[[Mapping[str, int]], None], tell: Callable[[], None]
+    ) -> None:
         self._journal = journal
         self._count = count
+        self._tell = tell
 
     @property
     def process(self) -> int:
@@ -74,6 +81,7 @@ class CountingJournal:
         return self._journal.invoke(f, records, transaction=transaction)
 
     def complete_send(self, operation: int, outcomes: Sequence[SendOutcome]) -> None:
+        self._tell()
         self._journal.complete_send(operation, outcomes)
         counts: dict[str, int] = {}
         for outcome in outcomes:
@@ -81,6 +89,7 @@ class CountingJournal:
         self._count(counts)
 
     def complete_poll(self, operation: int, records: Sequence[ReadRecord], *, error: str | None = None) -> None:
+        self._tell()
         self._journal.complete_poll(operation, records, error=error)
         if records:
             self._count({"polled": len(records)})
@@ -122,18 +131,30 @@ class FreshClients:
         self._numbers = numbers
         self._name = name
         self._plain = ClientUse(role=role)
+        self._present: tuple[int, Client] | None = None
 
     def __call__(self, use: ClientUse | None = None) -> Client:
-        settings = self._settings
+        settings, number = self._settings, self._numbers.next()
+        client = self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
+        self.tell()
         self._journal.begin_process(
-            self._numbers.next(),
+            number,
             client=self._name,
             acks=settings.acks,
             library=settings.client,
             idempotent=settings.idempotent or bool(use and use.transactional_id),
             use=use or self._plain,
+            tells_attempts=isinstance(client, TellsEvents) and client.tells_attempts,
         )
-        return self._make_client(bootstrap=self._bootstrap, settings=settings, use=use)
+        self._present = number, client
+        return client
+
+    def tell(self) -> None:
+        """Journals what the present client met since the last time."""
+        if self._present is not None:
+            number, client = self._present
+            if isinstance(client, TellsEvents):
+                self._journal.met(number, client.take_events())
 
 
 async def act(
@@ -164,10 +185,11 @@ async def act(
         partitions=[TopicPartition(topic=topic, partition=partition) for topic, partition in spec.partitions],
         settings=settings,
     )
-    counting: Journal = CountingJournal(journal, count)
+    counting: Journal = CountingJournal(journal, count, clients.tell)
     try:
         await workload.act(clients, counting, stream(spec.seed, f"worker/{spec.name}"), until)
     finally:
+        clients.tell()
         journal.close()
 
 

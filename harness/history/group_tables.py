@@ -117,6 +117,7 @@ def processes_table(processes: Sequence[Process], *, run: int) -> pa.Table:
             "group": each.group,
             "transactional_id": each.transactional_id,
             "offset_reset": each.offset_reset,
+            "tells_attempts": each.tells_attempts,
         }
         for each in sorted(processes, key=lambda process: process.process)
     ]

@@ -4,7 +4,7 @@ The invocation of an operation is on disk before its first record leaves; one li
 without an answer line is `info`, whoever was killed. Lines are appended by one writer; only the last can be torn.
 
     ["P", process, client, acks, t, replica, library, role, idempotent, isolation, group, transactional_id,
-     offset_reset]                             a fresh client begins; operations that follow are its own
+     offset_reset, tells_attempts]             a fresh client begins; operations that follow are its own
     ["D", number, topic, partition]            a short number for a topic-partition, in this file
     ["I", operation, f, t, tps, values, texts, txn, keys]  invocation; for sends tps and values in sending order
     ["S", operation, t, statuses, offsets, errors, t0s, t1s, timestamps]
@@ -12,6 +12,7 @@ without an answer line is `info`, whoever was killed. Lines are appended by one 
                                                [tp, offsets, epochs, values, texts, keys, timestamps, log_append]
     ["A", t, tps]                              partitions were assigned anew
     ["G", event, t0, t1, tps, offsets, status, generation, member, error, txn]  between the client and its group
+    ["C", process, t, event, node, tp, epoch, status, error]  what a client met, said before the answers it came before
     ["O", f, t0, t1, count, error]             an operation without records (subscribe, crash)
     ["B", txn, t]                              a transaction is about to begin; txn is its number in this file
     ["E", txn, t, outcome, error]              it was committed (0), aborted (1), or nobody knows (2)
@@ -31,7 +32,16 @@ import msgspec
 
 from harness.clock import Clock
 from harness.history import values
-from harness.history.journal_sources import AnEnd, AnEvent, AnOutcome, APlace, ARecord, ASend, AUse
+from harness.history.journal_sources import (
+    AClientEvent,
+    AnEnd,
+    AnEvent,
+    AnOutcome,
+    APlace,
+    ARecord,
+    ASend,
+    AUse,
+)
 
 CONTROLLER_ROWS = "controller.jsonl"  # beside the journals, and none of them: controller_rows.py
 STATUS = {"ok": 0, "fail": 1, "info": 2}
@@ -59,6 +69,7 @@ class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
     group: str | None = None
     transactional_id: str | None = None
     offset_reset: str | None = None
+    tells_attempts: bool | None = None
 
 
 class Declare(msgspec.Struct, array_like=True, tag="D", frozen=True):
@@ -125,6 +136,17 @@ class Group(msgspec.Struct, array_like=True, tag="G", frozen=True):
     txn: int | None = None
 
 
+class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
+    process: int
+    t: int
+    event: str
+    node: Int32 | None
+    tp: int | None
+    epoch: Int32 | None
+    status: Status | None
+    error: str | None
+
+
 class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
     f: str
     t0: int
@@ -145,7 +167,7 @@ class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
     error: str | None
 
 
-Line = Process | Declare | Invoke | Sent | Read | Assigned | Group | Done | Begin | End
+Line = Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -174,7 +196,7 @@ class JournalFile:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         self._operations = 0
         self._transactions = 0
-        self._numbers: dict[tuple[str, int], int] = {}
+        self._numbers: dict[tuple[str | None, int | None], int] = {}
         self._process = -1
 
     @property
@@ -192,10 +214,12 @@ class JournalFile:
         library: str | None = None,
         idempotent: bool | None = None,
         use: AUse | None = None,
+        tells_attempts: bool | None = None,
     ) -> None:
         """A fresh client; `replica`: it reads with that broker as the only possible leader."""
         self._process = process
         line = Process(process, client, ACKS[acks], self._clock.monotonic_ns(), replica, library)
+        line = msgspec.structs.replace(line, idempotent=idempotent, tells_attempts=tells_attempts)
         if use is not None:
             line = msgspec.structs.replace(
                 line, role=use.role, group=use.group, transactional_id=use.transactional_id,
@@ -271,6 +295,15 @@ class JournalFile:
         status = STATUS[event.status]
         told = (event.generation, event.member, event.error)
         self._write(Group(event.event, event.t0_ns, event.t1_ns, tps, offsets, status, *told, transaction))
+
+    def met(self, process: int, events: Sequence[AClientEvent]) -> None:
+        """What that client met; but nothing of partitions that this journal does not name: nobody used them here."""
+        for event in events:
+            place = event.topic, event.partition
+            if place[0] is None or place in self._numbers:
+                tp = None if event.topic is None else self._numbers[place]
+                status = None if event.status is None else STATUS[event.status]
+                self._write(Met(process, event.t_ns, event.event, event.node, tp, event.epoch, status, event.error))
 
     def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()

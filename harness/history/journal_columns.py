@@ -25,6 +25,7 @@ from harness.history.journal import (
     End,
     Group,
     Invoke,
+    Met,
     Part,
     Process,
     Read,
@@ -32,11 +33,13 @@ from harness.history.journal import (
     UnfitLine,
     lines_in,
 )
+from harness.history.strings import Strings
 from harness.history.unfit_journal import UNFIT, check_length, unfit_line, unfit_operation
 
 NONE: Final = -(2**63)  # stands for null in the integer columns
 NO_WORD: Final = -1
 NO_TRANSACTION: Final = -1
+NO_PARTITION: Final = -1
 NO_ANSWER: Final = "no answer"  # the error of an operation that its run ended first
 PIECE_BYTES = 1_000_000
 _TAIL_BYTES = 64
@@ -58,6 +61,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "took": ("txn", "client"),
     "events": ("word", "t0", "t1", "status", "generation", "member", "error", "client", "txn", "count"),
     "places": ("tp", "off"),
+    "met": ("client", "t0", "word", "node", "of_tp", "epoch", "status", "error"),
 }
 
 
@@ -92,30 +96,6 @@ class State(msgspec.Struct, kw_only=True):
     transactions_begun: int = 0
 
 
-class Strings:
-    """Numbers for strings, in order of first sight since they were last forgotten; so a string may have several."""
-
-    def __init__(self, before: Sequence[str] = ()) -> None:
-        self._before = before
-        self._forgotten = len(before)
-        self._fresh: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self._fresh.setdefault(text, self._forgotten + len(self._fresh))
-
-    def fresh(self) -> list[str]:
-        return list(self._fresh)
-
-    def forget(self) -> None:
-        self._forgotten += len(self._fresh)
-        self._fresh = {}
-
-    def all(self) -> list[str]:
-        """By number."""
-        assert self._forgotten == len(self._before), "some were forgotten"
-        return [*self._before, *self._fresh]
-
-
 @dataclass(kw_only=True)
 class Before:
     """What a journal had grown to when it was put away last."""
@@ -144,6 +124,7 @@ class JournalColumns:
             Process: self._begin_client,
             Assigned: self._assigned,
             Group: self._group,
+            Met: self._met,
             Done: self._done,
             Begin: self._begin_transaction,
             End: self._end_transaction,
@@ -391,6 +372,17 @@ class JournalColumns:
         if line.event in _OPERATIONS:
             f, count = _OPERATIONS[line.event], len(line.tps)
             self._single(f, line.t0, line.t1, count, line.error, status=line.status, txn=txn)
+
+    def _met(self, line: Met) -> None:
+        """Told late as like as not: by then another client may have begun."""
+        clients, number = self.state.clients, self.words.number
+        known = [place for place, client in enumerate(clients) if client.process == line.process]
+        if not known:
+            raise LookupError(f"nothing has begun as process {line.process}")
+        place = NO_PARTITION if line.tp is None else self.state.numbers[line.tp]
+        told = [NONE if entry is None else entry for entry in (line.node, line.epoch, line.status)]
+        why = NO_WORD if line.error is None else number(line.error)
+        self.fresh["met"].extend((known[-1], line.t, number(line.event), told[0], place, told[1], told[2], why))
 
 
 def _status_of(statuses: Sequence[int]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from harness.history.journal import Process
-from harness.history.journal_columns import FIELDS, NO_WORD, JournalColumns
+from harness.history.journal_columns import FIELDS, NO_PARTITION, NO_WORD, JournalColumns
 from harness.history.values import ValueNames
 
 TopicPart = tuple[str, int]
@@ -36,6 +36,7 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
         state = journal.state
         numbers = np.array([words.setdefault(word, len(words)) for word in journal.words.all()], np.int64)
         spoken = np.append(numbers, NO_WORD)
+        of_place = np.array([tps[place] for place in state.places], np.int64)
         texts = np.array([names.number_of_text(text) for text in journal.texts.all()], np.int64)
         shifts.append(
             {
@@ -43,7 +44,8 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
                 "begun": begun,
                 "client": len(clients),
                 "txn": transactions,
-                "tp": np.array([tps[place] for place in state.places], np.int64),
+                "tp": of_place,
+                "of_tp": np.append(of_place, NO_PARTITION),
                 "value": texts,
                 **dict.fromkeys(_WORDS, spoken),
             }

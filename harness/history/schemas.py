@@ -94,6 +94,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
+    # tells_attempts: client_events has each of its attempts to produce a batch that failed; null: not known.
     "processes": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -106,6 +107,23 @@ TABLES: dict[str, pa.Schema] = {
         group=_STRING,
         transactional_id=_STRING,
         offset_reset=_STRING,
+        tells_attempts=pa.bool_(),
+    ),
+    # What clients met, in order of time (harness/client_events.py). event: attempt_failed | timeout | disconnect |
+    # connect | leader. node: the other end; of `leader` the leader that metadata named, -1 where there is none.
+    # topic, part: of attempt_failed and leader. status (attempt_failed): 1 it was refused before the append, 2 nobody
+    # knows. Runs sealed before there was this table lack it.
+    "client_events": _schema(
+        run=pa.int32(),
+        process=pa.int32(),
+        t=_NS,
+        event=_STRING,
+        node=pa.int32(),
+        topic=_STRING,
+        part=pa.int32(),
+        epoch=pa.int32(),
+        status=pa.int8(),
+        error=_STRING,
     ),
     # One row per transaction. t0: begin was called; t1: commit or abort was answered, or the last moment of the run.
     # outcome: 0 committed, 1 aborted, 2 nobody knows. group: whose offsets were sent to it.
@@ -318,6 +336,7 @@ TABLES: dict[str, pa.Schema] = {
 LATER: dict[str, tuple[str, ...]] = {
     "ops": ("txn", "i0", "i1"),
     "records": ("mop", "key", "timestamp_ms", "log_append", "tombstone"),
+    "processes": ("tells_attempts",),
     "partition_states": ("elr",),
     "steps": ("arguments",),
     "replica_snapshots": ("digest",),

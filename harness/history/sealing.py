@@ -46,6 +46,7 @@ def seal(folder: RunFolder) -> None:
     folder.write_table("processes", converted.processes)
     folder.write_table("transactions", converted.transactions)
     folder.write_table("group_events", converted.group_events)
+    folder.write_table("client_events", converted.client_events)
     for name, table in derived.tables().items():
         folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))

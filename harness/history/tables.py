@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from harness.history.client_tables import client_events_table
 from harness.history.group_tables import Transactions, group_events_table, processes_table
 from harness.history.merging import Merged, TopicPart, merged
 from harness.history.operation_columns import operations_of
@@ -50,6 +51,9 @@ class Conversion:
                 columns["events"], columns["places"], transactions, run=run, clients=clients,
                 names=list(all_of_them.tps), words=all_of_them.words,
             ),
+            client_events=client_events_table(
+                columns["met"], run=run, clients=clients, names=list(all_of_them.tps), words=list(all_of_them.words)
+            ),
             tps=all_of_them.tps,
         )  # fmt: skip
 
@@ -63,6 +67,7 @@ class Converted:
     processes: pa.Table
     transactions: pa.Table
     group_events: pa.Table
+    client_events: pa.Table
     tps: dict[TopicPart, int]
 
     @property

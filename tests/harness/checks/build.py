@@ -101,6 +101,11 @@ class History:
         """A row of `processes`: isolation, group, transactional_id, offset_reset ..."""
         self._add("processes", process=process, client=f"client-{process}", library="kafka-python", **columns)
 
+    def failed_attempt(self, *, at: float, process: int = 1, tp: int = 0, status: int = 2, error: str = "E 7") -> None:
+        """What a client met: an attempt to produce that failed; by default nobody knows what it came to."""
+        self._add("client_events", process=process, t=int(at * SECOND), event="attempt_failed", node=1, topic="t",
+                  part=tp, status=status, error=error)  # fmt: skip
+
     def transaction(
         self, txn: int, outcome: int, *, at: float, until: float, process: int = 1, transactional_id: str = "id",
         group: str | None = None,
@@ -144,6 +149,9 @@ class History:
     def truncation(self, node: int, first: int, end: int, *, epoch: int, at: float) -> None:
         self._add("broker_events", node=node, t=int(at * SECOND), event="truncation", topic="t", part=0, epoch=epoch,
                   from_offset=end, to_offset=first, reason="diverging epoch")  # fmt: skip
+
+    def started(self, node: int, *, at: float) -> None:
+        self._add("broker_events", node=node, t=int(at * SECOND), event="broker_start")
 
     def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
         self._add(

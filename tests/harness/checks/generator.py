@@ -347,7 +347,8 @@ class Simulation:
         for process in {send.process for send in self.sends if send.process in self._values} | {_LAST_PRODUCER}:
             acks = self._acks.get(process, -1)
             name = "tx" if process == _TRANSACTIONAL else None
-            told.client(process, role="producer", acks=acks, idempotent=acks == -1, transactional_id=name)
+            told.client(process, role="producer", acks=acks, idempotent=acks == -1, tells_attempts=True,
+                        transactional_id=name)  # fmt: skip
         for consumer in self._consumers:
             group = GROUP if self.grouped else None
             told.client(consumer.process, role="consumer", isolation=self._isolation, group=group,

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, History, judge_stories
+from tests.harness.checks.build import ISR, History, judge_stories, scenario
 from tests.harness.checks.twins import acknowledged, nothing_happened
 
 STORIES: dict[str, Callable[[], History]] = {}
@@ -138,6 +138,74 @@ def a_copy_that_cannot_be_read_though_another_was_damaged() -> History:
     return _unread_behind(2, faulty=3)
 
 
+@story
+def a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.started(2, at=6)
+    return history
+
+
+@story
+def a_damaged_copy_of_a_broker_that_started_before_it_was_damaged() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.started(2, at=4)
+    return history
+
+
+@story
+def a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.fault("stop", [2], at=5.5, until=6)
+    history.started(2, at=6)
+    return history
+
+
+@story
+def a_damaged_copy_in_segments_that_may_have_been_full() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.scenario = scenario(settings={"log.segment.bytes": "1000"})
+    history.started(2, at=6)
+    return history
+
+
+@story
+def the_only_copy_was_damaged_and_served_after_a_crash() -> History:
+    """Before, it had not had to read it."""
+    history = the_only_copy_was_damaged_and_served()
+    history.started(1, at=7)
+    history.refused_read(at=8)
+    return history
+
+
+def _back_with_an_empty_log(*, leads: bool) -> History:
+    """Its leader lost its disk and was back before anybody noticed: it leads on, or does not."""
+    history = acknowledged()
+    history.scenario = scenario(coverage={"elections": "1", "wipes": "1"})
+    history.fault("kill", [1], at=5, until=6)
+    history.fault("wipe", [1], at=5.5, until=6)
+    history.started(1, at=6)
+    if leads:
+        history.step("wait", "leader = 2", "timeout", seen="leader 1")
+        for node in (2, 3):
+            history.truncation(node, 0, 10, epoch=0, at=6.5)
+        history.snapshot(1, [], high_watermark=0)
+        history.final([])
+    else:
+        history.state(2, 1, (2, 3), at=6.1, start=10)
+        history.final([(off, off) for off in range(10)])
+    return history
+
+
+@story
+def a_broker_that_came_back_fast_with_an_empty_log_leads() -> History:
+    return _back_with_an_empty_log(leads=True)
+
+
+@story
+def a_broker_that_came_back_fast_with_an_empty_log_leads_no_more() -> History:
+    return _back_with_an_empty_log(leads=False)
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     return judge_stories(spark, tmp_path_factory.mktemp("damage"), STORIES, with_evidence=False)
@@ -162,6 +230,17 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
         ("the_only_copy_was_damaged_and_served", PASS, {("corrupt-record", "permitted"): 1}),
         ("a_read_failed_for_another_reason", PASS, {}),
         ("a_damaged_copy_that_nobody_had_to_read", PASS, {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash", VIOLATION,
+         {("replica-divergence", "violation"): 6}),
+        ("a_damaged_copy_of_a_broker_that_started_before_it_was_damaged", PASS,
+         {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started", PASS,
+         {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_in_segments_that_may_have_been_full", PASS, {("replica-divergence", "permitted"): 6}),
+        ("the_only_copy_was_damaged_and_served_after_a_crash", VIOLATION,
+         {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1}),
+        ("a_broker_that_came_back_fast_with_an_empty_log_leads", VIOLATION, {("lost-write", "violation"): 10}),
+        ("a_broker_that_came_back_fast_with_an_empty_log_leads_no_more", PASS, {}),
         ("a_copy_that_cannot_be_read_though_another_was_damaged", VIOLATION, {("replica-divergence", "violation"): 6}),
     ],
 )  # fmt: skip

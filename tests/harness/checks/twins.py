@@ -265,7 +265,7 @@ def twice_in_the_log_after_a_retry_under_a_fault() -> History:
 
 
 @story
-def twice_in_the_log_without_a_reason_to_retry() -> History:
+def twice_in_the_log_without_a_reason_to_retry_of_a_client_that_tells_nothing() -> History:
     return _repeated(disturbed=False)
 
 

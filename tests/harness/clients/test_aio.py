@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections import namedtuple
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import aiokafka
 import pytest
 from aiokafka import errors
 
-from harness.clients import answers
+from harness.clients import aio, answers
 from harness.clients.aio import AioClient, limits
 from harness.interfaces import Send, TopicPartition
 from harness.scenario import WorkloadSpec
@@ -52,7 +53,7 @@ class Producer:
             await asyncio.Event().wait()
         self.sender_task = asyncio.create_task(asyncio.Event().wait())  # type: ignore[assignment]
 
-    async def send(self, topic: str, *, value: bytes, partition: int) -> "asyncio.Future[Any]":
+    async def send(self, topic: str, *, value: bytes, partition: int, timestamp_ms: int) -> "asyncio.Future[Any]":
         answer, self._sent = self._answer(self._sent), self._sent + 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(answer, BaseException):
@@ -77,6 +78,7 @@ def client_with(monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def make(producer: Producer, settings: WorkloadSpec = SETTINGS) -> AioClient:
         monkeypatch.setattr(aiokafka, "AIOKafkaProducer", producer)
+        monkeypatch.setattr(aio, "watch", lambda *_: None)  # of the real one: test_client_events.py
         return AioClient(bootstrap="127.0.0.1:1", settings=settings)
 
     return make
@@ -94,6 +96,29 @@ async def test_each_future_is_its_records_outcome(client_with: Make) -> None:
         ("ok", 42, 0),
     ]
     assert all((each.t0_ns or 0) < each.t1_ns for each in outcomes)
+
+
+async def test_a_records_time_is_the_one_it_was_sent_with_though_its_batch_is_answered_with_the_firsts(
+    client_with: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((1700, 1701, 1702))
+    monkeypatch.setattr(aio, "time", SimpleNamespace(time_ns=lambda: next(clock) * 1_000_000))
+    client = client_with(Producer(lambda number: Metadata(40 + number, 0, 1700)))
+
+    outcomes = await client.send(RECORDS)
+    await client.close()
+
+    assert [each.timestamp_ms for each in outcomes] == [1700, 1701, 1702]
+
+
+@pytest.mark.parametrize("answered", [Metadata(40, 0, 1700, 1), Metadata(40, 0, -1), Metadata(40, 0, None)])
+async def test_a_time_that_a_broker_stamped_or_that_nobody_did_is_not_known(client_with: Make, answered: Any) -> None:
+    client = client_with(Producer(lambda _: answered))
+
+    outcomes = await client.send(RECORDS[:1])
+    await client.close()
+
+    assert [each.timestamp_ms for each in outcomes] == [None]
 
 
 async def test_offsets_counted_up_from_nowhere_are_no_acknowledgement(client_with: Make) -> None:

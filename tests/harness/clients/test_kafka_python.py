@@ -55,6 +55,7 @@ def client_with(monkeypatch: pytest.MonkeyPatch) -> Any:
             return producer
 
         monkeypatch.setattr(kafka_python, "KafkaProducer", create)
+        monkeypatch.setattr(kafka_python, "watch_producer", lambda *_: None)  # of the real one: test_client_events.py
         return KafkaPythonClient(bootstrap="127.0.0.1:1", settings=settings)
 
     return make

@@ -108,6 +108,8 @@ def member_of(monkeypatch: pytest.MonkeyPatch) -> Make:
         library = Library(raises or {}, takes_s=takes_s)
         monkeypatch.setattr(kafka_python, "KafkaConsumer", library)
         monkeypatch.setattr(kafka_python, "KafkaProducer", library)
+        for watch in ("watch_producer", "watch_consumer"):  # of the real ones: test_client_events.py
+            monkeypatch.setattr(kafka_python, watch, lambda *_: None)
         return library, KafkaPythonMember(bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
 
     return make

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from harness.client_events import ClientEvent
 from harness.client_use import ClientUse
 from harness.history.journal import JournalFile
 from harness.history.values import encode
@@ -34,6 +35,13 @@ acts = st.one_of(
     st.tuples(st.just("begin")),
     st.tuples(st.just("end"), st.sampled_from(["committed", "aborted", "unknown"])),
     st.tuples(st.just("client")),
+    st.tuples(
+        st.just("met"),
+        st.sampled_from(["attempt_failed", "leader", "connect"]),
+        st.sampled_from([None, *_PLACES]),
+        st.sampled_from(["fail", "info", None]),
+        st.booleans(),
+    ),
 )
 stories = st.fixed_dictionaries({name: st.lists(acts, max_size=25) for name in NAMES})
 
@@ -44,7 +52,7 @@ class _Client:
     def __init__(self, path: Path, *, number: int, clock: Ticks) -> None:
         self._journal = JournalFile(path, worker=path.stem, clock=clock)
         self._clock = clock
-        self._process = number
+        self._first = self._process = number
         self._transaction: int | None = None
         self._offset = 0
 
@@ -70,6 +78,8 @@ class _Client:
                 journal.group_event(self._event(event, status, places), transaction=self._transaction)
             case ("done", f):
                 journal.done(f)
+            case ("met", event, place, status, late):
+                journal.met(self._first if late else self._process - 10, [self._met(event, place, status)])
             case ("begin",):
                 self._transaction = journal.begin_transaction()
             case ("end", outcome) if self._transaction is not None:
@@ -88,6 +98,14 @@ class _Client:
         return ReadRecord(
             topic=to.topic, partition=to.partition, offset=self._offset, value=value, epoch=self._offset // 7,
             key=b"k%d" % self._offset if odd else None, timestamp_ms=self._offset // 3, log_append=odd,
+        )  # fmt: skip
+
+    def _met(self, event: Any, place: TopicPartition | None, status: Any) -> ClientEvent:
+        topic, part = (None, None) if place is None else (place.topic, place.partition)
+        error, epoch = None if status is None else f"E {status}", 7 if event == "leader" else None
+        return ClientEvent(
+            event=event, t_ns=self._clock.monotonic_ns(), node=part, topic=topic, partition=part, epoch=epoch,
+            status=status, error=error,
         )  # fmt: skip
 
     def _event(self, event: Any, status: Any, places: list[TopicPartition]) -> GroupEvent:

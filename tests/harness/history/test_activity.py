@@ -3,7 +3,7 @@
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.history.activity import SLOW_NS, Activity, activity_of
@@ -47,6 +47,7 @@ def table(rows: Rows, run: int = 0) -> pa.Table:
     return pa.Table.from_pylist([blank | row for row in rows], schema=TABLES["records"])
 
 
+@settings(deadline=None)
 @given(st.lists(records, max_size=8), st.integers(0, 8))
 def test_counts_and_marks_are_the_obvious_ones(rows: Rows, cut: int) -> None:
     pieces = Activity()
@@ -57,6 +58,7 @@ def test_counts_and_marks_are_the_obvious_ones(rows: Rows, cut: int) -> None:
     assert activity_of(table(rows)).to_pylist() == pieces.table().to_pylist()
 
 
+@settings(deadline=None)
 @given(st.lists(records, min_size=1, max_size=5), st.lists(records, min_size=1, max_size=5))
 def test_each_run_has_a_row_of_its_own(one: Rows, other: Rows) -> None:
     told = activity_of(pa.concat_tables([table(one, 0), table(other, 3)])).to_pylist()

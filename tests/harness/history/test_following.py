@@ -35,7 +35,8 @@ def tables_of(history: Path, begun: Journals | None = None) -> tuple[Tables, lis
         conversion.add(path)
     converted = conversion.finish([("unread", 0)])
     tables = {name: getattr(converted, name) for name in ("ops", "records", "processes", "transactions")}
-    return tables | {"group_events": converted.group_events}, names.items()
+    events = {name: getattr(converted, name) for name in ("group_events", "client_events")}
+    return tables | events, names.items()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)

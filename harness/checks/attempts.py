@@ -1,0 +1,107 @@
+"""Whether a producer sent a record more than once: what its client met says it, else what befell the partition.
+
+A client that tells its failed attempts settles it: without one of which nobody knows what it came to, there was no
+second. Of one that does not, a fault, a change of leader or ISR, or a long wait may have been the reason; where there
+is none of these either, nobody knows. A leader that changed before the send counts as well: the client may still have
+asked the old one.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.contract import Class, Ruling
+from harness.checks.detection import Flagged
+from harness.checks.findings import RunContext
+from harness.checks.story import PartitionStory
+from harness.checks.tables import Row
+from harness.client_use import METADATA_MAX_AGE_MS
+from harness.history.schemas import STATUS_FAIL, STATUS_OK
+
+_MS = 1_000_000
+_OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # send again whatever `retries` says
+# A library may use what it knew for longer while nobody answers its question for metadata.
+_STALE_MS = 3 * METADATA_MAX_AGE_MS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """yes: None where nobody knows. failed: the attempts that say so."""
+
+    yes: bool | None
+    why: str
+    failed: Sequence[Row] = ()
+
+    @property
+    def classification(self) -> Class:
+        return "observation" if self.yes is None else "permitted" if self.yes else "violation"
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """What makes a run inconclusive, where nobody knows."""
+        if self.yes is not None:
+            return None
+        return Ruling(
+            classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
+            undecided=self.why,
+        )  # fmt: skip
+
+
+class Attempts:
+    """Of all producers of a run."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._scenario = context.story.scenario
+        self._clients = {row["process"]: row for row in context.tables.get("processes", ())}
+        self._failed: dict[tuple[int, str, int], list[Row]] = {}
+        for row in sorted(context.tables.get("client_events", ()), key=lambda row: row["t"]):
+            if row["event"] == "attempt_failed":
+                self._failed.setdefault((row["process"], row["topic"], row["part"]), []).append(row)
+
+    def idempotent(self, row: Flagged) -> bool:
+        """Whether its producer was; one of which nothing is known is held to it."""
+        told = self._client(row).get("idempotent")
+        if told is not None:
+            return bool(told)
+        return self._scenario is None or self._scenario.workload.idempotent
+
+    def repeated(self, story: PartitionStory, row: Flagged, *, around_ns: int = 0) -> Repeated:
+        """Between its send and its answer; with `around_ns` also so long before and after."""
+        client, scenario = self._client(row), self._scenario
+        library = client.get("library") or (scenario.workload.client if scenario is not None else None)
+        if scenario is not None and scenario.workload.retries == 0 and library not in _OF_ITS_OWN_ACCORD:
+            return Repeated(yes=False, why="the producer never retried")
+        if row.t0 is None or row.t1 is None or row.status != STATUS_OK:
+            return Repeated(yes=True, why="the producer is not idempotent and its send was not acknowledged")
+        begin, end = row.t0 - around_ns, row.t1 + around_ns
+        if client.get("tells_attempts"):
+            return self._as_told(story, row, begin, end)
+        return self._by_circumstances(story, begin, end, waited_ms=(row.t1 - row.t0) / _MS)
+
+    def _client(self, row: Flagged) -> Row:
+        return self._clients.get(row.process, {}) if row.process is not None else {}
+
+    def _as_told(self, story: PartitionStory, row: Flagged, begin: int, end: int) -> Repeated:
+        assert row.process is not None, "a client that tells has a number"
+        told = self._failed.get((row.process, story.topic, story.part), [])
+        first = bisect_left(told, begin, key=lambda attempt: attempt["t"])
+        failed = told[first : bisect_right(told, end, key=lambda attempt: attempt["t"])]
+        open_ends = [attempt for attempt in failed if attempt["status"] != STATUS_FAIL]
+        if open_ends:
+            why = "the producer is not idempotent, and it sent again what may have been appended already"
+            return Repeated(yes=True, why=why, failed=open_ends)
+        if failed:
+            return Repeated(yes=False, why="each attempt but one was refused before the append", failed=failed)
+        return Repeated(yes=False, why="the producer met nothing that would have made it send again")
+
+    def _by_circumstances(self, story: PartitionStory, begin: int, end: int, *, waited_ms: float) -> Repeated:
+        timeout_ms = self._scenario.workload.request_timeout_ms if self._scenario is not None else 0
+        since = begin - (_STALE_MS + timeout_ms) * _MS
+        changed = any(since <= state["t"] + (state["uncertainty_ns"] or 0) and state["t"] <= end
+                      for state in story.states[1:])  # fmt: skip
+        if changed or story.faults_between(since, end) or (timeout_ms and waited_ms >= timeout_ms):
+            return Repeated(yes=True, why="the producer is not idempotent and had a reason to retry")
+        return Repeated(
+            yes=None,
+            why="the producer is not idempotent, and what its client met is not known: it may have sent it again",
+        )

@@ -1,0 +1,86 @@
+"""What aiokafka meets, by hooks into its connections: each produce request and its answer pass them.
+
+Nothing but Kafka's answer, or its absence, makes aiokafka send a batch again; so what failed there is every attempt.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka import errors
+from aiokafka.conn import CloseReason
+
+from harness.client_events import Kind
+from harness.clients.client_log import ClientLog
+from harness.clients.outcomes import Told
+
+_PRODUCE = 0  # its API key
+_LOST: dict[CloseReason, Kind] = {
+    CloseReason.CONNECTION_BROKEN: "disconnect",
+    CloseReason.OUT_OF_SYNC: "disconnect",
+    CloseReason.CONNECTION_TIMEOUT: "timeout",
+}  # the others are its own doing
+
+
+def watch(client: Any, log: ClientLog, told_by: Callable[[BaseException], Told]) -> None:
+    """`client`: the AIOKafkaClient of a producer or a consumer, before it has connected to a broker by its number."""
+    _watch_requests(client, log, told_by)
+    _watch_connections(client, log)
+
+    def told(cluster: Any) -> None:
+        log.leaders(
+            (topic, number, part.leader, None)  # it does not ask for leader epochs
+            for topic, parts in cluster._partitions.items()
+            for number, part in parts.items()
+        )
+
+    client.cluster.add_listener(told)
+
+
+def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseException], Told]) -> None:
+    send = client.send
+
+    async def watched(node: int, request: Any, **more: Any) -> Any:
+        if getattr(request, "API_KEY", None) != _PRODUCE:
+            return await send(node, request, **more)
+        try:
+            answer = await send(node, request, **more)
+        except errors.KafkaError as error:
+            for topic, partitions in _topics(request):
+                for partition, _ in partitions:
+                    log.failed(topic, partition, error, node=node, told=told_by(error))
+            raise
+        if request.required_acks != 0:
+            for topic, partitions in answer.topics:
+                for partition, code, *_ in partitions:
+                    kind = errors.for_code(code)
+                    if kind not in (errors.NoError, errors.DuplicateSequenceNumber):
+                        log.failed(topic, partition, kind(), node=node)
+        return answer
+
+    client.send = watched
+
+
+def _topics(request: Any) -> Any:
+    """Before aiokafka 0.13 a request is the structure that is sent, and not what makes one."""
+    return request._topics if hasattr(request, "_topics") else request.topics
+
+
+def _watch_connections(client: Any, log: ClientLog) -> None:
+    connect, closed = client._get_conn, client._on_connection_closed
+
+    async def connected(node: int, **more: Any) -> Any:
+        known = set(client._conns.values())
+        connection = await connect(node, **more)
+        if connection is None:
+            log.connection("disconnect", node)
+        elif connection not in known:
+            log.connection("connect", node)
+        return connection
+
+    def lost(connection: Any, reason: CloseReason) -> None:
+        node = next((node for (node, _), known in client._conns.items() if known is connection), None)
+        if isinstance(node, int) and reason in _LOST:
+            log.connection(_LOST[reason], node)
+        closed(connection, reason)
+
+    client._get_conn, client._on_connection_closed = connected, lost

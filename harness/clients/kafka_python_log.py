@@ -1,0 +1,90 @@
+"""What kafka-python meets, by hooks into its sender and its connections: it has no callback for that.
+
+Every attempt at a batch that failed, whatever the reason, passes the sender's `_dispatch_error`, before the records
+have their answer.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka.errors import RequestTimedOutError
+from kafka.producer.sender import Sender
+
+from harness.clients.client_log import ClientLog
+
+_NEEDED = ("_dispatch_error", "_failed_produce", "_handle_produce_response")
+TELLS_ATTEMPTS = all(hasattr(Sender, name) for name in _NEEDED)  # of the version that is installed
+
+
+def watch_producer(producer: Any, log: ClientLog) -> None:
+    sender = producer._sender
+    if TELLS_ATTEMPTS:
+        _watch_attempts(sender, log)
+    _watch_connections(sender._client._manager, log)
+
+
+def watch_consumer(consumer: Any, log: ClientLog) -> None:
+    _watch_connections(consumer._manager, log)
+
+
+def _watch_attempts(sender: Any, log: ClientLog) -> None:
+    at_work: list[int | None] = [None]  # whose answer, or loss, the sender's thread is looking at
+
+    def of_node(function: Callable[..., Any], node_at: int) -> Callable[..., Any]:
+        def wrapped(*arguments: Any) -> Any:
+            at_work[0] = arguments[node_at]
+            try:
+                return function(*arguments)
+            finally:
+                at_work[0] = None
+
+        return wrapped
+
+    dispatch = sender._dispatch_error
+
+    def dispatched(batch: Any, exception: Any, partition_response: Any = None) -> None:
+        place = batch.topic_partition
+        log.failed(place.topic, place.partition, exception, node=at_work[0])
+        dispatch(batch, exception, partition_response)
+
+    sender._dispatch_error = dispatched
+    sender._failed_produce = of_node(sender._failed_produce, 1)
+    sender._handle_produce_response = of_node(sender._handle_produce_response, 0)
+
+
+def _watch_connections(manager: Any, log: ClientLog) -> None:
+    """Connections to brokers, not to bootstrap servers, which have no number; and the leaders that metadata names."""
+    connect = manager.get_connection
+
+    def connected(node: Any, *arguments: Any, **more: Any) -> Any:
+        known = manager._conns.get(node)
+        connection = connect(node, *arguments, **more)
+        if connection is not known and isinstance(node, int):
+            _watch(connection, log)
+            connection.init_future.add_callback(lambda _: log.connection("connect", node))
+        return connection
+
+    for node, connection in list(manager._conns.items()):
+        if isinstance(node, int):
+            _watch(connection, log)
+    manager.get_connection = connected
+
+    def told(cluster: Any) -> None:
+        # A copy of it all in one step: other threads may add topics.
+        topics = {topic: dict(parts) for topic, parts in list(cluster._partitions.items())}
+        log.leaders(
+            (topic, number, part.leader_id, part.leader_epoch if part.leader_epoch >= 0 else None)
+            for topic, parts in topics.items()
+            for number, part in parts.items()
+        )
+
+    manager.cluster.add_listener(told)
+    told(manager.cluster)
+
+
+def _watch(connection: Any, log: ClientLog) -> None:
+    def lost(error: object = None) -> None:
+        in_vain = isinstance(error, RequestTimedOutError)
+        log.connection("timeout" if in_vain else "disconnect", connection.node_id, error)
+
+    connection.close_future.add_both(lost)

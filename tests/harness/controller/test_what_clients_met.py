@@ -1,0 +1,95 @@
+"""What a client met is in the journal before the answer that came after it, under the client's own number."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.client_events import ClientEvent
+from harness.client_use import ClientUse
+from harness.clock import SystemClock
+from harness.controller.worker_main import CountingJournal, FreshClients
+from harness.history.journal import JournalFile, Met, Process, ProcessNumbers, Sent, read_lines
+from harness.history.tables import Conversion
+from harness.history.values import ValueNames
+from harness.interfaces import Send, SendOutcome
+from harness.scenario import WorkloadSpec
+
+SETTINGS = WorkloadSpec(idempotence=False)
+
+
+class Client:
+    """Meets what it is told to."""
+
+    tells_attempts = True
+
+    def __init__(self) -> None:
+        self.met: list[ClientEvent] = []
+
+    def take_events(self) -> Sequence[ClientEvent]:
+        taken, self.met = self.met, []
+        return taken
+
+
+def failed(t_ns: int, *, topic: str = "orders") -> ClientEvent:
+    return ClientEvent(event="attempt_failed", t_ns=t_ns, node=1, topic=topic, partition=0, status="info", error="E 7")
+
+
+def at_work(path: Path, *, makes: Any = Client) -> tuple[FreshClients, CountingJournal, JournalFile]:
+    journal = JournalFile(path, worker="p", clock=SystemClock())
+    clients = FreshClients(
+        make_client=lambda **_: makes(), bootstrap="", settings=SETTINGS, journal=journal,
+        numbers=ProcessNumbers(first=0, step=1), name="p", role="producer",
+    )  # fmt: skip
+    return clients, CountingJournal(journal, lambda _: None, clients.tell), journal
+
+
+def send(journal: CountingJournal) -> int:
+    return journal.invoke("send", [Send(topic="orders", partition=0, value=b"v")])
+
+
+OK = SendOutcome(status="ok", offset=0, error=None, t1_ns=9)
+
+
+def test_a_failed_attempt_is_written_before_the_answer_of_its_record(tmp_path: Path) -> None:
+    clients, journal, _ = at_work(tmp_path / "p.jsonl")
+    client: Any = clients(None)
+    operation = send(journal)
+    client.met.append(failed(5))
+    journal.complete_send(operation, [OK])
+
+    lines = [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Met | Sent)]
+    assert [type(line) for line in lines] == [Met, Sent]
+
+
+def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successors(tmp_path: Path) -> None:
+    clients, journal, file = at_work(tmp_path / "p.jsonl")
+    first: Any = clients(None)
+    journal.complete_send(send(journal), [OK])
+    first.met.append(failed(5))
+    clients(ClientUse(role="producer"))
+    file.close()
+
+    conversion = Conversion(names=ValueNames(()))
+    conversion.add(tmp_path / "p.jsonl")
+    converted = conversion.finish()
+    (row,) = converted.client_events.to_pylist()
+    assert (row["process"], row["t"], row["event"], row["topic"], row["part"]) == (0, 5, "attempt_failed", "orders", 0)
+    assert (row["node"], row["status"], row["error"], row["epoch"]) == (1, 2, "E 7", None)
+    assert converted.processes.column("tells_attempts").to_pylist() == [True, True]
+
+
+def test_nothing_is_said_of_a_partition_that_nobody_used(tmp_path: Path) -> None:
+    clients, journal, _ = at_work(tmp_path / "p.jsonl")
+    client: Any = clients(None)
+    client.met.append(failed(5, topic="audit"))
+    journal.complete_send(send(journal), [OK])
+
+    assert not [line for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Met)]
+
+
+def test_a_client_that_tells_nothing_is_known_to_tell_nothing(tmp_path: Path) -> None:
+    clients, _, _ = at_work(tmp_path / "p.jsonl", makes=object)
+    clients(None)
+
+    (told,) = [line.tells_attempts for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
+    assert told is False
