@@ -24,7 +24,7 @@ SECOND_NS = 10**9
 # How long a client may hold a record that it has fetched before it hands it out: pollers poll in a tight loop.
 READ_AHEAD_NS = SECOND_NS
 # How soon a leader that nothing holds up has heard of its successor.
-LEARN_NS = 3 * SECOND_NS
+LEARN_NS = SECOND_NS
 # After one of these a node is a new incarnation, or none: it does not go on leading in an old epoch.
 _ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}

@@ -75,7 +75,7 @@ def test_a_sound_system_is_never_accused(sight: str, request: pytest.FixtureRequ
     accused = [
         f"seed {one.history.setup.seed} ({one.history.setup.plot}; sight: {one.sight.name}): {violation}"
         for one in request.getfixturevalue(sight)
-        if one.history.sound
+        if one.history.sound and all(record.verdict is not Verdict.UNSAID for record in one.lost)
         for violation in one.violations
     ]
     assert not accused, f"{len(accused)} violations of sound systems:\n" + "\n".join(accused[:SHOWN])
