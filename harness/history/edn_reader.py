@@ -48,7 +48,7 @@ class Tagged:
 
 
 # Tags of plain maps: what a record of Jepsen's prints as.
-_OPERATION_TAGS = ("jepsen.history.Op", "jepsen.history/Op", "knossos.op.Op", "knossos.op/Op")
+OPERATION_TAGS = ("jepsen.history.Op", "jepsen.history/Op", "knossos.op.Op", "knossos.op/Op")
 _REMEDY = "write the history as Jepsen does: one map a line, or one vector of maps"
 _NAMED_CHARACTERS = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t", "formfeed": "\f", "backspace": "\b"}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
@@ -92,7 +92,8 @@ def read_file(path: Path) -> Iterator[tuple[int, Any]]:
     return read_text(text, place=str(path))
 
 
-def read_text(text: str, *, place: str = "text") -> Iterator[tuple[int, Any]]:
+def read_text(text: str, *, place: str = "text", whole: bool = True) -> Iterator[tuple[int, Any]]:
+    """whole: a text that is one vector gives its elements; a part of a text never does."""
     reader = _Reader(text, place)
     count = 0
     while True:
@@ -101,7 +102,7 @@ def read_text(text: str, *, place: str = "text") -> Iterator[tuple[int, Any]]:
         if value is _NOTHING:
             return
         count += 1
-        if isinstance(value, (list, tuple)) and count == 1 and reader.at_end():
+        if whole and isinstance(value, (list, tuple)) and count == 1 and reader.at_end():
             yield from ((reader.line(start), element) for element in value)
         else:
             yield reader.line(start), value
@@ -183,7 +184,7 @@ class _Reader:
                 return float(token[2:].replace("Inf", "inf").replace("NaN", "nan"))
             case "tag":
                 value = self._value(token, at)
-                return value if token[1:] in _OPERATION_TAGS else Tagged(token[1:], value)
+                return value if token[1:] in OPERATION_TAGS else Tagged(token[1:], value)
             case "character":
                 return self._character(token[1:], at)
             case _:
