@@ -45,28 +45,28 @@ def check(
     _check_format(kind)
     if kind == JEPSEN:
         via = sub_via or checking.SUB_VIA[0]
-        answers = checking.check_jepsen(
+        with checking.check_jepsen(
             [Path(path) for path in paths],
             master=master,
             ww_deps=ww_deps,
             sub_via=via,
             compatible=compatible,
             tell=tell_aside,
-        )
-        for answer in answers:
-            for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
-                typer.echo(line)
+        ) as answers:
+            for answer in answers:
+                for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
+                    typer.echo(line)
         raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
-    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=tell_aside)
-    if len(judged) == 1:
-        presentation.print_outcome(console, judged[0])
-    else:
-        for each in judged:
-            console.print(checking.verdict_line(each), markup=False)
+    with checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=tell_aside) as judged:
+        if len(judged) == 1:
+            presentation.print_outcome(console, judged[0])
+        else:
+            for each in judged:
+                console.print(checking.verdict_line(each), markup=False)
     raise typer.Exit(checking.worst([each.judgement.verdict for each in judged]))
 
 
