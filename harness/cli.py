@@ -83,12 +83,12 @@ def run(
     try:
         with checking.Stages(cli_checking.tell_aside) as stages:
             judged = bench.judge(folder.path, progress=stages.begins)
+        if outcome.error:
+            console.print(f"The run could not be done: {outcome.error}")
+        presentation.print_outcome(console, judged)
+        console.print(f"[dim]run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended[/dim]")
     finally:
-        bench.close()
-    if outcome.error:
-        console.print(f"The run could not be done: {outcome.error}")
-    presentation.print_outcome(console, judged)
-    console.print(f"[dim]run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended[/dim]")
+        bench.close()  # once on a machine this takes long: class_archive.py
     raise typer.Exit(judged.judgement.exit_code)
 
 
