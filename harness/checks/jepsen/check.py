@@ -35,7 +35,7 @@ def check_histories(
         return []
     with_edges = set(range(len(histories))) if ww_deps is True else set(ww_deps or ())
     tables = together(histories)
-    stages, orders = _stages(tables, lenient=not compatible)
+    stages, orders = stages_of(tables, lenient=not compatible)
     by_run: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
         for row in found(stages):
@@ -58,7 +58,7 @@ def check_histories(
     return answers
 
 
-def _stages(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages, pa.Table]:
+def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages, pa.Table]:
     """And the version orders."""
     # Jepsen looks at completions only; to us an operation without an answer is one of which nobody knows.
     records = records_of(tables, completed_only=not lenient)
