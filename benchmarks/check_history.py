@@ -3,12 +3,14 @@
 Writes the journals of four producers, eight consumers and a final read as a run would have (a send is one record, a
 poll 25), then seals, judges and renders the folder in fresh processes. CPU seconds stand beside the wall clock because
 machines are shared. `--growth`: four sizes and one slope. `--hot`: 80 % of the records in one partition against even.
-`--runs N`: N small run folders in one job.
+`--runs N`: N small run folders in one job. `--edn`: the same history once more as Jepsen writes it, judged by
+`check --format jepsen` beside the check of the run.
 """
 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,12 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.history_writing import write_many, write_run  # a benchmark is a script beside its parts
 from benchmarks.process_tree import ProcessTree
+from harness.history.edn import export
 from harness.history.extent import MANY_ROWS
+from harness.history.run_folder import RunFolder
 
 DEFAULT_READS = 1_250_000
 GROWTH = (625_000, 1_250_000, 2_500_000, 5_000_000)
 CHILD = Path(__file__).resolve().parent / "check_once.py"
 GIB = 2**30
+ANSWERED = (0, 1, 3)  # exit codes: there was an answer, whatever it was
 
 
 def measured(folder: Path, mode: str, *, memory_mb: int | None = None, large: bool = False) -> dict[str, Any]:
@@ -78,6 +83,31 @@ def benchmark(reads: int, place: Path, *, repeat: int, hot: bool = False, memory
     return result
 
 
+def edn_beside(reads: int, place: Path, *, repeat: int) -> dict[str, Any]:
+    """One history twice: as a run, from journals to findings, and as Jepsen's EDN, from the file to the answer."""
+    native = benchmark(reads, place, repeat=repeat, duckdb=False)
+    folder = next(place.glob("run-*"))
+    file = place / "history.edn"
+    lines = export(RunFolder(folder), file)
+    edn = medians([judged_as_jepsen(file) for _ in range(repeat)])
+    return native | {"edn_mb": round(file.stat().st_size / 1e6, 1), "edn_lines": lines} | edn
+
+
+def judged_as_jepsen(file: Path) -> dict[str, Any]:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = [sys.executable, "-m", "harness", "check", str(file), "--format", "jepsen", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHILD.parent.parent)
+    with ProcessTree(process.pid) as tree:
+        process.communicate()
+    if process.returncode not in ANSWERED:
+        raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "edn_s": seconds, "edn_cpu_s": cpu, "edn_peak_gib": tree.peak_bytes / GIB, "load": os.getloadavg()[0],
+    }  # fmt: skip
+
+
 def growth(place: Path, sizes: tuple[int, ...], *, repeat: int) -> dict[str, Any]:
     rows = [benchmark(size, place, repeat=repeat, duckdb=False) for size in sizes]
     xs = [row["records"] / 1e6 for row in rows]
@@ -101,6 +131,13 @@ def show(row: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def show_edn(row: dict[str, Any]) -> str:
+    return (
+        f"{row['edn_lines']:,} lines of EDN, {row['edn_mb']} MB: {row['edn_s']:.1f} s, {row['edn_cpu_s']:.1f} CPU s, "
+        f"peak {row['edn_peak_gib']:.2f} GiB; machine load {row['load']:.1f}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--read-records", type=int, default=DEFAULT_READS)
@@ -111,6 +148,7 @@ def main() -> None:
     parser.add_argument("--no-duckdb", action="store_true")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--hot", action="store_true")
+    parser.add_argument("--edn", action="store_true")
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--place", type=Path, help="where the histories lie; default: a temporary folder")
     options = parser.parse_args()
@@ -120,6 +158,9 @@ def main() -> None:
         if options.growth:
             result = growth(place, GROWTH, repeat=options.repeat)
             lines = [*map(show, result["rows"]), *(f"{name}: {line}" for name, line in result["line"].items())]
+        elif options.edn:
+            result = edn_beside(options.read_records, place, repeat=options.repeat)
+            lines = [show(result), show_edn(result)]
         elif options.runs:
             folders = write_many(place / "many", options.runs)
             result = medians([measured(folders, "many") for _ in range(options.repeat)])

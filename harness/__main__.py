@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from harness.checks.jvm import end_ahead, start_ahead
 
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
+_JEPSEN = "jepsen"  # histories that need one for few questions, and mostly for none
 
 
 def main() -> None:
@@ -24,7 +25,8 @@ def main() -> None:
 
 def will_check(arguments: Sequence[str]) -> bool:
     options = {word.partition("=")[0] for word in arguments}
-    return len(arguments) > 1 and arguments[0] == "check" and not _NO_JVM & options
+    jepsen = _JEPSEN in arguments or f"--format={_JEPSEN}" in arguments
+    return len(arguments) > 1 and arguments[0] == "check" and not jepsen and not _NO_JVM & options
 
 
 if __name__ == "__main__":

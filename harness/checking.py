@@ -3,9 +3,11 @@
 The worst verdict is the command's. What takes long says what it is at, on stderr, so that stdout stays for answers.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,11 +27,13 @@ _WORST_FIRST = (Verdict.ERROR, Verdict.VIOLATION, Verdict.INCONCLUSIVE, Verdict.
 class Stages:
     """Tells what a check is at once it has taken some seconds: a line when that is so, and one for each stage then."""
 
-    def __init__(self, tell: Callable[[str], None], *, quiet_s: float = _QUIET_S) -> None:
+    def __init__(
+        self, tell: Callable[[str], None], *, first: str = "start of Spark", quiet_s: float = _QUIET_S
+    ) -> None:
         self._tell = tell
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._stage = "start of Spark"
+        self._stage = first
         self._loud = False
         self._timer = threading.Timer(quiet_s, self._speak)
         self._timer.daemon = True
@@ -60,21 +64,25 @@ class Stages:
         self._tell(f"checking: {time.monotonic() - self._began:5.1f} s  {self._stage}")
 
 
+@contextlib.contextmanager
 def check_runs(
     folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
-) -> list[Judged | NotJudged]:
-    """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many."""
+) -> Iterator[list[Judged | NotJudged]]:
+    """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many.
+
+    The JVM ends after whatever is done with the verdicts: once on a machine that takes long (class_archive.py).
+    """
     bench = compose.Bench(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
     try:
         with Stages(tell) as stages:
             judged = bench.judge_many(folders, progress=stages.begins, pages=wanted)
+        if not wanted and pages is None:
+            verdicts = sum(isinstance(each, Judged) for each in judged)
+            tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
+        yield judged
     finally:
         bench.close()
-    if not wanted and pages is None:
-        verdicts = sum(isinstance(each, Judged) for each in judged)
-        tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
-    return judged
 
 
 def worst(verdicts: Collection[Verdict]) -> int:
@@ -90,9 +98,10 @@ def verdict_line(each: Judged | NotJudged) -> str:
     return f"{judgement.verdict.value:<13}{each.folder.name}  {judgement.sentence}{stated}"
 
 
+@contextlib.contextmanager
 def check_jepsen(
     paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
-) -> list[Any]:
+) -> Iterator[list[Any]]:
     """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job."""
     if sub_via not in SUB_VIA:
         raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
@@ -101,21 +110,23 @@ def check_jepsen(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
-    bench = compose.Bench(master=master)
-    try:
-        with Stages(tell) as stages:
-            stages.begins("reading of the histories")
+    with contextlib.ExitStack() as opened:
+        with Stages(tell, first="reading of the histories") as stages:
             histories = read_histories(paths)
             from harness.checks.jepsen import check_histories
 
+            @cache
+            def session() -> Any:
+                stages.begins("start of Spark, for cycles")
+                bench = compose.Bench(master=master)
+                opened.callback(bench.close)
+                return opened.enter_context(bench.spark())
+
             stages.begins(f"{len(histories)} histories")
-            with bench.spark() as spark:
-                answers: list[Any] = check_histories(
-                    spark, histories, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
-                )
-            return answers
-    finally:
-        bench.close()
+            answers: list[Any] = check_histories(
+                session, histories, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
+            )
+        yield answers
 
 
 def answer_verdict(answer: Any) -> Verdict:

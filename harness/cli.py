@@ -87,12 +87,12 @@ def run(
     try:
         with checking.Stages(aside.say) as stages:
             judged = bench.judge(folder.path, progress=stages.begins)
+        if outcome.error:
+            terminal.say(f"The run could not be done: {outcome.error}")
+        presentation.print_outcome(terminal, judged)
+        terminal.say(f"run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
     finally:
-        bench.close()
-    if outcome.error:
-        terminal.say(f"The run could not be done: {outcome.error}")
-    presentation.print_outcome(terminal, judged)
-    terminal.say(f"run {ended - began:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
+        bench.close()  # once on a machine this takes long: class_archive.py
     raise typer.Exit(judged.judgement.exit_code)
 
 

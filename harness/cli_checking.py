@@ -54,31 +54,31 @@ def check(
     _check_format(kind)
     if kind == JEPSEN:
         via = sub_via or checking.SUB_VIA[0]
-        answers = checking.check_jepsen(
+        with checking.check_jepsen(
             [Path(path) for path in paths],
             master=master,
             ww_deps=ww_deps,
             sub_via=via,
             compatible=compatible,
             tell=aside.say,
-        )
-        for answer in answers:
-            for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
-                terminal.say(line)
+        ) as answers:
+            for answer in answers:
+                for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
+                    terminal.say(line)
         raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:
             raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
-    judged = checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say)
-    match judged:
-        case [Judged() as alone]:
-            presentation.print_outcome(terminal, alone)
-        case [NotJudged(error=error)]:
-            raise error
-        case _:
-            for each in judged:
-                terminal.say(checking.verdict_line(each))
+    with checking.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say) as judged:
+        match judged:
+            case [Judged() as alone]:
+                presentation.print_outcome(terminal, alone)
+            case [NotJudged(error=error)]:
+                raise error
+            case _:
+                for each in judged:
+                    terminal.say(checking.verdict_line(each))
     raise typer.Exit(checking.worst([each.verdict for each in judged]))
 
 

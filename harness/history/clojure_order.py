@@ -32,7 +32,7 @@ def set_order(value: Any) -> int:
 def set_orders(values: Sequence[Any]) -> list[int]:
     """`set_order` of each; plain whole numbers, which most histories have only, at once."""
     if all(type(value) is int and -(1 << 63) <= value < 1 << 63 for value in values):
-        return [int(order) for order in _set_orders_of_numbers(np.array(values, np.int64).view(np.uint64))]
+        return [int(order) for order in set_orders_of_numbers(np.array(values, np.int64).view(np.uint64))]
     return [set_order(value) for value in values]
 
 
@@ -121,7 +121,7 @@ def _hash_characters(text: str) -> int:
     return _finished(found, 2 * len(units))
 
 
-def _set_orders_of_numbers(numbers: "np.ndarray[Any, np.dtype[np.uint64]]") -> "np.ndarray[Any, np.dtype[np.uint64]]":
+def set_orders_of_numbers(numbers: "np.ndarray[Any, np.dtype[np.uint64]]") -> "np.ndarray[Any, np.dtype[np.uint64]]":
     """The same in columns. 64 bits hold every product of two 32-bit numbers; the mask takes the rest away."""
     mask = np.uint64(_MASK)
 

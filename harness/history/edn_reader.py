@@ -50,7 +50,7 @@ class Tagged:
 
 
 # Tags of plain maps: what a record of Jepsen's prints as.
-_OPERATION_TAGS = ("jepsen.history.Op", "jepsen.history/Op", "knossos.op.Op", "knossos.op/Op")
+OPERATION_TAGS = ("jepsen.history.Op", "jepsen.history/Op", "knossos.op.Op", "knossos.op/Op")
 NESTING_MAX = 100
 DIGITS_MAX = 1000
 _BYTES_IN_MEMORY = 8  # a byte of EDN as values, about
@@ -86,10 +86,15 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.DOTALL)
 _NOTHING = object()  # what a discarded value leaves
 
 
+def check_size(path: Path) -> None:
+    """Raises HarnessError where the file's values take more memory than is allowed, OSError where there is none."""
+    memory.check(f"{path}: its values", path.stat().st_size * _BYTES_IN_MEMORY)
+
+
 def read_file(path: Path) -> Iterator[tuple[int, Any]]:
     """(line, value) for each value of the file; a file that is one vector gives that vector's elements."""
     try:
-        memory.check(f"{path}: its values", path.stat().st_size * _BYTES_IN_MEMORY)
+        check_size(path)
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 ({error}): {_REMEDY}") from error
@@ -98,7 +103,8 @@ def read_file(path: Path) -> Iterator[tuple[int, Any]]:
     return read_text(text, place=str(path))
 
 
-def read_text(text: str, *, place: str = "text") -> Iterator[tuple[int, Any]]:
+def read_text(text: str, *, place: str = "text", whole: bool = True) -> Iterator[tuple[int, Any]]:
+    """whole: a text that is one vector gives its elements; a part of a text never does."""
     reader = _Reader(text, place)
     count = 0
     while True:
@@ -107,7 +113,7 @@ def read_text(text: str, *, place: str = "text") -> Iterator[tuple[int, Any]]:
         if value is _NOTHING:
             return
         count += 1
-        if isinstance(value, (list, tuple)) and count == 1 and reader.at_end():
+        if whole and isinstance(value, (list, tuple)) and count == 1 and reader.at_end():
             yield from ((reader.line(start), element) for element in value)
         else:
             yield reader.line(start), value
@@ -208,7 +214,7 @@ class _Reader:
                 return float(token[2:].replace("Inf", "inf").replace("NaN", "nan"))
             case "tag":
                 value = self._value(token, at)
-                return value if token[1:] in _OPERATION_TAGS else Tagged(token[1:], value)
+                return value if token[1:] in OPERATION_TAGS else Tagged(token[1:], value)
             case "character":
                 return self._character(token[1:], at)
             case _:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.history.clojure_order import set_orders
+from harness.history.clojure_order import set_orders, set_orders_of_numbers
 from harness.history.schemas import TABLES
 
 # A send inside an operation that is called :poll, and a poll inside one called :send: Jepsen learns offsets from
@@ -83,17 +83,33 @@ def together(histories: Sequence[ImportedHistory]) -> dict[str, pa.Table]:
 
 def in_set_order(known: Sequence[Any]) -> tuple[list[Any], Any]:
     """The same elements in set order, and the new number of each old one."""
-    order = np.argsort(np.array(set_orders(known), np.int64), kind="stable")
-    number_of = np.empty(len(known), np.int64)
-    number_of[order] = np.arange(len(known))
+    order, number_of = _in_order(np.array(set_orders(known), np.int64))
     return [known[place] for place in order], number_of
+
+
+def numbers_in_set_order(known: "np.ndarray[Any, np.dtype[np.int64]]") -> tuple[list[Any], Any]:
+    """The same of a column of distinct whole numbers."""
+    order, number_of = _in_order(set_orders_of_numbers(known.view(np.uint64)))
+    return known[order].tolist(), number_of
+
+
+def _in_order(orders: Any) -> tuple[Any, Any]:
+    order = np.argsort(orders, kind="stable")
+    number_of = np.empty(len(order), np.int64)
+    number_of[order] = np.arange(len(order))
+    return order, number_of
 
 
 def table_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     count = len(next(iter(columns.values())))
+    nothing = {kind: pa.nulls(count, kind) for kind in set(schema.types)}  # one of each kind is enough
     arrays = [
-        pa.array(columns[name], kind, from_pandas=False) if name in columns
-        else pa.array(np.zeros(count, np.int32)) if name == "run" else pa.nulls(count, kind)
+        _column(columns[name], kind) if name in columns
+        else pa.array(np.zeros(count, np.int32)) if name == "run" else nothing[kind]
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]  # fmt: skip
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _column(column: Any, kind: pa.DataType) -> pa.Array:
+    return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind, from_pandas=False)

@@ -162,6 +162,30 @@ def test_the_worst_verdict_decides(verdicts: list[str], code: int) -> None:
     assert checking.worst([Verdict(verdict) for verdict in verdicts]) == code
 
 
+def test_verdicts_are_told_before_the_jvm_takes_its_time_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(folder: Path) -> SimpleNamespace:
+        told = SimpleNamespace(verdict=Verdict.PASS, sentence="Pass: all well.", as_expected=True, expected="")
+        return SimpleNamespace(folder=folder, judgement=told)
+
+    class Bench:
+        def __init__(self, **_: object) -> None: ...
+
+        def judge_many(self, folders: list[Path], **_: object) -> list[SimpleNamespace]:
+            return [judged(folder) for folder in folders]
+
+        def close(self) -> None:
+            print("the JVM ends")  # noqa: T201
+
+    monkeypatch.setattr(compose, "Bench", Bench)
+    a_run(tmp_path, "a")
+    a_run(tmp_path, "b")
+    lines = CliRunner().invoke(app, ["check", str(tmp_path)]).output.splitlines()
+
+    assert [line.split()[0] for line in lines] == ["pass", "pass", "the"]
+
+
 # -- what is told meanwhile -------------------------------
 
 

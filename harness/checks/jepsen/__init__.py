@@ -1,6 +1,7 @@
-"""Jepsen's Kafka checker, rule for rule, over any number of his histories in one Spark job; and what it cannot see.
+"""Jepsen's Kafka checker, rule for rule, over any number of his histories at once; and what it cannot see.
 
-`check_histories(spark, histories, ww_deps=, sub_via=, compatible=)` -> one HistoryAnswer for each, in order.
+`check_histories(session, histories, ww_deps=, sub_via=, compatible=)` -> one HistoryAnswer for each, in order.
+    session     gives the Spark session; asked for only when there are histories to search for cycles
     histories   from harness.history.jepsen_import (read_histories, import_text)
     ww_deps     True, False, or the places in `histories` that infer edges between writes
     sub_via     {"assign"} or {"subscribe"}: decides `bad`, the names that make the history invalid
@@ -14,9 +15,11 @@
                 `no-data`, no verdict instead of a bad one; and kinds of our own (own_rules.py) stand beside Jepsen's.
 `HistoryAnswer.as_json()` is one line in the form of golden.jsonl; `inconclusive` names why there is no verdict.
 
-Stages, each a few columns in a scratch file: version_orders (offsets to indexes), values (what became of each), walks
-(what came before each first record of an operation); then rules and own_rules fetch the flagged rows, and answers and
-own_answers write them down. Cycles are harness.checks.cycles'.
+Most records say nothing but that the log is as it should be, and Spark takes seconds to be asked anything. So what is
+known of the records is a pass over columns each: version_orders (offsets to indexes), values (what became of each),
+steps (a record and the one before it in its operation), walks (what came before each operation's first record). The
+rules and own_rules flag rows of those, and answers and own_answers write them down. Cycles are harness.checks.cycles',
+in Spark, of the histories in which there can be any (searches).
 """
 
 from harness.checks.jepsen.answers import HistoryAnswer

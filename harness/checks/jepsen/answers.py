@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from harness.checks.cycles.champ import in_trie_order
@@ -58,22 +59,25 @@ def op_index(index: int | None) -> dict[str, int] | None:
 class RunRows:
     """The rows of one history, and how it calls and orders things."""
 
-    def __init__(self, history: ImportedHistory, rows: Iterable[Row]) -> None:
+    def __init__(self, history: ImportedHistory, rows: Mapping[str, list[Row]]) -> None:
         self.history = history
-        self.rows: dict[str, list[Row]] = defaultdict(list)
-        for row in rows:
-            self.rows[row["rule"]].append(row)
+        self.rows = defaultdict(list, rows)
         self.bounds = {row["tp"]: row["number"] for row in self.rows["bound"] if row["number"] is not None}
         self._values_in_log = {row["tp"]: row["number"] for row in self.rows["key"]}
-        self._value_at = {
-            (row["tp"], row["at"]): row["value"] for rule in ("value-at", "value-at-head") for row in self.rows[rule]
-        }
+        self._value_at: dict[int, dict[int, int]] = defaultdict(dict)
+        for rule in ("value-at", "value-at-head"):
+            for row in self.rows[rule]:
+                self._value_at[row["tp"]][row["at"]] = row["value"]
 
     def key(self, tp: int) -> Any:
         return plain(self.history.keys[tp])
 
     def value(self, number: int) -> Any:
-        return plain(self.history.values[number])
+        return self._plain_values[number]
+
+    @cached_property
+    def _plain_values(self) -> list[Any]:
+        return [plain(value) for value in self.history.values]
 
     def flagged(self, bit: int) -> list[Row]:
         """Rows of values with this bit, in order of key, place in the log and value."""
@@ -84,7 +88,8 @@ class RunRows:
 
     def between(self, low: int, high: int, tp: int) -> list[Any]:
         """The values of a gap, indexes low to high without its ends."""
-        return [self.value(self._value_at[tp, index]) for index in range(low + 1, high)]
+        at, plain_values = self._value_at[tp], self._plain_values
+        return [plain_values[at[index]] for index in range(low + 1, high)]
 
     @staticmethod
     def sort_key(value: Any) -> tuple[str, Any]:

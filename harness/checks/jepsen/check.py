@@ -1,28 +1,31 @@
-"""All histories of a call in one go: stages, then the flagged rows of every rule at once, then cycles."""
+"""All histories of a call in one go: stages, then the flagged rows of every rule, then cycles."""
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from harness.checks.cycles import Mode, Search, jepsen_errors, search_histories
+from harness.checks.cycles import Search, jepsen_errors
 from harness.checks.jepsen.allowed import bad_names
 from harness.checks.jepsen.answers import HistoryAnswer, Row, RunRows, death, log_errors
+from harness.checks.jepsen.columns import records_of
 from harness.checks.jepsen.own_answers import EMPTY_GRAPH, own_errors, without_verdict
 from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES
-from harness.checks.jepsen.rules import Stages, jepsen_queries, rows_of
-from harness.checks.jepsen.staging import Staging
-from harness.checks.jepsen.values import fold_values
+from harness.checks.jepsen.rules import RULES, Stages, bounds_of
+from harness.checks.jepsen.searches import Searches
+from harness.checks.jepsen.steps import steps_of
+from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
-from harness.checks.jepsen.walks import walks
+from harness.checks.jepsen.walks import walk_of
 from harness.history.imported import ImportedHistory, together
 
 
 def check_histories(
-    spark: SparkSession, histories: Sequence[ImportedHistory], *, ww_deps: bool | Collection[int],
+    session: Callable[[], SparkSession], histories: Sequence[ImportedHistory], *, ww_deps: bool | Collection[int],
     sub_via: frozenset[str], compatible: bool,
 ) -> list[HistoryAnswer]:  # fmt: skip
     """See the package. ww_deps: for all, or the places in `histories` of those that infer them.
@@ -31,15 +34,17 @@ def check_histories(
     if not histories:
         return []
     with_edges = set(range(len(histories))) if ww_deps is True else set(ww_deps or ())
+    tables = together(histories)
+    stages, orders = stages_of(tables, lenient=not compatible)
+    by_run: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
+        for row in found(stages):
+            by_run[row["run"]][rule].append(row)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-jepsen-") as folder:
-        stages = _stages(spark, Staging(spark, Path(folder)), histories, compatible=compatible)
-        queries = {**jepsen_queries(compatible=compatible), **({} if compatible else OWN_RULES)}
-        by_run: dict[int, list[Row]] = defaultdict(list)
-        for row in rows_of(spark, stages, queries).toArrow().to_pylist():
-            by_run[row["run"]].append(row)
-        search = _search(spark, stages, histories, with_edges)
+        searches = Searches(session, Path(folder), histories, tables, stages.records, orders)
+        search = searches.as_jepsen(with_edges)
         # In a log the order of writes is known, so the edges that Jepsen leaves out need no assumption.
-        full = None if compatible else _search(spark, stages, histories, True, Mode.FULL)
+        full = None if compatible else searches.between_transactions()
     answers = []
     for place, history in enumerate(histories):
         run = RunRows(history, by_run[place])
@@ -53,30 +58,18 @@ def check_histories(
     return answers
 
 
-def _stages(spark: SparkSession, staging: Staging, histories: Sequence[ImportedHistory], *, compatible: bool) -> Stages:
-    frames = staging.tables(together(histories))
+def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages, pa.Table]:
+    """And the version orders."""
     # Jepsen looks at completions only; to us an operation without an answer is one of which nobody knows.
-    records = frames["records"].where("t1 is not null") if compatible else frames["records"]
-    ops, keys = frames["ops"], frames["imported_keys"]
-    versions = version_orders(spark, records, staging)
-    values = fold_values(spark, records, versions, staging)
-    walked = walks(spark, staging, records=records, ops=ops, keys=keys, values=values, lenient=not compatible)
-    return Stages(records=records, ops=ops, keys=keys, versions=versions, values=values, walks=walked)
-
-
-def _search(
-    spark: SparkSession, stages: Stages, histories: Sequence[ImportedHistory], with_edges: bool | Collection[int],
-    mode: Mode = Mode.JEPSEN,
-) -> Search:  # fmt: skip
-    ops = stages.ops.where("i1 is not null and f in ('txn', 'send', 'poll')")
-    records = stages.records.where("t1 is not null and kind in (0, 1)")
-    if mode is Mode.FULL:  # between transactions only: see READ_WRITE_CYCLES
-        ops = ops.where("f = 'txn'")
-        records = records.join(ops.select("run", "op"), ["run", "op"], "left_semi")
-    return search_histories(
-        spark, records=records, ops=ops, orders=stages.versions.orders,
-        mode=mode, ww_deps=with_edges, key_of=lambda run, tp: histories[run].keys[tp],
+    records = records_of(tables, completed_only=not lenient)
+    versions = version_orders(records)
+    values = values_of(records, versions)
+    steps, lanes = steps_of(records, values)
+    stages = Stages(
+        records=records, versions=versions, values=values, steps=steps, walk=walk_of(lanes, tables, seeks=lenient),
+        ops=tables["ops"], lenient=lenient, bounds=bounds_of(records, values),
     )  # fmt: skip
+    return stages, versions.orders(records)
 
 
 def _cycles(search: Search, place: int, run: RunRows) -> dict[str, Any]:

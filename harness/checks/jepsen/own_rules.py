@@ -1,68 +1,132 @@
 """What Jepsen's checker cannot see (jepsen.md 1.6), as kinds of our own beside Jepsen's; none renames one of his.
 
-The queries give what a value's row does not: a transaction of which a part was seen, an acknowledgement below an
-earlier one, a consumer that began behind the head of a log, and records that a group was given twice.
+The rules give what a value's row does not: a transaction of which a part was seen, an acknowledgement below an earlier
+one, a consumer that began behind the head of a log, and records that a group was given twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-# A consumer that was assigned a key starts at its beginning, unless an offset was committed there: such an offset can
-# only be the end of what somebody had polled. After a seek to the beginning there is no unless.
-_HEAD = """
-select w.run, w.tp, w.process, w.op, w.i_first, w.first_value as value, w.first_at as at, w.assigned as op2
-from (select * from {walk} where kind = 1 and first_at > 0 and read_before is null
-    and (sought = assigned or direct = assigned)) w
-left anti join (select run, tp, last_at, min(op) as op from {walk} where kind = 1 group by run, tp, last_at) e
-  on w.run = e.run and w.tp = e.tp and w.first_at = e.last_at + 1 and e.op < w.op
-    and not coalesce(w.sought = w.assigned, false)
-"""
+import numpy as np
+import pyarrow.compute as pc
 
-OWN_RULES: Mapping[str, str] = {
-    "torn": """
-        with sent as (
-          select s.run, s.op, s.status, s.tp, s.value, v.read_any,
-            bool_or(v.read_ok) over (partition by s.run, s.op) as seen,
-            bool_or(v.read_ok) over (partition by s.run, s.op, s.tp) as seen_here
-          from {records} s join {values} v on s.run = v.run and s.tp = v.tp and s.value = v.value
-          where s.kind = 0 and s.txn is not null and s.status <> 1
-        )
-        select distinct run, op, tp, value, status as number, if(seen_here, 1, 0) as at
-        from sent where seen and not read_any""",
-    "acknowledged-offset-regression": """
-        with said as (
-          select run, tp, op as event, off, process, op, value, false as asks
-          from {records} where kind = 0 and status = 0 and off is not null
-          union all
-          select run, tp, i0, off, process, op, value, true
-          from {records} where kind = 0 and status = 0 and off is not null
-        ), heard as (
-          select *, max(if(asks, null, named_struct('off', off, 'process', process, 'op', op, 'value', value))) over (
-            partition by run, tp order by event range between unbounded preceding and 1 preceding) as high
-          from said
-        )
-        select run, tp, op, off, value, high.op as op2, high.value as value2, high.off as number
-        from heard where asks and high.off > off and high.process <> process""",
-    "head-skip": _HEAD,
-    "value-at-head": f"""
-        with wanted as (select distinct run, tp, explode(sequence(0, at - 1)) as index from ({_HEAD}) h)
-        select o.run, o.tp, o.index as at, o.value
-        from {{orders}} o join wanted w on o.run = w.run and o.tp = w.tp and o.index = w.index""",
-    "group-redelivery": """
-        with modes as (
-          select run, op, f, status, last(if(f in ('assign', 'subscribe') and status = 0, f, null), true) over (
-            partition by run, process order by op) as mode
-          from {ops}
-        ), delivered as (
-          select r.run, r.tp, r.value, count(*) as deliveries, min(r.op) as op, max(r.op) as op2
-          from {records} r left semi join (
-            select * from modes where mode = 'subscribe' and f in ('poll', 'txn') and status = 0
-          ) m on r.run = m.run and r.op = m.op
-          where r.kind = 1
-          group by r.run, r.tp, r.value having count(distinct r.process) > 1
-        )
-        select run, tp, count(*) as number, sum(deliveries) as at, min(value) as value, min_by(op, value) as op,
-          min_by(op2, value) as op2
-        from delivered group by run, tp""",
+from harness.checks.jepsen.columns import NONE, Column, Timeline, begins_of, grouped, mark, rows_of
+from harness.checks.jepsen.rules import Rows, Stages
+from harness.history.schemas import KIND_POLL, STATUS_FAIL, STATUS_OK
+
+
+def _torn(stages: Stages) -> Rows:
+    """Values that nobody read, of transactions of which an ok poll read another. at: one of the same key."""
+    records, values = stages.records, stages.values
+    sent = np.flatnonzero(records.sends & records.transactional & (records.status != STATUS_FAIL))
+    operation, number = records.operation[sent], records.id[sent]
+    seen = mark(int(records.operation.max(initial=-1)) + 1, operation[values.read_ok[number]])
+    rows = sent[seen[operation] & ~values.read_any[number]]
+    first, _ = grouped(records.operation[rows], records.id[rows])
+    rows = rows[first]
+    lane = records.operation * max(records.keys, 1) + records.key
+    here = np.isin(lane[rows], lane[sent[values.read_ok[number]]])
+    return rows_of(**stages.of_record(rows, "op", "value"), number=records.status[rows], at=here.astype(np.int64))
+
+
+def _regressions(stages: Stages) -> Rows:
+    """An offset below the highest that another process had been told before this send was invoked."""
+    records = stages.records
+    rows = np.flatnonzero(records.sends & (records.status == STATUS_OK) & (records.off != NONE))
+    rows = rows[np.lexsort((records.op[rows], records.key[rows]))]
+    back = (np.diff(records.key[rows]) == 0) & (np.diff(records.off[rows]) < 0)
+    rows = rows[
+        mark(records.keys, records.key[rows[1:]][back])[records.key[rows]]
+    ]  # keys in which none went back: none
+    told = Timeline(records.key[rows], records.op[rows])
+    start, stop = told.until(records.key[rows], records.i0[rows], inclusive=False)
+    _, height = grouped(
+        records.key[rows], *(getattr(records, name)[rows] for name in ("off", "process", "op", "value"))
+    )
+    highest = np.maximum.accumulate(height[told.order])  # keys in order: those before have lower numbers
+    at = np.empty(len(rows), np.int64)
+    at[height] = np.arange(len(rows))
+    asked = np.flatnonzero(stop > start)
+    high = rows[at[highest[stop[asked] - 1]]]
+    low = rows[asked]
+    found = (records.off[high] > records.off[low]) & (records.process[high] != records.process[low])
+    high, low = high[found], low[found]
+    return rows_of(
+        **stages.of_record(low, "op", "off", "value"), op2=records.op[high], value2=records.value[high],
+        number=records.off[high],
+    )  # fmt: skip
+
+
+def _behind_the_head(stages: Stages) -> Column:
+    """A consumer that was assigned a key starts at its beginning, unless an offset was committed there: such an offset
+    can only be the end of what somebody had polled. After a seek to the beginning there is no unless.
+    """
+    walk = stages.walk
+    given = (walk.assigned != NONE) & ((walk.sought == walk.assigned) | (walk.direct == walk.assigned))
+    rows = np.flatnonzero((walk.kind == KIND_POLL) & (walk.first_at > 0) & ~walk.read_before & given)
+    ended = np.flatnonzero((walk.kind == KIND_POLL) & (walk.last_at != NONE))
+    run, tp = (np.concatenate([of[rows], of[ended]]) for of in (walk.run, walk.tp))
+    _, where = grouped(run, tp, np.concatenate([walk.first_at[rows], walk.last_at[ended] + 1]))
+    start, stop = Timeline(where[len(rows) :], walk.op[ended]).until(where[: len(rows)], walk.op[rows], inclusive=False)
+    committed = (stop > start) & (walk.sought[rows] != walk.assigned[rows])
+    return rows[~committed]
+
+
+def _head_skips(stages: Stages) -> Rows:
+    walk, rows = stages.walk, _behind_the_head(stages)
+    return rows_of(
+        **{name: getattr(walk, name)[rows] for name in ("run", "tp", "process", "op", "i_first")},
+        value=walk.first_value[rows], at=walk.first_at[rows], op2=walk.assigned[rows],
+    )  # fmt: skip
+
+
+def _skipped_at_head(stages: Stages) -> Rows:
+    walk, rows = stages.walk, _behind_the_head(stages)
+    return stages.between([(walk.run[rows], walk.tp[rows], np.zeros(len(rows), np.int64), walk.first_at[rows] - 1)])
+
+
+def _redelivered(stages: Stages) -> Rows:
+    """Values that several processes got while subscribed. at: how often; value, op, op2: of the least of them."""
+    records, ops = stages.records, stages.ops
+    modes = ops.filter(pc.field("f").isin(["assign", "subscribe"]) & (pc.field("status") == STATUS_OK))
+    subscribed = np.append(pc.equal(modes["f"], "subscribe").to_numpy(), False)  # the last: no mode at all
+    if not subscribed.any():
+        return []
+    polled = np.flatnonzero((records.kind == KIND_POLL) & (records.status == STATUS_OK))
+    run, process = (
+        np.concatenate([modes[name].to_numpy(), getattr(records, name)[polled]]) for name in ("run", "process")
+    )
+    _, client = grouped(run, process)
+    line = Timeline(client[: len(modes)], modes["op"].to_numpy())
+    start, stop = line.until(client[len(modes) :], records.op[polled], inclusive=True)
+    last = np.where(stop > start, np.append(line.order, -1)[stop - 1], -1)
+    rows = polled[subscribed[last]]
+    rows = rows[np.lexsort((records.op[rows], records.id[rows]))]
+    first = begins_of(records.id[rows])
+    if not len(first):
+        return []
+    deliveries = np.diff(first, append=len(rows))
+    process = records.process[rows]
+    several = np.minimum.reduceat(process, first) < np.maximum.reduceat(process, first)
+    first, deliveries = first[several], deliveries[several]
+    last = first + deliveries - 1
+    order = np.lexsort((records.value[rows[first]], records.key[rows[first]]))
+    first, last, deliveries = first[order], last[order], deliveries[order]
+    least = begins_of(records.key[rows[first]])
+    if not len(least):
+        return []
+    return rows_of(
+        **stages.of_record(rows[first[least]], "value"), op=records.op[rows[first[least]]],
+        op2=records.op[rows[last[least]]], number=np.diff(least, append=len(first)),
+        at=np.add.reduceat(deliveries, least),
+    )  # fmt: skip
+
+
+OWN_RULES: Mapping[str, Callable[[Stages], Rows]] = {
+    "torn": _torn,
+    "acknowledged-offset-regression": _regressions,
+    "head-skip": _head_skips,
+    "value-at-head": _skipped_at_head,
+    "group-redelivery": _redelivered,
 }
 
 # Kinds of ours that make a history invalid.

@@ -1,121 +1,200 @@
-"""Jepsen's log anomalies, a few queries over the stages. The rows of all are fetched at once, few as they are.
+"""Jepsen's log anomalies, each a few columns over the stages. What is flagged becomes rows, few as they are.
 
-A query gives a subset of `COLUMNS`. EXCUSED stands for what our own answer takes back from Jepsen's (jepsen.md 1.6): a
-value that an aborted poll saw is neither lost nor unseen.
+A rule gives rows of any of `run, tp, op, op2, process, kind, i, i_first, value, value2, off, at, at2, number`. i: place
+in the operation; i_first: where its key first stands there. at, at2: indexes. number: any further number. What our own
+answer takes back from Jepsen's (jepsen.md 1.6): a value that an aborted poll saw is neither lost nor unseen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+import numpy as np
+import pyarrow as pa
 
+from harness.checks.jepsen.columns import NONE, Column, Records, begins_of, highest, mark, rows_of
+from harness.checks.jepsen.steps import Steps
+from harness.checks.jepsen.values import Values
 from harness.checks.jepsen.version_orders import VersionOrders
-from harness.checks.jepsen.walks import Walks
+from harness.checks.jepsen.walks import Walk
+from harness.history.schemas import KIND_POLL, STATUS_OK
 
-# i: place in the operation; i_first: where its key first stands there. at, at2: indexes. number: any further number.
-COLUMNS = ("run", "tp", "op", "op2", "process", "kind", "i", "i_first", "value", "value2", "off", "at", "at2", "number")
+Rows: TypeAlias = list[dict[str, Any]]
 
 # The bits of `number` in rows of the rule "value".
 LOST, UNSEEN, PHANTOM, EARLY, ONLY_ABORTED, NO_OFFSET, UNREAD_TAIL, NO_WRITER = (1 << bit for bit in range(8))
 # The bits of `number` in rows of the rule "read".
 ABORTED, OWN, IN_OK = 1, 2, 4
 
-_RULES: Mapping[str, str] = {
-    "inconsistent-offsets": "select run, tp, off, index as at, value from {log} where values_at > 1",
-    "duplicate": "select run, tp, off, index as at, value from {log} where offsets > 1",
-    # How many values each key's log has; which keys have one at all, and how far ok polls got.
-    "key": "select run, tp, count(distinct value) as number from {log} group by run, tp",
-    "bound": "select run, tp, max(if(read_ok, first_at, null)) as number from {values} group by run, tp",
-    "reader": """
-        select v.run, v.tp, min_by(v.first_reader, v.value) as op
-        from {values} v join (
-          select run, tp, max(if(read_ok, first_at, null)) as bound from {values} group by run, tp
-        ) b on v.run = b.run and v.tp = b.tp and v.last_at = b.bound
-        group by v.run, v.tp""",
-    "value": """
-        with judged as (
-          select v.*, b.bound,
-            if(last_at <= b.bound and not read_ok and committed and not (EXCUSED), 1, 0)
-            + if(acked and not read_ok and not (EXCUSED), 2, 0)
-            + if(read_any and writer is null, 4, 0)
-            + if(first_reader < invoked, 8, 0)
-            + if(acked and not read_ok and read_any, 16, 0)
-            + if(acked and not read_any and ack_off is null, 32, 0)
-            + if(acked and not read_any and ack_off is not null and coalesce(last_at > b.bound, true), 64, 0)
-            + if(last_at <= b.bound and not read_ok and writer is null, 128, 0) as bits
-          from {values} v join (
-            select run, tp, max(if(read_ok, first_at, null)) as bound from {values} group by run, tp
-          ) b on v.run = b.run and v.tp = b.tp
-        )
-        select run, tp, value, writer as op, first_reader as op2, ack_off as off, first_at as at, last_at as at2,
-          bits as number
-        from judged where bits > 0""",
-    "read": """
-        select run, tp, op, kind, i, i_first, value, writer as op2, sent_first as at,
-          if(aborted, 1, 0) + if(own, 2, 0) + if(status = 0, 4, 0) as number
-        from {steps} where aborted or own""",
-    # The senders of values that several operations sent.
-    "writer": """
-        select r.run, r.tp, r.op, r.value from {records} r left semi join (
-          select run, tp, value from {values} where first_writer < writer
-        ) v on r.run = v.run and r.tp = v.tp and r.value = v.value
-        where r.kind = 0""",
-    "inside": """
-        select run, tp, op, kind, i, i_first, value_before as value, value as value2, at_before as at2, at
-        from {steps} where at - at_before <> 1 and not (kind = 1 and moved)""",
-    "between": """
-        select run, tp, process, op, op2, kind, i_first, value2 as value, value as value2, at2, at
-        from {out_of_order}""",
-    # What lies in the gaps that were jumped over.
-    "value-at": """
-        with gaps as (
-          select run, tp, at2 + 1 as low, at - 1 as high from {out_of_order} where kind = 1 and at - at2 > 1
-          union all
-          select run, tp, at_before + 1, at - 1 from {steps} where at - at_before > 1 and not (kind = 1 and moved)
-        ), wanted as (
-          select distinct run, tp, explode(sequence(low, high)) as index from gaps
-        )
-        select o.run, o.tp, o.index as at, o.value
-        from {orders} o join wanted w on o.run = w.run and o.tp = w.tp and o.index = w.index""",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """What the queries look at."""
+    """What the rules look at. lenient: by our own rules, not as Jepsen. bounds: by key, how far ok polls got."""
 
-    records: DataFrame
-    ops: DataFrame
-    keys: DataFrame
+    records: Records
     versions: VersionOrders
-    values: DataFrame
-    walks: Walks
+    values: Values
+    steps: Steps
+    walk: Walk
+    ops: pa.Table
+    lenient: bool
+    bounds: Column
 
-    def named(self) -> dict[str, DataFrame]:
-        return {
-            "records": self.records, "ops": self.ops, "keys": self.keys, "log": self.versions.log,
-            "orders": self.versions.orders, "values": self.values, "steps": self.walks.steps,
-            "walk": self.walks.walk, "out_of_order": self.walks.out_of_order,
-        }  # fmt: skip
+    def of_value(self, ids: Column) -> dict[str, Column]:
+        run, tp, value = (of[ids] for of in self.records.of_id)
+        return {"run": run, "tp": tp, "value": value}
+
+    def of_record(self, rows: Column, *names: str) -> dict[str, Column]:
+        return {name: getattr(self.records, name)[rows] for name in ("run", "tp", *names)}
+
+    def between(self, gaps: list[tuple[Column, Column, Column, Column]]) -> Rows:
+        """What lies in gaps of keys: (run, tp, low, high), ends included."""
+        kept = self.versions.kept(self.records)
+        run, tp, value = (of[self.versions.id[kept]] for of in self.records.of_id)
+        index = self.versions.index[kept]
+        first = begins_of(run, tp)
+        start = np.full(self.records.keys, NONE)
+        start[self.records.key_of_id[self.versions.id[kept[first]]]] = first
+        inside = np.zeros(len(kept) + 1, np.int64)
+        for runs, tps, low, high in gaps:
+            begin = start[self.records.first_key[runs] + tps]
+            np.add.at(inside, begin + low, 1)
+            np.add.at(inside, begin + high + 1, -1)
+        found = np.flatnonzero(np.cumsum(inside[:-1]) > 0)
+        return rows_of(run=run[found], tp=tp[found], at=index[found], value=value[found])
 
 
-def rows_of(spark: SparkSession, stages: Stages, queries: Mapping[str, str]) -> DataFrame:
-    """The rows of all queries under one another, `rule` naming the query."""
-    named = stages.named()
-    parts = []
-    for rule, query in queries.items():
-        used: dict[str, Any] = {name: frame for name, frame in named.items() if f"{{{name}}}" in query}
-        found = spark.sql(query, **used)
-        columns = [
-            (sf.col(name) if name in found.columns else sf.lit(None)).cast("bigint").alias(name) for name in COLUMNS
-        ]
-        parts.append(found.select(sf.lit(rule).alias("rule"), *columns))
-    return reduce(DataFrame.union, parts)
+def bounds_of(records: Records, values: Values) -> Column:
+    read = np.flatnonzero(values.read_ok & (values.first_at != NONE))
+    return highest(records.keys, records.key_of_id[read], values.first_at[read])
 
 
-def jepsen_queries(*, compatible: bool) -> dict[str, str]:
-    excused = "false" if compatible else "v.read_any"
-    return {rule: query.replace("EXCUSED", excused) for rule, query in _RULES.items()}
+def _in_log(stages: Stages, flagged: Column) -> Rows:
+    rows = np.flatnonzero(flagged)
+    versions = stages.versions
+    return rows_of(**stages.of_value(versions.id[rows]), off=versions.off[rows], at=versions.index[rows])
+
+
+def _keys(stages: Stages) -> Rows:
+    """How many values each key's log has."""
+    ids = np.flatnonzero(mark(stages.records.ids, stages.versions.id))
+    number = np.bincount(stages.records.key_of_id[ids], minlength=stages.records.keys)
+    return [row for row in _by_key(stages, number) if row["number"]]
+
+
+def _bounds(stages: Stages) -> Rows:
+    return _by_key(stages, stages.bounds)
+
+
+def _by_key(stages: Stages, number: Column) -> Rows:
+    run, tp = stages.records.of_key
+    return rows_of(run=run, tp=tp, number=number)
+
+
+def _readers(stages: Stages) -> Rows:
+    """Who read first what lies where ok polls got to; of several values there, the least."""
+    values, records = stages.values, stages.records
+    bound = stages.bounds[records.key_of_id]
+    ids = np.flatnonzero((bound != NONE) & (values.last_at == bound))
+    ids = ids[np.lexsort((records.of_id[2][ids], records.key_of_id[ids]))]
+    ids = ids[begins_of(records.key_of_id[ids])]
+    told = stages.of_value(ids)
+    return rows_of(run=told["run"], tp=told["tp"], op=values.first_reader[ids])
+
+
+def _values(stages: Stages) -> Rows:
+    values = stages.values
+    bound = stages.bounds[stages.records.key_of_id]
+    nobody, unread = values.writer == NONE, ~values.read_ok
+    passed = (values.last_at != NONE) & (bound != NONE) & (values.last_at <= bound)
+    kept = ~values.read_any if stages.lenient else np.ones(len(unread), bool)
+    unheard = values.acked & ~values.read_any
+    early = (values.first_reader != NONE) & (values.invoked != NONE) & (values.first_reader < values.invoked)
+    bits = (
+        LOST * (passed & unread & values.committed & kept)
+        + UNSEEN * (values.acked & unread & kept)
+        + PHANTOM * (values.read_any & nobody)
+        + EARLY * early
+        + ONLY_ABORTED * (values.acked & unread & values.read_any)
+        + NO_OFFSET * (unheard & (values.ack_off == NONE))
+        + UNREAD_TAIL * (unheard & (values.ack_off != NONE) & ~passed)
+        + NO_WRITER * (passed & unread & nobody)
+    )
+    ids = np.flatnonzero(bits * values.present)
+    return rows_of(
+        **stages.of_value(ids), op=values.writer[ids], op2=values.first_reader[ids], off=values.ack_off[ids],
+        at=values.first_at[ids], at2=values.last_at[ids], number=bits[ids],
+    )  # fmt: skip
+
+
+def _reads(stages: Stages) -> Rows:
+    steps = stages.steps
+    at = np.flatnonzero(steps.aborted | steps.own)
+    rows = steps.record[at]
+    number = ABORTED * steps.aborted[at] + OWN * steps.own[at] + IN_OK * (stages.records.status[rows] == STATUS_OK)
+    return rows_of(
+        **stages.of_record(rows, "op", "kind", "i", "value"), i_first=steps.i_first[at],
+        op2=stages.values.writer[stages.records.id[rows]], at=steps.sent_first[at], number=number,
+    )  # fmt: skip
+
+
+def _writers(stages: Stages) -> Rows:
+    """The senders of values that several operations sent."""
+    several = stages.values.first_writer < stages.values.writer
+    rows = np.flatnonzero(stages.records.sends & several[stages.records.id])
+    return rows_of(**stages.of_record(rows, "op", "value"))
+
+
+def _inside(stages: Stages) -> Rows:
+    at = _jumps(stages)
+    steps, rows = stages.steps, stages.steps.record[at]
+    return rows_of(
+        **stages.of_record(rows, "op", "kind", "i"), i_first=steps.i_first[at], value=steps.value_before[at],
+        value2=stages.records.value[rows], at2=steps.at_before[at], at=steps.at[at],
+    )  # fmt: skip
+
+
+def _jumps(stages: Stages) -> Column:
+    rows = stages.steps.record
+    moved = (stages.records.kind[rows] == KIND_POLL) & stages.records.moved[rows]
+    return np.flatnonzero(stages.steps.jumps & ~moved)
+
+
+def _between(stages: Stages) -> Rows:
+    walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
+    before = walk.before[rows]
+    return rows_of(
+        **{name: getattr(walk, name)[rows] for name in ("run", "tp", "process", "op", "kind", "i_first")},
+        op2=walk.op[before], value=walk.last_value[before], value2=walk.first_value[rows], at2=walk.last_at[before],
+        at=walk.first_at[rows],
+    )  # fmt: skip
+
+
+def _skipped(stages: Stages) -> Rows:
+    """What lies in the gaps that were jumped over."""
+    walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
+    before = walk.last_at[walk.before[rows]]
+    far = (walk.kind[rows] == KIND_POLL) & (walk.first_at[rows] - before > 1)
+    rows, before = rows[far], before[far]
+    steps, jumps = stages.steps, _jumps(stages)
+    jumps = jumps[steps.at[jumps] - steps.at_before[jumps] > 1]
+    told = stages.of_record(steps.record[jumps])
+    return stages.between([
+        (walk.run[rows], walk.tp[rows], before + 1, walk.first_at[rows] - 1),
+        (told["run"], told["tp"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
+    ])  # fmt: skip
+
+
+RULES: Mapping[str, Callable[[Stages], Rows]] = {
+    "inconsistent-offsets": lambda stages: _in_log(stages, stages.versions.values_at > 1),
+    "duplicate": lambda stages: _in_log(stages, stages.versions.offsets > 1),
+    "key": _keys,
+    "bound": _bounds,
+    "reader": _readers,
+    "value": _values,
+    "read": _reads,
+    "writer": _writers,
+    "inside": _inside,
+    "between": _between,
+    "value-at": _skipped,
+}

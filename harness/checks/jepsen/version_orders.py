@@ -8,47 +8,77 @@ never offsets: a log with two records at 0 and 30,000,000 has two rows.
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
 
-from harness.checks.jepsen.staging import Staging
-
-_PROVEN = """
-select distinct s.run, s.op
-from {records} s left semi join (select run, tp, value from {records} where kind = 1 and status = 0) r
-  on s.run = r.run and s.tp = r.tp and s.value = r.value
-where s.kind = 0 and s.status = 2
-"""
-
-_LOG = """
-with seen as (
-  select distinct r.run, r.tp, r.off, r.value
-  from {records} r left join {proven} p on r.run = p.run and r.op = p.op
-  where r.off is not null and (r.kind in (1, 11) or r.status = 0 or p.op is not null)
-)
-select *, dense_rank() over (partition by run, tp order by off) - 1 as index,
-  count(*) over (partition by run, tp, off) as values_at, min(value) over (partition by run, tp, off) as picked,
-  count(*) over (partition by run, tp, value) as offsets
-from seen
-"""
-
-_ORDERS = "select run, tp, index, value from {log} where value = picked"
+from harness.checks.jepsen.columns import NONE, Column, Records, begins_of, mark
+from harness.history.imported import KIND_STRAY_POLL
+from harness.history.schemas import KIND_POLL, STATUS_INFO, STATUS_OK
 
 
 @dataclass(frozen=True, kw_only=True)
 class VersionOrders:
-    """log: run, tp, off, index, value, values_at (how many share the offset), picked, offsets (of the value).
-
-    orders: run, tp, index, value: one value per index. proven: run, op of the info operations that must have been
-    committed.
+    """Rows in order of key, offset and value: id, off, index, values_at (how many share the offset), picked (the value
+    that the order keeps), offsets (of the value). proven: whether an operation must have been committed, by record.
     """
 
-    log: DataFrame
-    orders: DataFrame
-    proven: DataFrame
+    id: Column
+    off: Column
+    index: Column
+    values_at: Column
+    picked: Column
+    offsets: Column
+    proven: Column
+
+    def orders(self, records: Records) -> pa.Table:
+        """One value per index."""
+        kept = self.kept(records)
+        run, tp, value = (of[self.id[kept]] for of in records.of_id)
+        return pa.table({"run": run, "tp": tp, "index": self.index[kept], "value": value})
+
+    def kept(self, records: Records) -> Column:
+        return np.flatnonzero(self.picked == records.of_id[2][self.id])
 
 
-def version_orders(spark: SparkSession, records: DataFrame, staging: Staging) -> VersionOrders:
-    """records: run, op, kind, status, tp, off, value of completed operations."""
-    proven = staging.staged("proven", spark.sql(_PROVEN, records=records))
-    log = staging.staged("log", spark.sql(_LOG, records=records, proven=proven))
-    return VersionOrders(log=log, orders=spark.sql(_ORDERS, log=log), proven=proven)
+def version_orders(records: Records) -> VersionOrders:
+    proven = _proven(records)
+    polled = (records.kind == KIND_POLL) | (records.kind == KIND_STRAY_POLL)
+    known = (records.off != NONE) & (polled | (records.status == STATUS_OK) | proven)
+    number, off = _distinct(records.id[known], records.off[known], records.ids)
+    run, tp, value = (of[number] for of in records.of_id)
+    order = np.lexsort((value, off, tp, run))
+    number, off, run, tp, value = (column[order] for column in (number, off, run, tp, value))
+    places = begins_of(run, tp, off)  # of one key and offset
+    shared = np.diff(places, append=len(number))
+    place = np.repeat(np.arange(len(places)), shared)
+    keys = begins_of(run[places], tp[places])
+    within = np.arange(len(places)) - np.repeat(keys, np.diff(keys, append=len(places)))
+    return VersionOrders(
+        id=number, off=off, index=within[place], values_at=shared[place], picked=value[places][place],
+        offsets=np.bincount(number, minlength=records.ids)[number], proven=proven,
+    )  # fmt: skip
+
+
+def _proven(records: Records) -> Column:
+    """Of each record, whether its operation is of unknown outcome and one of its values was read by an ok poll."""
+    told = records.sends & (records.status == STATUS_INFO)
+    if not told.any():
+        return told
+    read = mark(records.ids, records.id[(records.kind == KIND_POLL) & (records.status == STATUS_OK)])
+    operations = int(records.operation.max(initial=-1)) + 1
+    return mark(operations, records.operation[told & read[records.id]])[records.operation]
+
+
+def _distinct(number: Column, off: Column, ids: int) -> tuple[Column, Column]:
+    """The pairs of value and offset, each once. Nearly all values are at one offset only."""
+    one = np.full(ids, NONE)
+    one[number] = off
+    other = one[number] != off
+    plain = np.flatnonzero(one != NONE)
+    if not other.any():
+        return plain, one[plain]
+    number, off = number[other], off[other]
+    order = np.lexsort((off, number))
+    number, off = number[order], off[order]
+    first = begins_of(number, off)
+    return np.concatenate([plain, number[first]]), np.concatenate([one[plain], off[first]])

@@ -1,103 +1,143 @@
-"""The order in which operations read and wrote: inside one operation, and from one operation of a process to the next.
+"""The order in which a process's operations read and wrote, from one operation to the next.
 
-`steps`: a record and the one before it of the same key in the same operation. `walk`: the first record that an
-operation reads (or sends) of a key against the last one of the operation before it that did. An assign or subscribe
-forgets the keys it does not name; polls move a process's place only when ok, sends also when nobody knows.
+A moment is the first record that an operation reads (or sends) of a key, held against the last one of the operation
+before it that did; so is a key that an operation names without a record. An assign or subscribe forgets the keys it
+does not name; polls move a process's place only when ok, sends also when nobody knows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.checks.jepsen.staging import Staging
+from harness.checks.jepsen.columns import NONE, Column, Timeline, begins_of, grouped
+from harness.checks.jepsen.steps import Lanes
+from harness.history.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
 
-# Only what can matter is kept: the ends of each operation's records of a key, steps other than to the next index, and
-# reads of a value that was aborted, or that the operation itself may have sent (from its first writer to its last).
-_STEPS = """
-with indexed as (
-  select /*+ REPARTITION(run, op, tp) */ r.run, r.op, r.process, r.status, r.kind, r.tp, r.i, r.value, r.moved,
-    v.at, v.writer,
-    r.kind = 1 and v.failed as aborted, r.kind = 1 and coalesce(r.op between v.first_writer and v.writer, false) as own
-  from {records} r left join {values} v on r.run = v.run and r.tp = v.tp and r.value = v.value
-  where r.kind in (0, 1)
-), lined as (
-  select *, lag(i) over w as i_before, lag(at) over w as at_before, lag(value) over w as value_before,
-    lead(i) over w as i_after, min(i) over (partition by run, op, tp, kind) as i_first,
-    min(if(kind = 0, i, null)) over (partition by run, op, tp) as sent_first
-  from indexed window w as (partition by run, op, tp, kind order by i)
-)
-select * from lined where i_before is null or i_after is null or at - at_before <> 1 or aborted or own
-"""
-
-_WALK = """
-with moments as (
-  select run, process, op, tp, kind, status, max(if(i_before is null, at, null)) as first_at,
-    max(if(i_before is null, value, null)) as first_value, max(if(i_after is null, at, null)) as last_at,
-    max(if(i_after is null, value, null)) as last_value, min(i_first) as i_first, '' as what
-  from {steps} group by run, process, op, tp, kind, status
-  union all
-  select run, process, op, tp, 1, if(what = 'read_nothing', status, null), null, null, null, null, null, what
-  from {keys} where what <> 'end' and (what <> 'assigned' and what <> 'sought' or status <> 1)
-  union all
-  select run, process, op, null, null, null, null, null, null, null, null, 'reset'
-  from {ops} where f in ('assign', 'subscribe') and status <> 1 and i1 is not null
-), counted as (
-  select *, count_if(what = 'reset') over (
-    partition by run, process order by op range between unbounded preceding and 1 preceding) as resets
-  from moments
-), placed as (
-  select *,
-    resets - count_if(what = 'assigned') over (
-      partition by run, process, tp order by op range between unbounded preceding and 1 preceding)
-    + count_if(what = 'sought' and SEEKS) over until_now as epoch,
-    count_if(what = 'rebalanced') over until_now as moves,
-    coalesce(max(if(what = 'left', op, null)) over until_now = op, false) as gone
-  from counted where tp is not null
-  window until_now as (
-    partition by run, process, tp order by op range between unbounded preceding and current row)
-)
-select *,
-  last(if(status = 0 or kind = 0 and status = 2,
-    named_struct('op', op, 'at', last_at, 'value', last_value, 'moves', moves, 'gone', gone), null), true)
-    over before as prior,
-  last(if(status = 0 and last_value is not null, op, null), true) over before as read_before,
-  last(if(what = 'assigned', op, null), true) over before as assigned,
-  last(if(what = 'direct', op, null), true) over before as direct,
-  last(if(what = 'sought', op, null), true) over before as sought
-from placed
-window before as (
-  partition by run, process, tp, kind, epoch order by op, what desc
-  rows between unbounded preceding and 1 preceding)
-"""
-
-_OUT_OF_ORDER = """
-select run, process, op, tp, kind, i_first, first_at as at, first_value as value, prior.op as op2, prior.at as at2,
-  prior.value as value2
-from {walk}
-where prior is not null and (kind = 1 and first_at - prior.at <> 1
-    and not (LENIENT and (moves > prior.moves or prior.gone))
-  or kind = 0 and status <> 1 and first_at - prior.at < 1)
-"""
+# What a key was named for, in the order in which those of one operation count; a record comes last.
+_WHAT = ("sought", "read_nothing", "rebalanced", "left", "direct", "assigned", "")
+_ASSIGNED, _SOUGHT, _DIRECT, _RECORD = (_WHAT.index(what) for what in ("assigned", "sought", "direct", ""))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walks:
-    """steps: of a record in its operation. walk: every first record, with what came before. out_of_order: of these."""
+class Walk:
+    """Moments, in no order that matters. before: the row of the last one that moved the process's place, or -1.
 
-    steps: DataFrame
-    walk: DataFrame
-    out_of_order: DataFrame
+    read_before: whether it had read of the key; assigned, direct, sought: the last operations that did so; all since it
+    was given the key. excused: a rebalance moved the key since.
+    """
+
+    run: Column
+    process: Column
+    op: Column
+    tp: Column
+    kind: Column
+    status: Column
+    first_at: Column
+    first_value: Column
+    last_at: Column
+    last_value: Column
+    i_first: Column
+    before: Column
+    read_before: Column
+    assigned: Column
+    direct: Column
+    sought: Column
+    excused: Column
+
+    def out_of_order(self, *, lenient: bool) -> Column:
+        """Rows that do not go on where the moment before them ended. lenient: unless they are excused."""
+        known = (self.before >= 0) & (self.first_at != NONE) & (self.last_at[self.before] != NONE)
+        delta = self.first_at - self.last_at[self.before]
+        read = (self.kind == KIND_POLL) & (delta != 1)
+        if lenient:
+            read &= ~self.excused
+        sent = (self.kind == KIND_SEND) & (self.status != STATUS_FAIL) & (delta < 1)
+        return np.flatnonzero(known & (read | sent))
 
 
-def walks(
-    spark: SparkSession, staging: Staging, *, records: DataFrame, ops: DataFrame, keys: DataFrame, values: DataFrame,
-    lenient: bool,
-) -> Walks:  # fmt: skip
-    """lenient: a seek to the beginning and a rebalance that moved the key excuse what follows (Jepsen: neither)."""
-    excuse = "true" if lenient else "false"
-    steps = staging.staged("steps", spark.sql(_STEPS, records=records, values=values))
-    walk = spark.sql(_WALK.replace("SEEKS", excuse), steps=steps, keys=keys, ops=ops)
-    if lenient:  # looked at twice
-        walk = staging.staged("walk", walk.where("status is not null"))
-    out_of_order = spark.sql(_OUT_OF_ORDER.replace("LENIENT", excuse), walk=walk)
-    return Walks(steps=steps, walk=walk, out_of_order=staging.staged("out_of_order", out_of_order))
+def walk_of(lanes: Lanes, tables: Mapping[str, pa.Table], *, seeks: bool) -> Walk:
+    """seeks: a seek to the beginning makes a process begin anew (Jepsen: it does not)."""
+    moments, what = _moments(lanes, tables["imported_keys"])
+    client, client_of_reset, resets = _resets(moments, tables["ops"])
+    key = grouped(client, moments["tp"])[1]
+    op = moments["op"]
+
+    def named(kind: str, *, inclusive: bool) -> tuple[Column, Column, Timeline]:
+        rows = np.flatnonzero(what == _WHAT.index(kind))
+        line = Timeline(key[rows], op[rows])
+        return *line.until(key, op, inclusive=inclusive), line
+
+    start, stop = Timeline(client_of_reset, resets).until(client, op, inclusive=False)
+    epoch = stop - start
+    start, stop, _ = named("assigned", inclusive=False)
+    epoch = epoch - (stop - start)
+    if seeks:
+        start, stop, _ = named("sought", inclusive=True)
+        epoch = epoch + (stop - start)
+    start, stop, _ = named("rebalanced", inclusive=True)
+    moves = stop - start
+    start, stop, left = named("left", inclusive=True)
+    gone = np.zeros(len(op), bool)
+    gone[stop > start] = left.op[stop[stop > start] - 1] == op[stop > start]
+    return _with_what_came_before(moments, what, (key, moments["kind"], epoch), moves, gone)
+
+
+def _moments(lanes: Lanes, keys: pa.Table) -> tuple[dict[str, Column], Column]:
+    rank = {what: place for place, what in enumerate(_WHAT)}
+    failed = (pc.field("status") == STATUS_FAIL) & pc.field("what").isin(["assigned", "sought"])
+    held = keys.filter((pc.field("what") != "end") & ~failed)
+    what = np.array([rank[each] for each in held["what"].to_pylist()], np.int64)
+    told = {name: held[name].to_numpy().astype(np.int64) for name in ("run", "process", "op", "tp", "status")}
+    told["status"] = np.where(what == rank["read_nothing"], told["status"], NONE)
+    told["kind"] = np.full(len(what), KIND_POLL)
+    nothing = np.full(len(what), NONE)
+    columns = {
+        name: np.concatenate([getattr(lanes, name).astype(np.int64), told.get(name, nothing)])
+        for name in ("run", "process", "op", "tp", "kind", "status", "first_at", "first_value", "last_at", "last_value",
+                     "i_first")
+    }  # fmt: skip
+    return columns, np.concatenate([np.full(len(lanes.run), _RECORD), what])
+
+
+def _resets(moments: Mapping[str, Column], ops: pa.Table) -> tuple[Column, Column, Column]:
+    """Clients (run and process) of the moments and of the resets, numbered alike, and when the resets were."""
+    given = pc.field("f").isin(["assign", "subscribe"]) & (pc.field("status") != STATUS_FAIL)
+    told = ops.filter(given & pc.field("i1").is_valid())
+    _, client = grouped(
+        np.concatenate([moments["run"], told["run"].to_numpy()]),
+        np.concatenate([moments["process"], told["process"].to_numpy()]),
+    )
+    count = len(moments["run"])
+    return client[:count], client[count:], told["op"].to_numpy()
+
+
+def _with_what_came_before(
+    moments: Mapping[str, Column], what: Column, lane: tuple[Column, Column, Column], moves: Column, gone: Column
+) -> Walk:
+    key, kind, epoch = lane
+    order = np.lexsort((what, moments["op"], epoch, kind, key))
+    first = begins_of(key[order], kind[order], epoch[order])
+    begin = np.repeat(first, np.diff(first, append=len(order)))
+
+    def last(marked: Column) -> Column:
+        """By moment, the row of the last marked one before it in its lane, or -1."""
+        places = np.where(marked[order], np.arange(len(order)), -1)
+        before = np.concatenate([np.full(min(1, len(order)), -1), np.maximum.accumulate(places)[:-1]])
+        found = np.full(len(order), -1)
+        found[order] = np.where(before >= begin, order[before], -1)
+        return found
+
+    def last_op(kind_of: int) -> Column:
+        row = last(what == kind_of)
+        return np.where(row >= 0, moments["op"][row], NONE)
+
+    ok = moments["status"] == STATUS_OK
+    before = last(ok | (kind == KIND_SEND) & (moments["status"] == STATUS_INFO))
+    return Walk(
+        **moments, before=before, read_before=last(ok & (moments["last_value"] != NONE)) >= 0,
+        assigned=last_op(_ASSIGNED), direct=last_op(_DIRECT), sought=last_op(_SOUGHT),
+        excused=(before >= 0) & ((moves > moves[before]) | gone[before]),
+    )  # fmt: skip

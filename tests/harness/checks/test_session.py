@@ -60,7 +60,8 @@ def test_where_no_java_fits_nothing_is_started_ahead_and_whoever_asks_is_told(
     ("arguments", "started"),
     [
         (["check", "runs/one"], True),
-        (["check", "some.edn", "--format", "jepsen"], True),
+        (["check", "some.edn", "--format", "jepsen"], False),
+        (["check", "some.edn", "--format=jepsen"], False),
         (["check"], False),
         (["check", "--help"], False),
         (["check", "runs/one", "--master=spark://far:7077"], False),

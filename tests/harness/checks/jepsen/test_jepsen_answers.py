@@ -101,7 +101,7 @@ def _answers(spark: SparkSession, histories: list[ImportedHistory], *, compatibl
     with_edges = [
         place for place, each in enumerate(histories) if known.get(each.name, {}).get("opts", {}).get("ww-deps")
     ]
-    answers = check_histories(spark, histories, ww_deps=with_edges, sub_via=ASSIGN, compatible=compatible)
+    answers = check_histories(lambda: spark, histories, ww_deps=with_edges, sub_via=ASSIGN, compatible=compatible)
     return {answer.name: answer for answer in answers}
 
 
@@ -241,4 +241,4 @@ def test_what_is_found_names_operations_keys_and_values(ours: Mapping[str, Histo
 
 
 def test_no_histories_are_no_answers(spark: SparkSession) -> None:
-    assert check_histories(spark, [], ww_deps=True, sub_via=ASSIGN, compatible=True) == []
+    assert check_histories(lambda: spark, [], ww_deps=True, sub_via=ASSIGN, compatible=True) == []

@@ -1,0 +1,196 @@
+"""The records of all histories as columns, numbered so that what is said of one value lies in one place of an array.
+
+The rules ask little of most records: a poll that reads on where it was tells nothing but that its values were read.
+What is known of every value (version_orders.py, values.py) and of every record beside its neighbour (steps.py) is one
+pass over columns each; Spark gets what is left, a few rows of a history without anomalies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history.schemas import KIND_SEND
+
+Column: TypeAlias = Any  # an array of NumPy
+NONE = -(1 << 62)  # where a column of whole numbers has nothing
+_ROOM = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """A row each. id: of its (run, tp, value); operation: dense, rising with (run, op). off: NONE where not told.
+
+    of_id: run, tp and value of each id; of_key: run and tp of each key.
+    """
+
+    run: Column
+    tp: Column
+    op: Column
+    process: Column
+    kind: Column
+    status: Column
+    i: Column
+    off: Column
+    value: Column
+    i0: Column
+    transactional: Column
+    moved: Column
+    completed: Column
+    id: Column
+    operation: Column
+    key: Column  # of (run, tp), dense
+    of_id: tuple[Column, Column, Column]
+    key_of_id: Column
+    of_key: tuple[Column, Column]
+    first_key: Column  # of each run
+
+    @property
+    def keys(self) -> int:
+        return len(self.of_key[0])
+
+    @property
+    def ids(self) -> int:
+        return len(self.of_id[0])
+
+    @property
+    def sends(self) -> Column:
+        return self.kind == KIND_SEND
+
+
+def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Records:
+    """tables: of all histories together, run rising."""
+    told = tables["records"]
+    if completed_only:
+        told = told.filter(pc.is_valid(told["t1"]))
+    column = {
+        name: _numbers(told, name) for name in ("run", "tp", "op", "process", "kind", "status", "i", "value", "i0")
+    }
+    run, tp, value = column["run"], column["tp"], column["value"]
+    number, of_id, first_key = _ids(tables, run, tp, value)
+    return Records(
+        **column, off=_numbers(told, "off"), id=number, of_id=of_id, key=first_key[run] + tp,
+        key_of_id=first_key[of_id[0]] + of_id[1], first_key=first_key,
+        of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["tp"].to_numpy()),
+        transactional=_valid(told, "txn"), completed=_valid(told, "t1"), moved=_numbers(told, "moved").astype(bool),
+        operation=_operations(run, column["op"]),
+    )  # fmt: skip
+
+
+def _numbers(table: pa.Table, name: str) -> Column:
+    column = table[name].combine_chunks()
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return column.fill_null(NONE).to_numpy() if column.null_count else column.to_numpy()
+
+
+def _valid(table: pa.Table, name: str) -> Column:
+    return pc.is_valid(table[name]).combine_chunks().to_numpy(zero_copy_only=False)
+
+
+def _ids(
+    tables: Mapping[str, pa.Table], run: Column, tp: Column, value: Column
+) -> tuple[Column, tuple[Column, Column, Column], Column]:
+    """Ids, what each stands for, and the first key of each run.
+
+    There is room for every value in every key, where that is not much more than there are records.
+    """
+    runs = (
+        int(max((tables[name]["run"].to_numpy().max(initial=-1) for name in ("records", "partitions")), default=-1)) + 1
+    )
+    keys = np.bincount(tables["partitions"]["run"].to_numpy(), minlength=runs).astype(np.int64)
+    values = np.bincount(tables["value_names"]["run"].to_numpy(), minlength=runs).astype(np.int64)
+    first_key = np.cumsum(keys) - keys
+    first = np.cumsum(keys * values) - keys * values
+    place = first[run] + tp * values[run] + value
+    size = int((keys * values).sum())
+    if size <= 4 * len(run) + _ROOM:
+        number = place
+        known = np.arange(size)
+    else:
+        known, number = np.unique(place, return_inverse=True)
+    of_run = np.searchsorted(first + keys * values, known, side="right")
+    within = known - first[of_run]
+    of_id = of_run.astype(np.int32), (within // values[of_run]).astype(np.int32), within % values[of_run]
+    return number, of_id, first_key
+
+
+def _operations(run: Column, op: Column) -> Column:
+    if not len(run):
+        return np.empty(0, np.int64)
+    begins = np.concatenate([[True], (run[1:] != run[:-1]) | (op[1:] != op[:-1])])
+    rows = np.flatnonzero(begins)
+    order = np.lexsort((op[rows], run[rows]))
+    new = _changes(run[rows][order], op[rows][order])
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.cumsum(new) - 1
+    return number[np.cumsum(begins) - 1]
+
+
+def _changes(*columns: Column) -> Column:
+    """Where one of the columns differs from the row before; the first row does."""
+    differs = np.zeros(len(columns[0]), bool)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
+
+
+def begins_of(*columns: Column) -> Column:
+    """The first row of each group of equal rows that lie together."""
+    return np.flatnonzero(_changes(*columns))
+
+
+def mark(size: int, places: Column) -> Column:
+    marked = np.zeros(size, bool)
+    marked[places] = True
+    return marked
+
+
+def lowest(size: int, places: Column, numbers: Column) -> Column:
+    """The least number of each place; NONE where there is none."""
+    found = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(found, places, numbers)
+    return np.where(found == np.iinfo(np.int64).max, NONE, found)
+
+
+def highest(size: int, places: Column, numbers: Column) -> Column:
+    found = np.full(size, NONE)
+    np.maximum.at(found, places, numbers)
+    return found
+
+
+def grouped(*columns: Column) -> tuple[Column, Column]:
+    """The rows where each distinct tuple stands first in order, and the number of each row's tuple, in that order."""
+    order = np.lexsort(columns[::-1])
+    new = np.zeros(len(order), bool)
+    new[begins_of(*(column[order] for column in columns))] = True
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    return order[new], number
+
+
+class Timeline:
+    """Events of several groups, to be asked which of a group's happened before a moment."""
+
+    def __init__(self, group: Column, op: Column) -> None:
+        self.order = np.lexsort((op, group))
+        self.op = op[self.order]
+        self._known = np.unique(op)
+        self._room = len(self._known) + 1
+        self._place = group[self.order] * self._room + np.searchsorted(self._known, self.op)
+
+    def until(self, group: Column, op: Column, *, inclusive: bool) -> tuple[Column, Column]:
+        """First and (exclusive) last place in order of the group's events before each moment, or at it too."""
+        earlier = np.searchsorted(self._known, op, side="right" if inclusive else "left")
+        start = np.searchsorted(self._place, group * self._room)
+        return start, np.searchsorted(self._place, group * self._room + earlier)
+
+
+def rows_of(**columns: Column) -> list[dict[str, Any]]:
+    """Rows for answers; what a column has not is None."""
+    table = pa.table({name: pa.array(column, mask=column == NONE) for name, column in columns.items()})
+    return table.to_pylist()  # type: ignore[no-any-return]

@@ -1,0 +1,90 @@
+"""A record and the one before it of the same key in the same operation; and where an operation's records of it end."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.checks.jepsen.columns import NONE, Column, Records, begins_of
+from harness.checks.jepsen.values import Values
+from harness.history.schemas import KIND_POLL, KIND_SEND
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """One row per operation, key and kind: its first and its last record."""
+
+    run: Column
+    process: Column
+    op: Column
+    tp: Column
+    kind: Column
+    status: Column
+    first_at: Column
+    first_value: Column
+    last_at: Column
+    last_value: Column
+    i_first: Column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Only what can matter: steps other than to the next index (`jumps`), reads of a value that was `aborted`, or that
+    the operation itself may have sent (`own`: from its first writer to its last).
+
+    record: its row among the records. at, at_before: indexes; sent_first: where the operation first sent to the key.
+    """
+
+    record: Column
+    at: Column
+    at_before: Column
+    value_before: Column
+    i_first: Column
+    sent_first: Column
+    jumps: Column
+    aborted: Column
+    own: Column
+
+
+def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
+    rows = np.flatnonzero((records.kind == KIND_SEND) | (records.kind == KIND_POLL))
+    lane = (records.operation[rows] * max(records.keys, 1) + records.key[rows]) * 2 + (records.kind[rows] == KIND_POLL)
+    if (lane[1:] < lane[:-1]).any():
+        order = np.argsort(lane, kind="stable")
+        rows, lane = rows[order], lane[order]
+    number, op = records.id[rows], records.op[rows]
+    first = begins_of(lane)
+    last = np.append(first[1:], len(rows)) - 1 if len(first) else first
+    at, value = values.at[number], records.value[rows]
+    at_before = _before(at, first)
+    jumps = (at != NONE) & (at_before != NONE) & (at - at_before != 1)
+    polled = records.kind[rows] == KIND_POLL
+    aborted = polled & values.failed[number]
+    own = polled & (values.writer[number] != NONE) & (op >= values.first_writer[number]) & (op <= values.writer[number])
+    i_first = records.i[rows[first]]
+    kept = np.flatnonzero(jumps | aborted | own)
+    lane_of = np.searchsorted(first, kept, side="right") - 1
+    steps = Steps(
+        record=rows[kept], at=at[kept], at_before=at_before[kept], value_before=_before(value, first)[kept],
+        i_first=i_first[lane_of], sent_first=_sent_first(lane[first], i_first)[lane_of], jumps=jumps[kept],
+        aborted=aborted[kept], own=own[kept],
+    )  # fmt: skip
+    told = {name: getattr(records, name)[rows[first]] for name in ("run", "process", "op", "tp", "kind", "status")}
+    lanes = Lanes(
+        **told, first_at=at[first], first_value=value[first], last_at=at[last], last_value=value[last], i_first=i_first
+    )
+    return steps, lanes
+
+
+def _before(column: Column, first: Column) -> Column:
+    shifted = np.roll(column, 1)
+    shifted[first] = NONE
+    return shifted
+
+
+def _sent_first(lanes: Column, i_first: Column) -> Column:
+    """The lane of an operation's sends to a key lies right before that of its reads."""
+    sends = lanes % 2 == 0
+    told = np.where(sends, i_first, NONE)
+    reads = np.flatnonzero(~sends[1:] & (lanes[1:] - lanes[:-1] == 1)) + 1
+    told[reads] = i_first[reads - 1]
+    return told
