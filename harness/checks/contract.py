@@ -68,7 +68,7 @@ class Judge:
     def __init__(self, story: PartitionStory, reads: Sequence[EpochRead] = ()) -> None:
         self._story = story
         self._survival = Survival(story, reads)
-        self._watermarks = Watermarks(story, reads)
+        self._watermarks = Watermarks(story, reads, self._survival.may_answer_for_another)
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
 
     def rule(self, fate: Fate) -> Ruling:

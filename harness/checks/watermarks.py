@@ -4,9 +4,9 @@ A reader is told one by each record that it is given; a log that held the record
 down. What was committed is held to the strict promise, whatever its acks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from harness.checks.elections import Snapshot
+from harness.checks.elections import Election, Snapshot
 from harness.checks.fates import EpochRead, Fate
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
@@ -22,10 +22,13 @@ def marks_of(story: PartitionStory) -> Sequence[Row]:
 
 
 class Watermarks:
-    """Of one partition. `reads`: what readers saw, by epoch."""
+    """Of one partition. reads: what readers saw, by epoch; may_answer_for_another: of survival.py."""
 
-    def __init__(self, story: PartitionStory, reads: Sequence[EpochRead] = ()) -> None:
+    def __init__(
+        self, story: PartitionStory, reads: Sequence[EpochRead], may_answer_for_another: Callable[[Election, int], bool]
+    ) -> None:
         self._story = story
+        self._may_answer_for_another = may_answer_for_another
         self._reads = reads
         self._marks = marks_of(story)
         self._logs = {log.number: log for log in story.logs if log.row.get("snapshot") is not None}
@@ -52,12 +55,16 @@ class Watermarks:
         if mark["to_offset"] <= offset or fate.t_acknowledged is None or mark["t"] <= fate.t_acknowledged:
             return False
         reign, node = self._story.reign_at(mark["t"]), mark["node"]
-        if reign is None or reign.epoch != (
-            self._story.epoch_at(fate.t_acknowledged) if fate.epoch is None else fate.epoch
-        ):
+        epoch = self._epoch_by_time(fate.t_acknowledged) if fate.epoch is None else fate.epoch
+        if reign is None or reign.epoch != epoch:
             return False
         holders = {copy.node for copy in fate.copies}
         return node == reign.leader or node in holders or self._story.is_in_sync(node, mark["t"])
+
+    def _epoch_by_time(self, t: int) -> int | None:
+        """Who acknowledged something then, where only one leader can have."""
+        reign = self._story.reign_at(t)
+        return None if reign is None or self._may_answer_for_another(reign, t) else reign.epoch
 
     def _below_mark(self, log: Snapshot | None, offset: int) -> bool:
         """A mark above the log's end, or older than a cut of that log, is of another log than the one that is there."""
