@@ -52,9 +52,10 @@ def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | N
     took, end = loss.event.took(story.topic, story.part, fate.offset), loss.event.to_offset
     if took is not None or end is None or fate.offset is None:
         return took
-    led = until is not None and until.leader == loss.node and until.ends_at_or_below(end)
+    if until is not None and until.leader == loss.node and until.start is not None:
+        return until.ends_at_or_below(end)
     cuts = (cut for cut in story.truncations if cut.node == loss.node and cut.t >= loss.t)
-    return True if led or any(cut.to_offset <= min(end, fate.offset) for cut in cuts) else None
+    return True if any(cut.to_offset <= min(end, fate.offset) for cut in cuts) else None
 
 
 def _at(
