@@ -335,6 +335,16 @@ def test_an_export_goes_where_its_user_says(tmp_path: Path, outside: Path) -> No
     assert (outside / "file").read_text() != "not yours"
 
 
+def test_an_export_into_the_folder_goes_through_no_link_of_the_folder(tmp_path: Path, outside: Path) -> None:
+    run = quiet_run(tmp_path)
+    (run / "sub").symlink_to(outside)
+
+    with pytest.raises(UsageError, match=r"sub is a symbolic link"):
+        export_jepsen(run, run / "sub" / "mine.edn")
+
+    assert not (outside / "mine.edn").exists()
+
+
 def test_the_list_goes_on_where_one_folder_has_links(
     tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
