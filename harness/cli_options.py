@@ -85,7 +85,7 @@ def run_folders(references: list[str], runs: Path) -> list[Path]:
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
         if inside and not (Path(reference) / "run.json").is_file():
-            found.update(dict.fromkeys(RunFolder(path).path for path in inside))
+            found.update(dict.fromkeys(path.resolve() for path in inside))  # looked at later: a bad one costs itself
         else:
             found[run_folder(reference, runs)] = None
     return list(found)

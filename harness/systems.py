@@ -13,7 +13,9 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import LeftRun
 from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
+from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
+from harness.history.texts import text_of
 from harness.scenario import ATTACHED, AttachedSpec, ClusterSpec, Scenario
 from harness.scenario_file import nearest, parse
 from harness.scenario_variants import Traits
@@ -37,6 +39,8 @@ __all__ = [
 ]
 
 WORLDS = ("local", "docker")
+# What a scenario or a book that was damaged leads to, which must not keep the other runs from being swept.
+_UNFIT = (HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def cluster_kind(spec: ClusterSpec) -> "type[LocalCluster | DockerCluster | ForeignCluster]":
@@ -143,15 +147,15 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
     book = Book(left.folder)
     try:
         owed = book.owed()
-    except OSError as error:
-        place = left.path / book.path.name
-        return [f"{place} cannot be read ({error.strerror}): undo by hand what that run did, and remove it"], False
+    except (HarnessError, OSError) as error:
+        sentence = f"{error}; undo by hand what that run did, and remove {book.path}"
+        return [sentence.replace(str(left.folder), str(left.path))], False
     told = []
     for what, subject in owed:
         try:
             evidence = asyncio.run(_cluster_left_by(left).undo(what, subject))
             told.append(f"{what} {subject}, which {left.path} owed: {evidence.sentence}")
-        except (HarnessError, OSError, ValueError, LookupError) as error:
+        except _UNFIT as error:
             told.append(
                 f"{what} {subject}, which {left.path} owes, failed: {error}; the next command tries again, unless you "
                 f"do it yourself and remove {book.path}"
@@ -160,6 +164,9 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
 
 
 def _cluster_left_by(left: LeftRun) -> Any:
-    text = (left.folder / "scenario.toml").read_text(encoding="utf-8")
-    scenario = parse(text, name=left.path.name, place=str(left.path / "scenario.toml"), traits_of=traits_of)
+    place, files = left.path / "scenario.toml", FilesBelow(left.folder)
+    text = text_of(place, opened=lambda: files.open("scenario.toml"))  # a link would lead to somebody else's commands
+    scenario = parse(text, name=left.path.name, place=str(place), traits_of=traits_of)
+    if not scenario.cluster.is_foreign:
+        raise HarnessError(f"{place} is of no cluster that somebody else runs")
     return made(scenario.cluster, left.folder, client_links=1)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
 from harness.cluster.record_codecs import decompress
@@ -70,17 +71,27 @@ def end_of(found: Iterator[Batch]) -> int | None:
 
 
 def records_of(data: bytes) -> Iterator[LogRecord]:
-    """The data records of whole, intact batches; ends at the first that is neither."""
+    """The data records of whole, intact batches; ends at the first that is neither.
+
+    Raises ValueError for a batch whose checksum holds and whose records are none: it was made so.
+    """
     for batch in batches(data):
         content = data[batch.start : batch.stop]
-        if not is_intact(content):
-            return
-        decoded = _decoded(content)
-        if batch.magic < 2:
-            yield from _old_records(content, batch.magic)
-        elif not decoded.is_control_batch:
-            for record in _decoded(_uncompressed(content)):
-                yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
+        try:
+            if not is_intact(content):
+                return
+            yield from _records_in(content, batch.magic)
+        except CorruptRecordError as error:
+            raise ValueError(f"a batch holds no records, and its checksum does: {error}") from None
+
+
+def _records_in(content: bytes, magic: int) -> Iterator[LogRecord]:
+    decoded = _decoded(content)
+    if magic < 2:
+        yield from _old_records(content, magic)
+    elif not decoded.is_control_batch:
+        for record in _decoded(_uncompressed(content)):
+            yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
 
 
 def is_intact(content: bytes) -> bool:

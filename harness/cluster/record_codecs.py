@@ -4,9 +4,13 @@ Snappy comes raw or in the framing of the Java library (xerial); LZ4 from messag
 """
 
 import gzip
+import io
 import struct
+import zlib
 
 import pyarrow as pa
+
+from harness import memory
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -18,9 +22,12 @@ _UINT32 = 0xFFFFFFFF
 
 
 def decompress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
-    """`codec`: the low three bits of a batch's attributes. `old_lz4`: within message format 0."""
+    """`codec`: the low three bits of a batch's attributes. `old_lz4`: within message format 0.
+
+    Raises ValueError for what is not so compressed, HarnessError for what takes more memory than is allowed.
+    """
     if codec == GZIP:
-        return gzip.decompress(data)
+        return _gzip(data)
     if codec == SNAPPY:
         return _snappy(data)
     if codec == LZ4:
@@ -30,10 +37,28 @@ def decompress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
     raise ValueError(f"compression {codec} is none of Kafka's")
 
 
+def _most_bytes() -> int:
+    """One more than may be taken."""
+    return (memory.allowed_mb() << 20) + 1
+
+
+def _bounded(content: bytes) -> bytes:
+    memory.check("a compressed batch of records", len(content))
+    return content
+
+
+def _gzip(data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return _bounded(stream.read(_most_bytes()))
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"no sound gzip: {error}") from None
+
+
 def _stream(name: str, data: bytes) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
-        content: bytes = stream.read()
-    return content
+        content: bytes = stream.read(_most_bytes())
+    return _bounded(content)
 
 
 def _snappy(data: bytes) -> bytes:
@@ -56,6 +81,7 @@ def _snappy_block(data: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
+    memory.check("a compressed batch of records", size)
     content: bytes = pa.decompress(data, size, "snappy", asbytes=True)
     return content
 

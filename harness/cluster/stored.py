@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from harness import memory
 from harness.clock import Clock
 from harness.cluster.attached.book import Book
 from harness.cluster.brokers.catalogue import system_of
@@ -17,6 +18,7 @@ from harness.history.run_folder import RunFolder
 from harness.interfaces import ClusterHistory, NodeId, ReplicaLog
 from harness.scenario import ClusterSpec
 
+_NOT_READ = (".index", ".timeindex", ".txnindex")  # and made as large as they may become
 _NOTHING = ClusterHistory(partition_states=(), controllers=(), broker_events=(), configuration=())
 _IN_CONTAINERS = "the replicas' logs and the cluster's own books were not collected: they were in its containers"
 
@@ -28,7 +30,14 @@ class StoredNodes:
     folder: RunFolder
     spec: ClusterSpec
     clock: Clock
-    not_collected: str = ""
+
+    @property
+    def not_collected(self) -> str:
+        """A folder may have come without some of them."""
+        nodes = [
+            f"{node.role} {node.node}" for node in self._system.nodes if not self._folders(node.node).data.is_dir()
+        ]
+        return f"there are no data of {', '.join(nodes)} in the folder" if nodes else ""
 
     @cached_property
     def _system(self) -> System:
@@ -39,10 +48,18 @@ class StoredNodes:
 
     def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
         self.folder.files.refuse_links("nodes")
+        self._check_sizes()
         for node in self._system.nodes:
             if node.role == "broker":
                 data = self._folders(node.node).data
                 yield node.node, read_replicas(node.node, data, t_ns=self.clock.monotonic_ns())
+
+    def _check_sizes(self) -> None:
+        """Raises HarnessError where a node's files, which are read whole, take more memory than is allowed."""
+        for node in self._system.nodes:
+            place = self.folder.nodes / str(node.node)
+            files = (path for path in place.rglob("*") if path.suffix not in _NOT_READ)
+            memory.check(f"{place}: its files", sum(path.lstat().st_size for path in files))
 
     def history(self) -> ClusterHistory:
         return self._system.history(self._folders, self.folder.anchor())

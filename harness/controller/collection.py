@@ -14,7 +14,7 @@ from harness.clock import Clock
 from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
 from harness.errors import HarnessError
-from harness.history.controller_rows import BOOKS, ROWS, read_rows
+from harness.history.controller_rows import BOOKS, ROWS, read_rows, snapshot_path
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
 from harness.history.values import ValueNames
@@ -23,6 +23,7 @@ from harness.interfaces import Cluster, ClusterHistory, NodeId, ReplicaLog, Show
 # What a reader meets in files that are broken, or were made to break it.
 _UNREADABLE = (
     HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error,
+    RecursionError,
 )  # fmt: skip
 
 
@@ -95,9 +96,13 @@ def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
     reasons = list(run.get("inconclusive", []))
     if was_killed:
         reasons.append(f"the harness was ended in phase {phases[-1]['name']!r}")
-    if not run.get("collected"):
-        reasons.extend(_collected_later(folder, books, clock))
-    seal(folder)
+    try:
+        if not (run.get("collected") and (folder.history / BOOKS / ROWS).is_file()):
+            reasons.extend(_collected_later(folder, books, clock))
+        reasons.extend(_missing_snapshots(folder))
+        seal(folder)
+    except OSError as error:  # a folder in the place of a file, say
+        raise HarnessError(f"{error.filename or folder.path} cannot be read: {error.strerror or error}") from error
     folder.update(inconclusive=reasons, **({"status": "unfinished"} if was_killed else {}))
 
 
@@ -108,9 +113,23 @@ def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]
         names=ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ())),
         snapshots=1 + max((row["snapshot"] for row in rows.get("replica_snapshots", ())), default=-1),
     )
-    reasons = [books.not_collected] if books.not_collected else []
+    reasons = []
     try:
+        reasons += [books.not_collected] if books.not_collected else []
         _collect(folder, books, clock, after)
     except _UNREADABLE as error:
         reasons.append(f"the cluster's books could not be read: {error}")  # killed before they were begun
     return reasons
+
+
+def _missing_snapshots(folder: RunFolder) -> list[str]:
+    """What replicas held is in files beside the rows that tell of them: a folder may have come without some."""
+    missing = [
+        row["snapshot"]
+        for place in (folder.history, folder.history / BOOKS)
+        for row in read_rows(place / ROWS).get("replica_snapshots", ())
+        if not snapshot_path(place, row["snapshot"]).is_file()
+    ]
+    if not missing:
+        return []
+    return [f"{len(missing)} of the snapshots of replicas' logs are not in the folder, first number {missing[0]}"]

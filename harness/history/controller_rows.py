@@ -84,6 +84,10 @@ def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
     return {table: list(rows.values()) for table, rows in tables.items()}
 
 
+def snapshot_path(folder: Path, snapshot: int) -> Path:
+    return folder / f"snapshot-{snapshot:05d}.parquet"
+
+
 def write_snapshot(
     files: FilesBelow,
     *,
@@ -110,7 +114,7 @@ def write_snapshot(
         "epoch": _known(np.array(epochs, np.int32)),
         "value": np.array(values, np.int64),
     }
-    with files.replacing(f"snapshot-{snapshot:05d}.parquet") as file:
+    with files.replacing(snapshot_path(Path(), snapshot).name) as file:
         pq.write_table(pa.table(columns, schema=schema), file, compression="zstd")
 
 

@@ -8,6 +8,7 @@ assignment names all partitions; a seek to elsewhere than the beginning drops an
 """
 
 import contextlib
+import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,11 +56,12 @@ def export(folder: RunFolder, path: Path) -> int:
 @contextlib.contextmanager
 def _new_file(folder: RunFolder, path: Path) -> Iterator[BinaryIO]:
     """In the run folder no link is followed; elsewhere the user's own word counts, as for /dev/stdout."""
-    place = path.parent.resolve() / path.name
-    if place.is_relative_to(folder.path):
-        with folder.files.replacing(place.relative_to(folder.path).as_posix()) as file:
+    places = (path.parent.resolve() / path.name, Path(os.path.abspath(path)))  # as it is, and as it is written
+    tops = [(place, top) for place in places for top in place.parents if top.resolve() == folder.path]
+    for place, top in tops:
+        with folder.files.replacing(place.relative_to(top).as_posix()) as file:
             yield file
-        return
+        return  # the first
     try:
         with path.open("wb") as file:
             yield file

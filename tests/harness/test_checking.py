@@ -325,7 +325,20 @@ def spoil_journal(run: Path) -> str:
     return "p0.jsonl:1: no line of a journal"
 
 
-SPOILT = (spoil_table, spoil_records, spoil_with_a_bomb, spoil_scenario, spoil_run_json, spoil_journal)
+def spoil_with_a_link(run: Path) -> str:
+    (run / "history").symlink_to("/etc")
+    return "history is a symbolic link"
+
+
+SPOILT = (
+    spoil_with_a_link,
+    spoil_table,
+    spoil_records,
+    spoil_with_a_bomb,
+    spoil_scenario,
+    spoil_run_json,
+    spoil_journal,
+)
 
 
 @pytest.mark.usefixtures("checks_here")

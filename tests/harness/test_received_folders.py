@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,12 @@ def killed_run(runs: Path, *, more: str = "", **run: object) -> RunFolder:
     folder = RunFolder.create(runs, scenario="sent", clock=SystemClock(), seed=1, stamp="now")
     folder.write_scenario(CLUSTER.format(more=more))
     folder.update(phases=[{"name": "act", "t": 1}], **run)
+    return folder
+
+
+def with_nodes(folder: RunFolder, *nodes: int) -> RunFolder:
+    for node in nodes or (100, 1, 2, 3):
+        (folder.nodes / str(node) / "data").mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -101,13 +108,69 @@ def test_no_docker_engine_is_asked_for_what_a_folder_says(
 
 
 def test_the_logs_that_a_killed_run_left_in_its_folder_are_read(tmp_path: Path) -> None:
-    folder = killed_run(tmp_path)
+    folder = with_nodes(killed_run(tmp_path))
     replica_folder(folder.nodes / "2" / "data", {0: batch(0, [b"a", b"b"])})
 
     compose.sealed(folder.path)
 
     assert [(row["node"], row["log_end"]) for row in folder.table("replica_snapshots").to_pylist()] == [(2, 2)]
     assert folder.run["inconclusive"] == ["the harness was ended in phase 'act'"]
+
+
+def test_nodes_whose_data_did_not_come_are_named(tmp_path: Path) -> None:
+    folder = with_nodes(killed_run(tmp_path), 100, 2)
+
+    compose.sealed(folder.path)
+
+    assert folder.run["inconclusive"][1:] == ["there are no data of broker 1, broker 3 in the folder"]
+
+
+def test_books_and_snapshots_that_did_not_come_with_a_complete_run_are_named(tmp_path: Path) -> None:
+    folder = with_nodes(killed_run(tmp_path), 100, 1, 2)
+    replica_folder(folder.nodes / "2" / "data", {0: batch(0, [b"a", b"b"])})
+    compose.sealed(folder.path)
+    shutil.rmtree(folder.path / "tables")
+    folder.update(status="complete", inconclusive=[])
+    (folder.history / "books" / "snapshot-00000.parquet").unlink()
+
+    compose.sealed(folder.path)
+    (snapshots,) = folder.run["inconclusive"]
+    shutil.rmtree(folder.path / "tables")
+    shutil.rmtree(folder.history / "books")
+    folder.update(inconclusive=[])
+    compose.sealed(folder.path)
+
+    assert snapshots == "1 of the snapshots of replicas' logs are not in the folder, first number 0"
+    assert folder.run["inconclusive"] == ["there are no data of broker 3 in the folder"]
+
+
+def test_logs_larger_than_the_memory_that_is_allowed_are_not_read(tmp_path: Path) -> None:
+    folder = with_nodes(killed_run(tmp_path))
+    (segment,) = replica_folder(folder.nodes / "2" / "data", {0: batch(0, [b"a", b"b"])}).glob("*.log")
+    os.truncate(segment, 1 << 40)
+
+    compose.sealed(folder.path)
+
+    assert "nodes/2: its files would take about 1048577 MB" in folder.run["inconclusive"][1]
+
+
+def test_a_journal_of_events_that_is_nested_too_deep_is_told(tmp_path: Path) -> None:
+    folder = with_nodes(killed_run(tmp_path))
+    (folder.nodes / "1" / "evidence").mkdir()
+    (folder.nodes / "1" / "evidence" / "events.jsonl").write_text("[" * 100_000)
+
+    compose.sealed(folder.path)
+
+    assert_told(folder)
+
+
+@pytest.mark.parametrize("name", ["controller.jsonl", "producer-1.jsonl"])
+def test_a_folder_in_the_place_of_a_journal_is_one_line(name: str, tmp_path: Path) -> None:
+    folder = with_nodes(killed_run(tmp_path))
+    (folder.history / name).mkdir()
+
+    with pytest.raises(HarnessError, match=rf"^[^\n]*{name} cannot be read: Is a directory$"):
+        compose.sealed(folder.path)
 
 
 def test_a_run_that_goes_on_is_left_to_its_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +204,7 @@ def test_the_second_converter_is_ours_whatever_the_directory_we_are_in_holds(
 
 
 def test_books_that_were_made_to_break_the_reader_are_told_and_break_nothing(tmp_path: Path) -> None:
-    folder = killed_run(tmp_path)
+    folder = with_nodes(killed_run(tmp_path))
     books = folder.nodes / "100" / "data" / "version-2"
     books.mkdir(parents=True)
     (books / "log.no-number").write_bytes(b"x")
@@ -270,6 +333,16 @@ def test_an_export_goes_where_its_user_says(tmp_path: Path, outside: Path) -> No
 
     assert path == tmp_path / "mine.edn"
     assert (outside / "file").read_text() != "not yours"
+
+
+def test_an_export_into_the_folder_goes_through_no_link_of_the_folder(tmp_path: Path, outside: Path) -> None:
+    run = quiet_run(tmp_path)
+    (run / "sub").symlink_to(outside)
+
+    with pytest.raises(UsageError, match=r"sub is a symbolic link"):
+        export_jepsen(run, run / "sub" / "mine.edn")
+
+    assert not (outside / "mine.edn").exists()
 
 
 def test_the_list_goes_on_where_one_folder_has_links(

@@ -1,5 +1,6 @@
 """What a killed run owes to somebody else's cluster is undone by its own commands, and by nobody else's."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -106,6 +107,20 @@ def test_a_folder_put_there_while_the_sweep_is_at_work_is_not_obeyed_either(
     assert not theirs.exists()
 
 
+def _say(run: Path, scenario: str) -> None:
+    (run / "scenario.toml").write_text(scenario)
+
+
+def _note(run: Path, line: str) -> None:
+    with (run / NAME).open("a") as book:
+        book.write(line + "\n")
+
+
+def _delete_at(run: Path, port: int) -> None:
+    Book(run).found({NodeId(1): ("127.0.0.1", port), NodeId(2): ("127.0.0.1", port)})
+    Book(run).owe("delete", "t")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -114,6 +129,12 @@ def test_a_folder_put_there_while_the_sweep_is_at_work_is_not_obeyed_either(
         pytest.param(lambda run: Book(run).owe("heal", "one>two"), id="nodes that are no numbers"),
         pytest.param(lambda run: (run / "scenario.toml").write_bytes(b"\xff"), id="a scenario that is no text"),
         pytest.param(lambda run: (run / "scenario.toml").unlink(), id="no scenario"),
+        pytest.param(
+            lambda run: _say(run, "[cluster]\nbrokers = [1]\n[[topics]]\nname = 't'\n"), id="a cluster of ours"
+        ),
+        pytest.param(lambda run: _note(run, '{"addresses": 5}'), id="addresses that are a number"),
+        pytest.param(lambda run: _note(run, '{"addresses": {"1": 5}}'), id="an address that is a number"),
+        pytest.param(lambda run: _delete_at(run, 1 << 20), id="a port that is none"),
     ],
 )
 def test_what_cannot_be_undone_is_told_in_one_line(owing: Path, damage: Callable[[Path], object]) -> None:
@@ -129,3 +150,22 @@ def test_lines_of_the_book_that_say_nothing_cost_only_themselves(owing: Path, he
     (sentence,) = sweep(undo_left_behind)
     assert "heal n2>n1" in sentence
     assert healed.exists()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), os.mkfifo], ids=["a link", "a pipe"])
+def test_a_book_that_is_no_file_is_told_and_costs_no_other_run(
+    owing: Path, healed: Path, make: Callable[[Path], object]
+) -> None:
+    (owing / NAME).unlink()
+    make(owing / NAME)
+    (sentence,) = sweep(undo_left_behind)
+    assert sentence.startswith(f"{owing / NAME} is a ")
+    assert not healed.exists()
+
+
+def test_commands_are_not_taken_from_a_scenario_that_is_a_link(owing: Path, healed: Path) -> None:
+    (owing / "scenario.toml").rename(owing.with_name("elsewhere.toml"))
+    (owing / "scenario.toml").symlink_to(owing.with_name("elsewhere.toml"))
+    (sentence,) = sweep(undo_left_behind)
+    assert f"{owing / 'scenario.toml'} is a symbolic link" in sentence
+    assert not healed.exists()

@@ -86,7 +86,7 @@ def damage(folder: Path, version: KafkaVersion) -> str:
     try:
         manifest = _manifest(folder)
         there = {path.name: path for path in sorted(folder.iterdir()) if path.suffix.lower() == ".jar"}
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         return f"its {_MANIFEST} cannot be read ({error})"
     names = {jar.name for jar in manifest.jars}
     for needed in version.needed_jars():

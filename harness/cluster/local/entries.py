@@ -39,7 +39,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 def entries() -> Path:
     folder = state_directory() / "runs"
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:  # a file, or a link that leads nowhere
+        raise HarnessError(f"{folder}: no folder for what runs leave word of ({error.strerror}); remove it") from None
     return folder
 
 
@@ -120,9 +123,17 @@ def read(descriptor: int) -> Entry:
         entry = msgspec.convert(json.loads(os.read(descriptor, _LARGEST_BYTES)), Entry)
     except (ValueError, RecursionError) as error:
         raise DamagedEntry(" ".join(str(error).split())[:200]) from None
-    if not os.path.isabs(entry.run) or "\0" in entry.run:
+    if not os.path.isabs(entry.run) or "\0" in entry.run or not _is_path(entry.run):
         raise DamagedEntry(f"{entry.run[:200]!r} is no place of a run folder")
     return entry
+
+
+def _is_path(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return False
+    return True
 
 
 def open_folder(entry: Entry) -> int:

@@ -150,9 +150,13 @@ def _sweep_one(path: Path, undo: Callable[[LeftRun], tuple[list[str], bool]]) ->
         except FileNotFoundError:
             path.unlink(missing_ok=True)  # the run folder was removed
             return []
-        except (HarnessError, OSError) as error:
+        except HarnessError as error:
             path.unlink(missing_ok=True)
             return [str(error)]
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            lock_file = Path(entry.run) / LOCK
+            return [f"{lock_file} is no lock of a run ({error.strerror}): what that run left is yours to end"]
         left = LeftRun(path=Path(entry.run), folder=Path(f"/proc/self/fd/{folder}"))
         told = _end_processes(left)
         undone, over = undo(left)
@@ -184,7 +188,7 @@ def _left_in(folder: Path, *, marker: Path) -> Iterator[_Started]:
     for line in lines:
         try:
             process = msgspec.json.decode(line, type=_Started)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # the last line of a harness that was killed while writing it
         if _is_there(process, marker):
             yield process

@@ -14,6 +14,7 @@ from kafka.record.util import calc_crc32, calc_crc32c
 
 from harness.cluster.record_batches import batches, end_of, records_of
 from harness.cluster.record_codecs import GZIP, LZ4, SNAPPY, ZSTD, decompress
+from harness.errors import HarnessError
 from harness.interfaces import LogRecord
 
 _DATA = Path(__file__).parent / "data" / "segments"
@@ -186,3 +187,34 @@ def test_segments_of_real_brokers_are_read(version: str, epoch: int, codecs: tup
     content = (_DATA / f"{version}.log").read_bytes()
     assert list(records_of(content)) == [_record(offset, value, epoch) for offset, value in enumerate(values)]
     assert end_of(batches(content)) == len(values)
+
+
+def _made_so(codec: int, records: bytes) -> bytes:
+    """A batch whose checksum holds whatever its records are."""
+    body = struct.pack(">hiqqqhii", codec, 0, 0, 0, -1, -1, -1, 1) + records
+    rest = struct.pack(">ibI", 0, 2, calc_crc32c(body)) + body
+    return struct.pack(">qi", 0, len(rest)) + rest
+
+
+@pytest.mark.parametrize(
+    ("codec", "records"),
+    [
+        pytest.param(0, b"\xff" * 40, id="no records"),
+        pytest.param(0, b"", id="fewer than it says"),
+        pytest.param(GZIP, _compressed(GZIP, b"x" * 1000)[:-12], id="gzip that is cut short"),
+        pytest.param(GZIP, _compressed(GZIP, b"x" * 1000)[:10] + b"\xff" * 20, id="gzip that is damaged"),
+        pytest.param(GZIP, b"no gzip", id="no gzip"),
+    ],
+)
+def test_a_batch_that_was_made_to_break_its_reader_is_an_error_of_ours(codec: int, records: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no sound gzip|holds no records"):
+        list(records_of(_made_so(codec, records)))
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_batch_that_unpacks_to_more_than_is_allowed_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.memory._allowed_mb", 1)
+    bomb = _made_so(codec, _compressed(codec, bytes(4 << 20)))
+
+    with pytest.raises(HarnessError, match=r"a compressed batch of records would take about \d MB"):
+        list(records_of(bomb))

@@ -1,6 +1,10 @@
 """How much there is to check is known before it is read."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from benchmarks.history_writing import write_run
 from harness.history.extent import records_in
@@ -20,4 +24,14 @@ def test_an_empty_folder_holds_none_and_a_broken_table_is_no_reason_to_fail(tmp_
     assert records_in(tmp_path) == 0
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "records.parquet").write_bytes(b"half of a fi")
+    assert records_in(tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", ["tables", "tables/records.parquet", "history"])
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc"), os.mkfifo], ids=["link", "pipe"])
+def test_what_is_not_the_folders_own_is_not_looked_at(
+    name: str, make: Callable[[Path], object], tmp_path: Path
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    make(tmp_path / name)
     assert records_in(tmp_path) == 0

@@ -193,7 +193,7 @@ def test_a_link_in_the_place_of_the_lock_makes_no_file_elsewhere(over: Path) -> 
     (over / LOCK).unlink()
     (over / LOCK).symlink_to(over.parent / "elsewhere")
     (sentence,) = sweep()
-    assert "symbolic link" in sentence
+    assert sentence.startswith(f"{over / LOCK} is no lock of a run (Too many levels of symbolic links)")
     with pytest.raises(HarnessError, match="cannot be locked"), RunOwnership(over):
         pass
     assert not (over.parent / "elsewhere").exists()
@@ -226,6 +226,7 @@ _WHOLE = {"run": "/nowhere", "device": 1, "inode": 1, "uid": 0, "boot": "b"}
         pytest.param(_file(json.dumps(_WHOLE | {"run": 5})), id="a run that is a number"),
         pytest.param(_file(json.dumps(_WHOLE | {"run": "near"})), id="a run that is nowhere"),
         pytest.param(_file(json.dumps(_WHOLE | {"run": "/a\0b"})), id="a run with a zero byte"),
+        pytest.param(_file(json.dumps(_WHOLE | {"run": "/\ud800"})), id="a run with half a character"),
         pytest.param(_file(json.dumps(_WHOLE | {"inode": "many"})), id="an inode in words"),
         pytest.param(_file(json.dumps(_WHOLE | {"boot": None})), id="no boot"),
         pytest.param(_file(" " * (1 << 20)), id="large"),
@@ -263,7 +264,8 @@ def test_lines_that_name_no_process_cost_nothing_but_themselves(
     entry = json.loads(listed)
     for wrong in ({"pid": 1 << 70}, {"pid": -1}, {"pid": 0}, {"pid": "1"}, {"pid": None}, {"start": "x"}, {"boot": 1}):
         listed = json.dumps(entry | wrong) + "\n" + listed
-    (over / PROCESSES).write_text("[]\n5\nnull\n" + listed)
+    deep = json.dumps(entry).replace("}", ', "more": ' + "[" * 50_000)
+    (over / PROCESSES).write_text(f"[]\n5\nnull\n{deep}\n{listed}")
     (sentence,) = sweep()
     assert f"process {children[1].pid} " in sentence
 
@@ -317,6 +319,12 @@ def test_a_state_directory_that_cannot_be_is_one_line(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(HarnessError, match=r"^[^\n]*XDG_STATE_HOME chooses another$"):
         state_directory()
+
+
+def test_a_file_in_the_place_of_the_entries_is_one_line(run: Path) -> None:
+    (state_directory() / "runs").write_text("")
+    with pytest.raises(HarnessError, match=r"^[^\n]*runs: no folder for what runs leave word of [^\n]*; remove it$"):
+        sweep()
 
 
 def test_two_sweeps_at_once_do_not_trip_over_each_other(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
