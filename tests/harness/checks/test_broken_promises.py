@@ -132,3 +132,23 @@ def test_a_broken_promise_is_found_where_nothing_is_lost(
     assert (judged[name].verdict, found - {("availability", "observation"), ("recovery", "observation")}) == (
         verdict, expected,
     ), judged[name].sentence  # fmt: skip
+
+
+def brokers_0_and_63(lacking: int) -> History:
+    """Both are in sync, and one lacks a record below its high watermark."""
+    history = History()
+    history.state(0, 0, (0, 63), at=0, start=0)
+    for value in range(3):
+        history.send(value, value, at=1 + value)
+    for node in (0, 63):
+        log = [(off, 0, off) for off in range(3) if (node, off) != (lacking, 1)]
+        history.snapshot(node, log, high_watermark=3, epochs="0:0")
+    history.final([(off, off) for off in range(3)])
+    return history
+
+
+def test_any_two_broker_ids_are_told_apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    stories = {"0": lambda: brokers_0_and_63(0), "63": lambda: brokers_0_and_63(63)}
+    for name, judgement in judge_stories(spark, tmp_path_factory.mktemp("ids"), stories).items():
+        (finding,) = [each for _, each in judgement.findings if each.check == "replica-divergence"]
+        assert f"none in another's (broker {name})" in finding.sentence, finding.sentence
