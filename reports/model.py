@@ -48,7 +48,7 @@ class CauseStep:
 @dataclass(frozen=True, kw_only=True)
 class RuleLine:
     rule: str
-    holds: bool
+    holds: bool | None  # None: nobody can tell
     evidence: str
 
 

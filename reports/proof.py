@@ -25,6 +25,7 @@ _RECORDS_MAX = 20
 _VALUE_MAX = 24
 _OTHERS = 10
 _INDENT = 6
+_ANSWERS = {True: "  applies   ", False: "  does not  ", None: "  unknown   "}
 
 
 def proof_of(run: Path, finding: str, *, width: int = WIDTH, everything: bool = False) -> list[str]:
@@ -112,7 +113,7 @@ def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str
 def _rules(data: RunData, row: Mapping[str, Any], width: int) -> list[str]:
     lines = []
     for rule in rule_lines(data, evidence_of(row)):
-        lines += _wrapped(rule.rule, width, "  applies   " if rule.holds else "  does not  ")
+        lines += _wrapped(rule.rule, width, _ANSWERS[rule.holds])
         lines += _wrapped(rule.evidence, width, " " * 14)
     return ["Rule by rule", *lines] if lines else []
 

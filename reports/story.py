@@ -71,7 +71,7 @@ def cause_steps(data: RunData, finding: Mapping[str, Any]) -> list[CauseStep]:
 
 def rule_lines(data: RunData, evidence: Mapping[str, Any]) -> list[RuleLine]:
     return [
-        RuleLine(rule=str(rule["rule"]), holds=bool(rule["holds"]), evidence=data.readable(str(rule["evidence"])))
+        RuleLine(rule=str(rule["rule"]), holds=rule["holds"], evidence=data.readable(str(rule["evidence"])))
         for rule in evidence.get("rules") or ()
     ]
 

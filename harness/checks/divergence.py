@@ -15,7 +15,7 @@ from harness.history.schemas import STATUS_FAIL
 _ROWS_MAX = 20_000
 _NODE = {
     "run": pa.int32(), "tp": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "in_sync": pa.bool_(),
-    "log_start": pa.int64(), "high_watermark": pa.int64(),
+    "log_start": pa.int64(), "high_watermark": pa.int64(), "place": pa.int32(),
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def diverging(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) 
     covered = frame.where("in_sync").groupBy("run", "tp").agg(
         sf.collect_list(sf.struct("log_start", "high_watermark")).alias("covered")
     )  # fmt: skip
-    mask = sf.expr("shiftleft(1L, pmod(node, 63))")
+    mask = sf.expr("shiftleft(1L, place)")
     synced = sf.col("in_sync")
     per_offset = (
         tables.replica_log.select("run", "tp", "node", "snapshot", "off", "epoch", "value")
@@ -111,13 +111,12 @@ def diverging(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) 
                 "synced", "should_have", "mask", "total")
         .limit(_ROWS_MAX)
     )  # fmt: skip
-    members: dict[tuple[int, int], list[int]] = {}
+    members: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for row in nodes:
-        members.setdefault((row["run"], row["tp"]), []).append(row["node"])
+        members.setdefault((row["run"], row["tp"]), []).append((row["node"], row["place"]))
     rows = bad.toArrow().to_pylist()
     for row in rows:
-        held = [node for node in members[row["run"], row["tp"]] if row["mask"] >> (node % 63) & 1]
-        row["nodes"] = held
+        row["nodes"] = [node for node, place in members[row["run"], row["tp"]] if row["mask"] >> place & 1]
     return sorted(rows, key=lambda row: (row["run"], row["tp"], row["off"]))
 
 
@@ -127,11 +126,11 @@ def _final_nodes(story: RunStory) -> list[Row]:
         {
             "run": story.run, "tp": partition.tp, "node": node, "snapshot": row["snapshot"],
             "in_sync": node in partition.final_isr, "log_start": row["log_start"] or 0,
-            "high_watermark": row["high_watermark"],
+            "high_watermark": row["high_watermark"], "place": place,
         }
         for partition in story.partitions.values()
         if not _known_to_agree(partition)
-        for node, row in partition.end_snapshots.items()
+        for place, (node, row) in enumerate(sorted(partition.end_snapshots.items()))
         if row["high_watermark"] is not None
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Whether a record outlived an event: the one place that decides what an excuse can have cost (DESIGN: survival).
+"""Whether a record outlived an event: the one place that decides what an excuse can have cost.
 
 A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election is
 a copy in the log of its leader or of a later one, one on a follower whose log has the election's epoch beginning where
