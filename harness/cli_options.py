@@ -80,12 +80,14 @@ def run_folder(reference: str, runs: Path) -> Path:
 
 
 def run_folders(references: list[str], runs: Path) -> list[Path]:
-    """The runs that are named, and those in the folders of runs that are named, each once."""
+    """The runs that are named, and those in the folders of runs that are named, each once.
+
+    What is wrong with one of the latter costs only itself, and is told where it is judged."""
     found: dict[Path, None] = {}
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
         if inside and not (Path(reference) / "run.json").is_file():
-            found.update(dict.fromkeys(RunFolder(path).path for path in inside))
+            found.update(dict.fromkeys(path.resolve() for path in inside))
         else:
             found[run_folder(reference, runs)] = None
     return list(found)
