@@ -324,9 +324,20 @@ def spoil_with_a_null(run: Path) -> str:
     return "what its tables hold does not fit together (TypeError: '<' not supported"
 
 
+def spoil_with_an_offset_beyond_kafkas(run: Path) -> str:
+    path = run / "tables" / "records.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1}
+    farther = {"kind": 2, "status": 0, "off": 2**63 - 1, "step": 1, "value": 2}
+    rows += [rows[0] | farthest | {"i": 1000}, rows[0] | farther | {"i": 1001}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    return "what its tables hold does not fit together (ArithmeticException: [ARITHMETIC_OVERFLOW]"
+
+
 SPOILT = (
     spoil_table, spoil_records, spoil_with_a_bomb, spoil_scenario, spoil_run_json, spoil_journal, spoil_schema_version,
-    spoil_with_a_link, spoil_what_is_derived, spoil_with_a_null,
+    spoil_with_a_link, spoil_what_is_derived, spoil_with_a_null, spoil_with_an_offset_beyond_kafkas,
 )  # fmt: skip
 
 
