@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -278,10 +279,13 @@ def main() -> None:
         sys.exit(_fail(str(error), Verdict.ERROR.exit_code))
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # the last one, which tells it
         # Typer's own usage errors show themselves in its way; anything else is a bug of ours and keeps its traceback.
+        # Not Python's way out with it: 1 is a violation, and what the error says is not ours alone.
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
-            raise
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                aside.say(line)
+            sys.exit(Verdict.ERROR.exit_code)
         sys.exit(_fail(error.format_message(), int(error.exit_code)))
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -80,7 +80,9 @@ def run_folder(reference: str, runs: Path) -> Path:
 
 
 def run_folders(references: list[str], runs: Path) -> list[Path]:
-    """The runs that are named, and those in the folders of runs that are named, each once."""
+    """The runs that are named, and those in the folders of runs that are named, each once.
+
+    What is wrong with one of the latter costs only itself, and is told where it is judged."""
     found: dict[Path, None] = {}
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())

@@ -4,6 +4,11 @@ A bug of ours is an AssertionError. A run that could not be done is a HarnessErr
 the remedy. A system that misbehaves is neither: it is data, a finding.
 """
 
+import traceback
+from pathlib import Path
+
+_SAID_MAX = 200
+
 
 class HarnessError(Exception):
     """The run could not be done. The message is one line for the user: what, where, and the remedy."""
@@ -11,3 +16,20 @@ class HarnessError(Exception):
 
 class UsageError(HarnessError):
     """The user's input is wrong (a scenario key, an option, a run folder that is none); exit code 2."""
+
+
+# What data that somebody else made can raise where they are read: a null, a word or a number that no run of ours has.
+MISFITS = (
+    ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def misfit(place: object, error: Exception) -> HarnessError:
+    """One line for it. Which line of code stumbled stays in it, for it may be a bug of ours as well."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f", {Path(frame.filename).name} line {frame.lineno}" for frame in last)
+    said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
+    return HarnessError(
+        f"{place}: what its tables hold does not fit together ({type(error).__name__}: {said}{where}): "
+        "seal the run again from its journals; if they are its own, this is a bug"
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import compose
 from harness.controller.run import Progress
-from harness.errors import HarnessError
+from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.run_folder import RunFolder
 from harness.judged import Judged
 from harness.terminal import Terminal
@@ -99,10 +99,13 @@ def print_comparison(terminal: Terminal, page: Path, comparison: "Comparison") -
 def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
     from reports.proof import listing_of, proof_of
 
-    if wanted is None:
-        lines = listing_of(folder, everything=everything)
-    else:
-        lines = proof_of(folder, wanted, everything=everything)
+    try:
+        if wanted is None:
+            lines = listing_of(folder, everything=everything)
+        else:
+            lines = proof_of(folder, wanted, everything=everything)
+    except MISFITS as error:
+        raise misfit(folder, error) from error
     for line in lines:
         terminal.say(line)
 

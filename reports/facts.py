@@ -12,6 +12,7 @@ from reports.run_data import RunData
 
 ROWS_MAX = 40
 CELL_MAX = 400
+_CELL_LEAST = 6
 # Told in words, pictures and tables of their own wherever a finding has them.
 TOLD_ELSEWHERE = frozenset(
     {
@@ -101,13 +102,26 @@ def aligned(table: FactTable, *, width: int, indent: str = "  ") -> list[str]:
     columns = max(len(row) for row in rows)
     sizes = [max(len(row[place]) if place < len(row) else 0 for row in rows) for place in range(columns)]
     room = width - len(indent) - 2 * (columns - 1)
-    while sum(sizes) > room and max(sizes) > 6:
-        sizes[sizes.index(max(sizes))] -= 1
+    fitting = _given_way(sizes, room)
     lines = []
     for row in rows:
-        cells = [_fitted(text, size) for text, size in zip(row, sizes, strict=False)]
+        cells = [_fitted(text, size) for text, size in zip(row, fitting, strict=False)]
         lines.append((indent + "  ".join(cells)).rstrip()[:width])
     return lines
+
+
+def _given_way(sizes: Sequence[int], room: int) -> list[int]:
+    """The widest columns, those on the left first, made narrower until all fit; none below what can be read."""
+    low, high = min(_CELL_LEAST, max(sizes)), max(sizes)
+    while low < high:  # the most that a column may have
+        most = (low + high + 1) // 2
+        low, high = (most, high) if sum(min(size, most) for size in sizes) <= room else (low, most - 1)
+    fitted = [min(size, low) for size in sizes]
+    spare = room - sum(fitted)
+    for place in reversed(range(len(sizes))):
+        if spare > 0 and sizes[place] > low:
+            fitted[place], spare = low + 1, spare - 1
+    return fitted
 
 
 def _fitted(text: str, size: int) -> str:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.history import values
 from harness.history.evidence_schemas import EVIDENCE
-from harness.history.parquet_tables import read_table, rows_of
+from harness.history.parquet_tables import check_texts, read_table, rows_of
 from harness.history.run_folder import RunFolder
 from harness.interfaces import COORDINATION
 from harness.scenario import Scenario
@@ -65,18 +65,26 @@ class RunData:
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Read once, and never changed by whoever asks."""
         if name not in self._rows:
-            self._rows[name] = rows_of(self.folder.table(name), self.path / "tables" / f"{name}.parquet")
+            path, table = self.path / "tables" / f"{name}.parquet", self.folder.table(name)
+            if name == "findings":
+                check_texts(table, path, self._judged_again)
+            self._rows[name] = rows_of(table, path)
         return self._rows[name]
 
     def evidence(self, name: str) -> list[dict[str, Any]]:
         key = f"evidence_{name}"
         if key not in self._rows:
             path = self.path / "tables" / f"{key}.parquet"
-            judged_again = f"`kafka-chaos check {self.path}` writes it again"
-            self._rows[key] = (
-                rows_of(read_table(path, EVIDENCE[name], remedy=judged_again), path) if path.is_file() else []
-            )
+            self._rows[key] = []
+            if path.is_file():
+                table = read_table(path, EVIDENCE[name], remedy=self._judged_again)
+                check_texts(table, path, self._judged_again)
+                self._rows[key] = rows_of(table, path)
         return self._rows[key]
+
+    @property
+    def _judged_again(self) -> str:
+        return f"`kafka-chaos check {self.path}` writes it again"
 
     def evidence_of_finding(self, name: str, finding: str) -> list[dict[str, Any]]:
         if name not in self._of_findings:

@@ -14,6 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
 from pyspark.sql import SparkSession
 
 from harness.checks import availability, cycle, evidence, insufficient
@@ -26,7 +33,7 @@ from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
 from harness.checks.tables import Row, Tables, check_tables, open_tables
-from harness.errors import HarnessError
+from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.derived import complete
 from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
@@ -36,6 +43,11 @@ from harness.scenario import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
+# Of a question to data that no run of ours has left. The others are bugs of ours, or tell of the JVM.
+_SPARK_MISFITS = (
+    ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException,
+    SparkRuntimeException,
+)  # fmt: skip
 _NEED_ZOMBIES = {"zombie_acks", "acks_unclean_epoch"}
 
 
@@ -106,6 +118,12 @@ def judge_each(
         unfit = {folder: error for folder in folders if (error := _unfit(folder)) is not None}
         if not unfit:
             raise
+    except (*MISFITS, *_SPARK_MISFITS, pa.ArrowException) as error:
+        if len(folders) == 1:
+            return {folders[0]: misfit(folders[0], error)}
+        half = len(folders) // 2  # which of them it is, is found by judging fewer at once
+        parts = (folders[:half], folders[half:])
+        return {path: told for part in parts for path, told in judge_each(part, spark, progress=progress).items()}
     return judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress) | unfit
 
 

@@ -1,12 +1,15 @@
 """The tables that are derived from the records while these are written: a check and a page then need not."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from harness.errors import HarnessError
 from harness.history.activity import Activity, activity_of
 from harness.history.bins import Bins
 from harness.history.jumps import Jumps, jumps_of
+from harness.history.parquet_tables import check_footer, unsound
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import DERIVED, TABLES
+from harness.history.schemas import DERIVED, LATER, TABLES
 
 
 class Derived:
@@ -35,11 +38,15 @@ def complete(folder: RunFolder) -> None:
         return
     from pyarrow.dataset import dataset  # with pandas: a third of what a command takes to begin
 
-    derived = Derived()
+    derived, schema = Derived(), TABLES["records"]
     if folder.has_table("records"):
-        schema = TABLES["records"]
-        for batch in dataset(folder.path / "tables" / "records.parquet", schema=schema).to_batches():
-            derived.add(pa.Table.from_batches([batch]))
+        path = folder.path / "tables" / "records.parquet"
+        try:
+            check_footer(path, pq.read_metadata(path), schema, later=LATER["records"])
+            for batch in dataset(path, schema=schema).to_batches():
+                derived.add(pa.Table.from_batches([batch]))
+        except (pa.ArrowException, OSError) as error:
+            raise HarnessError(unsound(path, error)) from error
     tables = derived.tables()
     for name in missing:
         folder.write_table(name, tables[name])

@@ -61,13 +61,13 @@ _OPEN = {"{": "}", "[": "]", "(": ")", "#{": "}"}
 
 # The whole vector of a poll's [offset value] pairs is one token where all are small plain numbers: most of a history.
 _TOKEN = re.compile(
-    r"""[\s,]*(?:;[^\n]*(?:\n[\s,]*|\Z))*
-    (?:(?P<pairs>\[\[INT[ ]INT\](?:,?[ ]\[INT[ ]INT\])*\])
+    r"""[\s,]*+(?:;[^\n]*+(?:\n[\s,]*+|\Z))*+
+    (?:(?P<pairs>\[\[INT[ ]INT\](?:,?[ ]\[INT[ ]INT\])*+\])
     |(?P<number>[+-]?(?:0|[1-9][0-9]*)(?=[\s,\]\}\)\[\{\(";]|\Z))
     |(?P<keyword>:[^\s,\[\]{}()";\\@^`~]+)
     |(?P<open>\#\{|[\[{(])
     |(?P<close>[\]})])
-    |(?P<string>"(?:[^"\\]|\\.)*")
+    |(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")
     |(?P<discard>\#_)
     |(?P<special>\#\#(?:-?Inf|NaN)(?![^\s,\[\]{}()";]))
     |(?P<tag>\#[^\s,\[\]{}()";\\@^`~\#]+)

@@ -17,6 +17,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.schemas import SCHEMA_VERSION
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # of a row as a dict, about
+TEXT_MAX = 1 << 20  # bytes of a text in findings and their evidence; ours are some thousand
 _VERSION = b"kafka_chaos_schema"
 _SEALED_AGAIN = "seal the run again from its journals"
 
@@ -50,6 +51,13 @@ def rows_of(table: pa.Table, place: object) -> list[dict[str, Any]]:
     check_rows(place, table.num_rows, table.num_columns)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def check_texts(table: pa.Table, place: object, remedy: str = _SEALED_AGAIN) -> None:
+    """Raises HarnessError for a text that nobody could read, and whose lines would take minutes to be laid out."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type) and (longest := pc.max(pc.binary_length(column)).as_py() or 0) > TEXT_MAX:
+            raise HarnessError(f"{place}: a text of {longest} bytes in column {name}, more than {TEXT_MAX}: {remedy}")
 
 
 def check_rows(place: object, rows: int, columns: int) -> None:

@@ -21,6 +21,7 @@ from harness.cli import app
 from harness.cli_options import run_folders
 from harness.errors import HarnessError, UsageError
 from harness.history.jepsen_import import read_history
+from harness.history.schemas import TABLES
 from harness.verdict import Verdict
 from reports.run_data import RunData
 from tests.harness.checks import twins
@@ -325,20 +326,48 @@ def spoil_journal(run: Path) -> str:
     return "p0.jsonl:1: no line of a journal"
 
 
-def spoil_with_a_link(run: Path) -> str:
+def spoil_with_a_linked_history(run: Path) -> str:
     (run / "history").symlink_to("/etc")
     return "history is a symbolic link"
 
 
+def spoil_schema_version(run: Path) -> str:
+    (run / "run.json").write_text(json.dumps({"schema_version": 99}))
+    return "written by a newer kafka-chaos (schema 99"
+
+
+def spoil_with_a_link(run: Path) -> str:
+    (run / "tables" / "notes").symlink_to("ops.parquet")
+    return "notes is a symbolic link"
+
+
+def spoil_what_is_derived(run: Path) -> str:
+    (run / "tables" / "activity.parquet").unlink()
+    return spoil_records(run)
+
+
+def spoil_with_a_null(run: Path) -> str:
+    """The columns are as they should be, and what is in them is nothing that could be put in order."""
+    none = pa.Table.from_pylist([{"run": 0, "kind": "wait"}] * 2, schema=TABLES["steps"])
+    pq.write_table(none, run / "tables" / "steps.parquet")
+    return "what its tables hold does not fit together (TypeError: '<' not supported"
+
+
+def spoil_with_an_offset_beyond_kafkas(run: Path) -> str:
+    path = run / "tables" / "records.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1}
+    farther = {"kind": 2, "status": 0, "off": 2**63 - 1, "step": 1, "value": 2}
+    rows += [rows[0] | farthest | {"i": 1000}, rows[0] | farther | {"i": 1001}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    return "what its tables hold does not fit together (ArithmeticException: [ARITHMETIC_OVERFLOW]"
+
+
 SPOILT = (
-    spoil_with_a_link,
-    spoil_table,
-    spoil_records,
-    spoil_with_a_bomb,
-    spoil_scenario,
-    spoil_run_json,
-    spoil_journal,
-)
+    spoil_with_a_linked_history, spoil_table, spoil_records, spoil_with_a_bomb, spoil_scenario, spoil_run_json, spoil_journal, spoil_schema_version,
+    spoil_with_a_link, spoil_what_is_derived, spoil_with_a_null, spoil_with_an_offset_beyond_kafkas,
+)  # fmt: skip
 
 
 @pytest.mark.usefixtures("checks_here")

@@ -1,5 +1,7 @@
 """A history of Jepsen's that asks too much of its reader is refused in one line that names the place."""
 
+import contextlib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,18 @@ def test_a_history_larger_than_memory_is_refused_before_it_is_read(
 
     with pytest.raises(HarnessError, match=r"large\.edn: its values would take about 264 MB .* give --memory-mb 264"):
         list(read_file(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"' + "x" * 500_000 + '"', '"' + r"\n" * 250_000 + '"', '"' + "x" * 500_000, "; a remark\n" * 50_000 + "1"],
+    ids=("text", "escapes", "no-end", "remarks"),
+)
+def test_a_long_text_takes_a_few_times_its_length_of_memory(text: str) -> None:
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(UsageError):
+            list(read_text(text))
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(text)
+    finally:
+        tracemalloc.stop()
