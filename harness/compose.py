@@ -7,13 +7,11 @@ import fcntl
 import io
 import logging
 import os
-import platform
 import shlex
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -58,6 +56,8 @@ from harness.systems import (
     traits_of,
     undo_left_behind,
 )
+from harness.versions import stamp as run_stamp
+from harness.versions import versions
 from workloads.catalogue import NAMES as WORKLOADS
 from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
 
@@ -129,7 +129,7 @@ def run_scenario(
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = dataclasses.replace(scenario, seed=chosen)
     clock = SystemClock()
-    stamp = _stamp(clock.wall_ns())
+    stamp = run_stamp(clock.wall_ns())
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
     folder.write_scenario(written_out(scenario), source=scenario.source)
     for line in (limits_of_client(scenario), *refusals.ignored(scenario)):
@@ -248,18 +248,6 @@ def _catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) ->
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-
-
-def versions() -> dict[str, str]:
-    told = {"kafka-chaos": version("kafka-chaos"), "Python": platform.python_version()}
-    told |= {name: version(name) for name in ("kafka-python", "pyspark")}
-    return told | {"machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"}
-
-
-def _stamp(wall_ns: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y%m%d-%H%M%S")
 
 
 # ---- judging and rendering ------------------------------------------------------------------------------------------

@@ -131,10 +131,7 @@ class ClusterHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A proof of effect, as seen on the victim, in one sentence, with the moment it was seen.
-
-    destroyed: what it took from disks, each with its own moment; the sentence is for people and decides nothing.
-    """
+    """A proof of effect, as seen on the victim, in a sentence for people; destroyed: what it took from disks."""
 
     t_ns: int
     sentence: str

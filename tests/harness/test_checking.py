@@ -21,13 +21,13 @@ from harness.cli import app
 from harness.cli_options import run_folders
 from harness.errors import HarnessError, UsageError
 from harness.history.jepsen_import import read_history
-from harness.history.schemas import TABLES
 from harness.verdict import Verdict
 from reports.run_data import RunData
 from tests.harness.checks import twins
 from tests.harness.checks.build import History
 from tests.harness.checks.generator import Simulation
 from tests.harness.checks.test_judge_run_folder import run_folder
+from tests.harness.spoilt_runs import SPOILT
 from tests.reports.build_run import build_run
 
 if TYPE_CHECKING:
@@ -285,89 +285,6 @@ def test_an_exported_run_is_read_back_with_every_record_that_was_sent_and_read(t
 
 
 # -- folders that cannot be judged ------------------------
-
-
-def spoil_table(run: Path) -> str:
-    table = pq.read_table(run / "tables" / "faults.parquet").drop_columns("kind")
-    pq.write_table(table, run / "tables" / "faults.parquet")
-    return "faults.parquet: column kind is missing"
-
-
-def spoil_records(run: Path) -> str:
-    table = pq.read_table(run / "tables" / "records.parquet")
-    column = table.schema.get_field_index("off")
-    pq.write_table(table.set_column(column, "off", table["off"].cast("string")), run / "tables" / "records.parquet")
-    return "records.parquet: column off is of type string, not int64"
-
-
-def spoil_with_a_bomb(run: Path) -> str:
-    zeros = pa.nulls(20_000_000, pa.int32())
-    schema = pq.read_schema(run / "tables" / "steps.parquet")
-    columns = [zeros.cast(field.type) for field in schema]
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), run / "tables" / "steps.parquet", compression="zstd")
-    assert (run / "tables" / "steps.parquet").stat().st_size < 700_000
-    return "give --memory-mb"
-
-
-def spoil_scenario(run: Path) -> str:
-    (run / "scenario.toml").write_text("x = " + "[" * 20_000)
-    return "scenario.toml: nested more than 100 deep"
-
-
-def spoil_run_json(run: Path) -> str:
-    (run / "run.json").write_text("[" * 20_000)
-    return "run.json: nested more than 100 deep"
-
-
-def spoil_journal(run: Path) -> str:
-    (run / "history").mkdir()
-    (run / "history" / "p0.jsonl").write_text('["P",0]\n["P",1]\n')
-    (run / "tables" / "steps.parquet").unlink()
-    return "p0.jsonl:1: no line of a journal"
-
-
-def spoil_with_a_linked_history(run: Path) -> str:
-    (run / "history").symlink_to("/etc")
-    return "history is a symbolic link"
-
-
-def spoil_schema_version(run: Path) -> str:
-    (run / "run.json").write_text(json.dumps({"schema_version": 99}))
-    return "written by a newer kafka-chaos (schema 99"
-
-
-def spoil_with_a_link(run: Path) -> str:
-    (run / "tables" / "notes").symlink_to("ops.parquet")
-    return "notes is a symbolic link"
-
-
-def spoil_what_is_derived(run: Path) -> str:
-    (run / "tables" / "activity.parquet").unlink()
-    return spoil_records(run)
-
-
-def spoil_with_a_null(run: Path) -> str:
-    """The columns are as they should be, and what is in them is nothing that could be put in order."""
-    none = pa.Table.from_pylist([{"run": 0, "kind": "wait"}] * 2, schema=TABLES["steps"])
-    pq.write_table(none, run / "tables" / "steps.parquet")
-    return "what its tables hold does not fit together (TypeError: '<' not supported"
-
-
-def spoil_with_an_offset_beyond_kafkas(run: Path) -> str:
-    path = run / "tables" / "records.parquet"
-    table = pq.read_table(path)
-    rows = table.to_pylist()
-    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1}
-    farther = {"kind": 2, "status": 0, "off": 2**63 - 1, "step": 1, "value": 2}
-    rows += [rows[0] | farthest | {"i": 1000}, rows[0] | farther | {"i": 1001}]
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
-    return "what its tables hold does not fit together (ArithmeticException: [ARITHMETIC_OVERFLOW]"
-
-
-SPOILT = (
-    spoil_with_a_linked_history, spoil_table, spoil_records, spoil_with_a_bomb, spoil_scenario, spoil_run_json, spoil_journal, spoil_schema_version,
-    spoil_with_a_link, spoil_what_is_derived, spoil_with_a_null, spoil_with_an_offset_beyond_kafkas,
-)  # fmt: skip
 
 
 @pytest.mark.usefixtures("checks_here")
