@@ -72,7 +72,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name="replica-divergence", find=inconsistent_offsets.find_divergence, query=divergence.query),
     Family(name="acknowledged-regression", find=acknowledged_regression.find),
     Family(name="reordering", find=reordering.find),
-    Family(name="polls", find=polls.find),
+    Family(name=polls.NAME, find=polls.find, query=polls.query, follows_detection=True),
     Family(name=torn_transaction.CHECK, find=torn_transaction.find, query=torn_transaction.query),
     Family(name=zombie_transaction.CHECK, find=zombie_transaction.find),
     Family(name=stable_offset.CHECK, find=stable_offset.find, query=stable_offset.query),

@@ -111,7 +111,8 @@ def _finding(context: RunContext, row: Row) -> Finding:
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=row["kind"], topic=story.topic,
-        part=story.part, count=count, sentence=sentence, cause=cause, offsets=[row["low"], row["high"]],
+        part=story.part, count=count, sentence=sentence, cause=cause,
+        open_question=cause if classification == "observation" else "", offsets=[row["low"], row["high"]],
         values=row["values"] or (), salt=row["group"],
         evidence={"group": row["group"], "committed": row["certain"], "committed_at_most": row["possible"]},
     )  # fmt: skip
@@ -124,7 +125,7 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, str]:
     if row["kind"] == "missing" and elsewhere:
         return "permitted", f"outputs were lost by a permitted {elsewhere[0].cause_kind}"
     if row["kind"] != "missing":
-        return offsets_ruled(story, 2**62)
+        return offsets_ruled(story, since=0, until=2**62)
     unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
     if unread:
         return "observation", f"outputs may lie in what was not read of {', '.join(sorted(unread)[:3])}"

@@ -4,7 +4,7 @@ A fetch of the committed offset must answer with a commit that had not been writ
 answered that there is none. Regressed: it answered an offset below all that it may. Foreign: it answered one that
 nobody may have committed last. Not judged: fetches that failed, and answers after offsets.retention.minutes. Brokers
 keep committed offsets in a partition of their own whose elections nobody recorded: where an unclean election was
-allowed or a disk was lost before the answer, the finding is an observation.
+allowed under a fault, or a disk was lost, between the commit and the answer, nobody can tell: an open question.
 """
 
 from collections.abc import Sequence
@@ -58,14 +58,16 @@ def _kind(register: Register | None, told: int | None, event: Row) -> str | None
 
 def find(context: RunContext) -> list[Finding]:
     settings = Settings(context)
-    groups: dict[tuple[int, str, str], list[Row]] = {}
+    groups: dict[tuple[int, str, str, Class, str], list[Row]] = {}
     for row in context.rows.get(CHECK, ()):
         if row["kind"] == "lost" and _expired(settings, row):
             continue
         if row["kind"] == "foreign" and row["committed"] is None and not _all_told(context, row):
             continue
-        groups.setdefault((row["tp"], row["group"], row["kind"]), []).append(row)
-    return [_finding(context, context.partition(tp), kind, rows) for (tp, _, kind), rows in sorted(groups.items())]
+        story = context.partition(row["tp"])
+        ruled = offsets_ruled(story, since=row["committed_t"] or 0, until=row["t1"])
+        groups.setdefault((row["tp"], row["group"], row["kind"], *ruled), []).append(row)
+    return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in sorted(groups.items())]
 
 
 def _expired(settings: Settings, row: Row) -> bool:
@@ -78,9 +80,11 @@ def _all_told(context: RunContext, row: Row) -> bool:
     return not any(event["event"] == "committed" for event in context.tables.get("group_events", ()))
 
 
-def _finding(context: RunContext, story: PartitionStory, kind: str, rows: Sequence[Row]) -> Finding:
+def _finding(
+    context: RunContext, story: PartitionStory, kind: str, ruled: tuple[Class, str], rows: Sequence[Row]
+) -> Finding:
     first = rows[0]
-    classification, why = offsets_ruled(story, first["t1"])
+    classification, why = ruled
     had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
     told = "" if first["told"] is None else f" ({first['told']})"
     sentence = (
@@ -89,7 +93,8 @@ def _finding(context: RunContext, story: PartitionStory, kind: str, rows: Sequen
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=kind, topic=story.topic, part=story.part,
-        count=len(rows), sentence=sentence, cause=why, t_first=first["t0"], t_last=rows[-1]["t1"], salt=first["group"],
+        count=len(rows), sentence=sentence, cause=why, open_question="" if classification == "violation" else why,
+        t_first=first["t0"], t_last=rows[-1]["t1"], salt=first["group"],
         offsets=[row["told"] for row in rows if row["told"] is not None],
         faults=[fault["fault"] for fault in story.faults_between(first["committed_t"] or first["t0"], first["t1"])],
         evidence={
@@ -100,10 +105,10 @@ def _finding(context: RunContext, story: PartitionStory, kind: str, rows: Sequen
     )  # fmt: skip
 
 
-def offsets_ruled(story: PartitionStory, t: int) -> tuple[Class, str]:
-    """What may have been done to the partition that keeps a group's offsets by `t`, and would not have been seen."""
-    if any(loss.t <= t for loss in story.disk_losses):
-        return "observation", "a disk was lost before, and nobody recorded which copies of the group's offsets it held"
-    if story.unclean_allowed and any(fault["t_begin"] is not None for fault in story.faults):
+def offsets_ruled(story: PartitionStory, *, since: int, until: int) -> tuple[Class, str]:
+    """What may have been done meanwhile to the partition that keeps a group's offsets, and would not have been seen."""
+    if any(since <= loss.t <= until for loss in story.disk_losses):
+        return "observation", "a disk was lost, and nobody recorded which copies of the group's offsets it held"
+    if story.unclean_allowed is not False and story.faults_between(since, until):
         return "observation", "unclean elections were allowed, and those of the group's offsets are not recorded"
     return "violation", "nothing permits it"

@@ -8,9 +8,13 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement
 from harness.verdict import Verdict
 from tests.harness.checks.build import ISR, SECOND, History, judge_stories
-from tests.harness.checks.twins import nothing_happened
+from tests.harness.checks.twins import acknowledged, failed_over, nothing_happened
 
 STORIES: dict[str, Callable[[], History]] = {}
+THROWN_BACK = {
+    (check, "permitted")
+    for check in ("lost-write", "unclean-election", "dirty-read", "inconsistent-offsets", "acknowledged-regression")
+}
 VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
 
 
@@ -103,6 +107,33 @@ def one_leader_after_the_other() -> History:
     return history
 
 
+def thrown_back(*, late: bool) -> History:
+    """An allowed unclean election at 5 s takes 7 to 9 from a consumer, which begins anew there; later it goes back."""
+    history = acknowledged()
+    history.unclean_config("true")
+    history.poll([(off, off) for off in range(10)], at=3)
+    failed_over(history, leader=2, isr_before=(1,), kept=7)
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2]
+    new = [(7, 20), (8, 21), (9, 22)]
+    for off, value in new:
+        history.send(value, off, at=10 + off / 10, process=2)
+    history.poll(new, at=12)
+    if late:
+        history.poll([(8, 21)], at=490)
+    history.final([*((off, off) for off in range(7)), *new], at=500)
+    return history
+
+
+@story
+def a_poll_goes_back_under_an_allowed_election() -> History:
+    return thrown_back(late=False)
+
+
+@story
+def a_poll_goes_back_long_after_an_allowed_election() -> History:
+    return thrown_back(late=True)
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     return judge_stories(spark, tmp_path_factory.mktemp("promises"), STORIES)
@@ -123,6 +154,9 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("two_leaders_by_the_books", VIOLATION, {("two-leaders", "violation")}),
         ("two_leaders_by_their_own_word", VIOLATION, {("two-leaders", "violation")}),
         ("one_leader_after_the_other", PASS, set()),
+        ("a_poll_goes_back_under_an_allowed_election", PASS, {*THROWN_BACK, ("nonmonotonic-read", "permitted")}),
+        ("a_poll_goes_back_long_after_an_allowed_election", VIOLATION,
+         {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")}),
     ],
 )  # fmt: skip
 def test_a_broken_promise_is_found_where_nothing_is_lost(
