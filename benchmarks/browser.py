@@ -4,8 +4,10 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,15 +81,28 @@ def browser(program: str) -> Iterator[Pipe]:
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
                    f"--user-data-dir={profile}", "--window-size=1280,2000"]  # fmt: skip
-        process = subprocess.Popen(["bash", "-c", command, program, *options], pass_fds=ends, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            ["bash", "-c", command, program, *options], pass_fds=ends, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         for end in ends:
             os.close(end)
         try:
             with os.fdopen(down[1], "wb") as to, os.fdopen(up[0], "rb") as back:
                 yield Pipe(to, back)
         finally:
-            process.kill()
-            process.wait()
+            _end_all_of(process)
+
+
+def _end_all_of(process: "subprocess.Popen[bytes]") -> None:
+    """The browser's own children too: they write into its profile until they are gone."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for _ in range(500):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
 
 
 def timings(program: str, page: Path) -> dict[str, float]:

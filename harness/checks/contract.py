@@ -165,7 +165,21 @@ def _rule(story: PartitionStory, fate: Fate, survival: Survival) -> Ruling:
         return replace(ruling, classification="observation", undecided=undecided)
     ruling = rulings[0]
     unseen = _may_be_unseen(story, fate, epoch, by_time) if ruling.classification == "violation" else ""
+    if ruling.classification == "permitted" and not story.exact and _was_cut_before(story, fate, ruling.election):
+        unseen = "a log gave it up before the leadership changed, and who was in sync then was only polled for"
     return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
+
+
+def _was_cut_before(story: PartitionStory, fate: Fate, election: Election | None) -> bool:
+    """Whether some log cut the record before the event that would excuse its loss."""
+    if election is None or fate.offset is None:
+        return False
+    return any(
+        cut.to_offset <= fate.offset < cut.from_offset
+        and (fate.t_acknowledged or 0) < cut.t < election.latest_t
+        and (cut.epoch is None or cut.epoch < election.epoch)
+        for cut in story.truncations
+    )
 
 
 def _several(rulings: Sequence[Ruling]) -> str:

@@ -15,13 +15,12 @@ from pyspark.sql import functions as sf
 
 from harness.checks.findings import Finding, RunContext, plural, ranges
 from harness.checks.runs import Runs
-from harness.checks.story import PartitionStory, RunStory
+from harness.checks.story import PartitionStory, RunStory, holds_up
 from harness.checks.tables import Row
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
-_PENDING_NS = 5 * 10**8  # an expansion that is asked for is committed within this, where nothing holds up the leader
-_HOLDING_UP = frozenset({"cut", "slow", "impair", "pause"})
+_PENDING_NS = 10**8  # an expansion that is asked for is committed within this, where nothing holds up the leader
 _ASKED_BEFORE_NS = 10**9  # a leader's word that it shrinks the ISR comes before the commit
 _FAR = 2**62
 _ROWS_MAX = 10_000
@@ -100,7 +99,7 @@ def _end(partition: PartitionStory, state: Row, after: Row) -> int:
     if len(after["isr"] or ()) <= len(state["isr"] or ()):
         return end
     faults = partition.faults_between(state["t"], end)
-    held_up = [row["t_begin"] for row in faults if row["kind"] in _HOLDING_UP and state["leader"] in row["nodes"]]
+    held_up = [row["t_begin"] for row in faults if holds_up(row, state["leader"])]
     return int(min([end, *held_up])) - _PENDING_NS
 
 

@@ -79,6 +79,17 @@ class Faults(Sequence[Row]):
         return found[::-1]
 
 
+def holds_up(fault: Row, node: int) -> bool:
+    """Whether a fault keeps a broker from hearing of other nodes, or from acting: clients cut off from it do not."""
+    if fault["kind"] in ("pause", "full"):
+        return node in (fault["nodes"] or ())
+    if fault["kind"] not in ("cut", "slow", "impair"):
+        return False
+    links = [link.split(">") for link in (fault["links"] or "").split()]
+    between = [ends for ends in links if all(end.startswith("n") for end in ends)]
+    return any(f"n{node}" in ends for ends in between) if links else node in (fault["nodes"] or ())
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartitionStory:
     run: int

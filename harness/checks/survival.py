@@ -17,7 +17,7 @@ from functools import cached_property
 
 from harness.checks.elections import Election, Snapshot, committed_copies
 from harness.checks.fates import Copy, EpochRead, Fate
-from harness.checks.story import PartitionStory
+from harness.checks.story import PartitionStory, holds_up
 from harness.checks.watermarks import marks_of
 
 SECOND_NS = 10**9
@@ -29,7 +29,6 @@ LEARN_NS = SECOND_NS
 _ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
-_HOLDING_UP = frozenset({"cut", "slow", "impair", "pause", "full"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +157,7 @@ class Survival:
             return False
         if any(row["kind"] == "pause" and (row["t_end"] is None or row["t_end"] > t) for row in touching):
             return False
-        return t < deposed.latest_t + LEARN_NS or any(row["kind"] in _HOLDING_UP for row in touching)
+        return t < deposed.latest_t + LEARN_NS or any(holds_up(row, node) for row in touching)
 
     def _has_learned(self, node: int, led: int, deposed: Election, t: int) -> bool:
         if self._story.joined(node, t) > deposed.latest_t:

@@ -182,7 +182,7 @@ def lose_a_record_that_was_read_and_never_acknowledged(history: History, chance:
          may={"dirty-read/vanished": "a lost record may have been read before",
               "torn-transaction/torn": "the cut may run through a transaction"})  # fmt: skip
 def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random) -> bool:
-    """Broker 2, outside the ISR, takes over with half of the log; the others follow it."""
+    """A broker outside the ISR takes over with half of the log; the others follow it."""
     found = [row for row in _acknowledged(history) if row["off"] > 0]
     if not found:
         return False
@@ -190,19 +190,19 @@ def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random)
     tp, kept = lost["tp"], lost["off"]
     history.unclean_config("true")
     before = states_of(history, tp)[-1]
-    epoch = before["leader_epoch"] + 1
-    shrunk = {"leader": 1, "leader_epoch": epoch, "isr": [1], "isr_before": before["isr"], "unclean": False}
-    elected = {"leader": 2, "leader_epoch": epoch + 1, "isr": [2], "isr_before": [1], "unclean": True}
-    end = next(row for row in history.rows["partitions"] if row["tp"] == tp)["end_offset"]
-    if 1 not in before["isr"]:
+    epoch, leader = before["leader_epoch"], before["leader"]
+    if leader not in before["isr"]:
         return False
+    other = next(node for node in ISR if node != leader)
+    shrunk = {"leader": leader, "leader_epoch": epoch, "isr": [leader], "isr_before": before["isr"], "unclean": False}
+    elected = {"leader": other, "leader_epoch": epoch + 1, "isr": [other], "isr_before": [leader], "unclean": True}
     for number, state in enumerate((shrunk, elected)):
         history._add(
             "partition_states", topic="t", part=tp, t=_LATE + number * SECOND, uncertainty_ns=0, exact=True,
             observer=-1, partition_epoch=before["partition_epoch"] + 1 + number, replicas=list(ISR), **state,
         )  # fmt: skip
-        history._add("broker_events", node=state["leader"], t=_LATE + number * SECOND, event="leadership_start",
-                     topic="t", part=tp, epoch=state["leader_epoch"], from_offset=(end, kept)[number])  # fmt: skip
+    history._add("broker_events", node=other, t=_LATE + SECOND, event="leadership_start", topic="t", part=tp,
+                 epoch=epoch + 1, from_offset=kept)  # fmt: skip
     drop(history, "records", lambda row: row["kind"] == 2 and row["tp"] == tp and row["off"] >= kept)
     drop(history, "replica_log", lambda row: row["tp"] == tp and row["off"] >= kept)
     for snapshot in history.rows["replica_snapshots"]:
