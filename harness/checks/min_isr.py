@@ -84,12 +84,13 @@ def shortages_of(
         if len(isr) >= least:
             continue
         known = _known_at(partition, state, own, least)
-        begin = begin if known is None else max(begin, known)
-        if begin < end:
-            found.append(
-                Shortage(run=partition.run, tp=partition.tp, begin_t=begin, end_t=end, epoch=state["leader_epoch"],
-                         leader=state["leader"], isr=isr, least=least, knew=known is not None)
-            )  # fmt: skip
+        known = end if known is None else min(end, max(begin, known))
+        found += [
+            Shortage(run=partition.run, tp=partition.tp, begin_t=since, end_t=until, epoch=state["leader_epoch"],
+                     leader=state["leader"], isr=isr, least=least, knew=knew)
+            for since, until, knew in ((begin, known, False), (known, end, True))
+            if since < until
+        ]  # fmt: skip
     return found
 
 
@@ -117,6 +118,13 @@ def _known_at(partition: PartitionStory, state: Row, observed: Iterable[Row], le
         for row in partition.events
         if row["event"] == "isr_shrink" and row["node"] == state["leader"] and row["t"] >= begin - _ASKED_BEFORE_NS
     ]
+    election = partition.election_of(state["leader_epoch"])
+    if election is not None and election.t == state["t"]:  # it was elected with this ISR
+        asked += [
+            row["t"]
+            for row in partition.events
+            if row["event"] == "leadership_start" and (row["node"], row["epoch"]) == (election.leader, election.epoch)
+        ]
     return min([*told, *asked], default=None)
 
 

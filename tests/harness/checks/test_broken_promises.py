@@ -66,7 +66,7 @@ def acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew() -> History:
 
 @story
 def acknowledged_while_an_expansion_may_have_been_asked_for() -> History:
-    return alone(sent_at=6, again_at=6.3)
+    return alone(sent_at=6, again_at=6.15)
 
 
 @story
