@@ -19,6 +19,7 @@ from harness.cluster.local.ownership import LOCK, LeftRun, RunOwnership, process
 from harness.cluster.local.processes import MARKER, PROCESSES, Spawner, boot_id, start_time, state_of
 from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError
+from tests.waiting import until
 
 _HOLDER = """
 import os, pathlib, signal, sys
@@ -53,6 +54,8 @@ def _sleeper(children: list[subprocess.Popen[Any]], marker: str | None) -> int:
     environment = {key: value for key, value in os.environ.items() if key != MARKER}
     child = subprocess.Popen(["sleep", "60"], env=environment | ({MARKER: marker} if marker else {}))
     children.append(child)
+    # Popen returns while the kernel is still laying the new program's environment, which is empty until then.
+    until(lambda: Path(f"/proc/{child.pid}/environ").read_bytes(), "the child has its environment")
     return child.pid
 
 
