@@ -5,6 +5,7 @@ tables carry their schema version, and a folder from a newer program is refused 
 somebody else: no link in it is followed (files_below.py).
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -123,12 +124,21 @@ class RunFolder:
 
         return load(str(self.path))
 
-    def link_latest(self) -> None:
-        """RUNS/latest points here, replaced in one step so that it never dangles."""
-        link = self.path.parent / f".latest-{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(self.path.name)
-        link.replace(self.path.parent / "latest")
+    def link_latest(self) -> str:
+        """RUNS/latest points here, replaced in one step so that it never dangles. A run does without: why it does not
+        point here, or nothing. What has the name and is no link is left alone."""
+        latest, link = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
+        if not latest.is_symlink() and os.path.lexists(latest):
+            return f"{latest} is no link, so it is left alone; `latest` does not name this run"
+        try:
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.path.name)
+            link.replace(latest)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                link.unlink()
+            return f"{latest} cannot be made: {error.strerror}; `latest` does not name this run"
+        return ""
 
     # -- tables -------------------------------------------
 
