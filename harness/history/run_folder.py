@@ -53,17 +53,11 @@ class RunFolder:
     @classmethod
     def create(cls, runs: Path, *, scenario: str, clock: Clock, seed: int, stamp: str) -> "RunFolder":
         """A new folder RUNS/<stamp>-<scenario>, numbered if that is taken; `stamp` is a time, e.g. 20250131-120000."""
-        runs.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, 1000):
-            name = f"{stamp}-{scenario}" + (f"-{attempt}" if attempt > 1 else "")
-            path = runs / name
-            try:
-                path.mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
-            except FileExistsError:
-                continue
-            break
-        else:
-            raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
+        try:
+            name = cls._take_a_name(runs, f"{stamp}-{scenario}")
+        except OSError as error:
+            raise HarnessError(f"{runs}: no run folder can be made there: {error.strerror}; see --runs") from error
+        path = runs / name
         for part in ("history", "tables", "nodes"):
             (path / part).mkdir()
         first = {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION}
@@ -71,6 +65,17 @@ class RunFolder:
         folder = cls(path)
         folder.update(status="started", phases=[], anchors=[folder._anchor(clock)], interrupted=False)
         return folder
+
+    @staticmethod
+    def _take_a_name(runs: Path, wanted: str) -> str:
+        """Makes the folder. Raises OSError."""
+        runs.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            name = wanted + (f"-{attempt}" if attempt > 1 else "")
+            with contextlib.suppress(FileExistsError):
+                (runs / name).mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
+                return name
+        raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
 
     # -- run.json -----------------------------------------
 
