@@ -1,5 +1,6 @@
 """The command line: parses, calls compose, prints, and exits by verdict. Errors of users and machines are one line."""
 
+import errno
 import json
 import sys
 import time
@@ -38,6 +39,7 @@ from harness.scenario_file import load, seed_names, shipped_names
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2
+_OF_THE_MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     add_completion=False,
@@ -131,6 +133,8 @@ def scenarios(
                 terminal.say(line)
             _list_scenarios(seed_names(), only_names=only_names)
         return
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise UsageError(f"--junit {junit}: there is no folder {junit.absolute().parent}")  # said before the runs
     table = verification.verify(
         chosen,
         repeat=repeat,
@@ -217,8 +221,11 @@ def cluster(
     def ready(addresses: dict[str, str]) -> None:
         if ready_file is not None:
             unfinished = ready_file.with_name(ready_file.name + ".unfinished")
-            unfinished.write_text(json.dumps(addresses), encoding="utf-8")
-            unfinished.replace(ready_file)
+            try:
+                unfinished.write_text(json.dumps(addresses), encoding="utf-8")
+                unfinished.replace(ready_file)
+            except OSError as error:
+                raise HarnessError(f"--ready-file {ready_file} cannot be written: {error.strerror}") from error
         for name, address in addresses.items():
             terminal.say(f"{name:<14}{address}")
         terminal.say("Ctrl-C ends it and leaves nothing.")
@@ -280,6 +287,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001  # the last one, which tells it
+        if isinstance(error, OSError) and error.filename is not None:
+            if error.errno == errno.ENAMETOOLONG:
+                sys.exit(_fail(f"{error.filename!s:.200}...: {error.strerror}", USAGE_ERROR))
+            if error.errno in _OF_THE_MACHINE:
+                sys.exit(_fail(f"{error.filename}: {error.strerror}", Verdict.ERROR.exit_code))
         # Typer's own usage errors show themselves in its way; anything else is a bug of ours and keeps its traceback.
         # Not Python's way out with it: 1 is a violation, and what the error says is not ours alone.
         if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):

@@ -138,7 +138,8 @@ def run_scenario(
     client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
     folder.update(command=shlex.join(command), versions=versions() | client)
     with RunOwnership(folder.path) as owner, _logging_to(folder):
-        folder.link_latest()
+        if unlinked := folder.link_latest():
+            tell(unlinked)
         outcome = asyncio.run(
             _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
         )

@@ -7,6 +7,7 @@ from system to system (scenario_variants.py) is settled here, so that a `Scenari
 import difflib
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ from harness.scenario_steps import read_step
 from harness.scenario_variants import Traits, holds, lay_over
 from harness.verdict import COVERAGE_CONDITIONS
 
+_HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
+_NAME_SHOWN = 100  # characters of a name that is wrong; longer ones are nobody's slip
 SHIPPED = Path(__file__).parent / "scenarios"
 
 
@@ -54,16 +57,16 @@ class _Source:
     def __init__(self, text: str, place: str) -> None:
         self.place = place
         self.lines = text.splitlines()
+        # All at once: of as many sections as a file has room for, each is asked for.
+        self._headers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(self.lines, 1):
+            if header := _HEADER.match(line):
+                self._headers[header[1]].append(number)
 
     def header_line(self, section: str, index: int) -> int:
         """The line (from 1) of the index-th [section] or [[section]] header; 1 when it is written otherwise."""
-        seen = -1
-        for number, line in enumerate(self.lines, 1):
-            if re.match(rf"\s*\[\[?\s*{re.escape(section)}\s*\]?\]", line):
-                seen += 1
-                if seen == index:
-                    return number
-        return 1
+        lines = self._headers.get(section, [])
+        return lines[index] if index < len(lines) else 1
 
     def key_line(self, section: str, index: int, key: str) -> int:
         start = self.header_line(section, index)
@@ -82,7 +85,7 @@ class _Source:
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """The remedy for an unknown name: the nearest known one, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:_NAME_SHOWN], known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
 
 
@@ -93,15 +96,21 @@ def _read_table(
         raise source.error(source.header_line(section, index), f"[{section}] must be a table")
     fields: dict[str, Any] = {}
     for key, value in table.items():
-        line = source.key_line(section, index, key)
-        if key not in keys:
-            raise source.error(line, f"unknown key {key!r} in [{section}]; {nearest(key, list(keys))}")
-        name, reader = keys[key]
         try:
-            fields[name] = reader(value)
-        except ValueError as error:
-            raise source.error(line, f"{key}: {error}") from error
+            if key not in keys:
+                raise ValueError(f"unknown key {key[:_NAME_SHOWN]!r} in [{section}]; {nearest(key, list(keys))}")
+            name, reader = keys[key]
+            fields[name] = _read_value(key, value, reader)
+        except ValueError as error:  # only now: to look for a line takes longer than to read it
+            raise source.error(source.key_line(section, index, key), str(error)) from error
     return fields
+
+
+def _read_value(key: str, value: Any, reader: Reader) -> Any:
+    try:
+        return reader(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
 
 
 def _tables(source: _Source, document: Mapping[str, Any], section: str) -> list[Any]:
@@ -185,7 +194,9 @@ def _read_expect(source: _Source, document: Mapping[str, Any]) -> ExpectSpec:
     for key, patterns in findings.items():
         line = source.key_line("expect", 0, key)
         if key not in ("required", "forbidden"):
-            raise source.error(line, f"unknown key {key!r} in findings; {nearest(key, ['required', 'forbidden'])}")
+            raise source.error(
+                line, f"unknown key {key[:_NAME_SHOWN]!r} in findings; {nearest(key, ['required', 'forbidden'])}"
+            )
         if not isinstance(patterns, list):
             raise source.error(line, f'{key} is a list of tables, for example [{{ check = "lost-write" }}]')
         fields[key] = tuple(
@@ -238,7 +249,7 @@ def parse(
     for section in document:
         if section not in SECTIONS:
             line = max(source.header_line(section, 0), source.key_line("", 0, section))
-            raise source.error(line, f"unknown section [{section}]; {nearest(section, SECTIONS)}")
+            raise source.error(line, f"unknown section [{section[:_NAME_SHOWN]}]; {nearest(section, SECTIONS)}")
     cluster = _read_cluster(source, document)
     traits = traits_of(cluster)
     not_here = _read_variants(source, document, traits)
@@ -259,8 +270,9 @@ def parse(
     topics = _read_topics(source, document)
     if not topics:
         raise source.error(1, "a scenario needs at least one [[topics]]")
+    brokers = set(cluster.brokers)
     for index, topic in enumerate(topics):
-        unknown = {broker for replicas in topic.assignment or () for broker in replicas} - set(cluster.brokers)
+        unknown = {broker for replicas in topic.assignment or () for broker in replicas} - brokers
         if unknown:
             line = source.key_line("topics", index, "assignment")
             raise source.error(line, f"the assignment names brokers {sorted(unknown)} that [cluster] brokers has not")

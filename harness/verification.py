@@ -104,7 +104,7 @@ def _one(bench: compose.Bench, name: str, number: int, runs: Path, seed: int, ov
 
 
 def write_junit(cells: Sequence[Cell], path: Path) -> None:
-    """A test case per run, so that any CI shows which scenario came out otherwise."""
+    """A test case per run, so that any CI shows which scenario came out otherwise. Raises HarnessError."""
     suite = ElementTree.Element(
         "testsuite", name="kafka-chaos", tests=str(len(cells)), failures=str(sum(not cell.as_stated for cell in cells))
     )
@@ -119,4 +119,7 @@ def write_junit(cells: Sequence[Cell], path: Path) -> None:
         if not cell.as_stated:
             message = printable(f"stated {cell.stated}, seen {cell.seen}: {cell.note}")
             ElementTree.SubElement(case, "failure", message=message).text = printable(f"run folder {cell.folder}")
-    ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    try:
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise HarnessError(f"--junit {path} cannot be written: {error.strerror}") from error

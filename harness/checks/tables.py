@@ -248,7 +248,8 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
     if not paths:
         columns = (f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
         return spark.sql(f"select {', '.join(columns)} where false")  # the planner leaves it out
-    return spark.read.schema(schema).parquet(*paths)
+    literally = spark.read.option("__globPaths__", "false")  # a folder may be called "*"
+    return literally.schema(schema).parquet(*paths)
 
 
 def read_small(folder: Path, name: str, run: int) -> list[Row]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.clock import Clock
 from harness.cluster.observing import Observation
-from harness.cluster.zookeeper_log import ChangeFollower, ZnodeChange
+from harness.cluster.zookeeper_log import ChangeFollower, ZnodeChange, understanding
 from harness.interfaces import NodeId, PartitionState
 
 _CONTROLLER, _TOPICS = "/controller", "/brokers/topics/"
@@ -40,7 +40,8 @@ class ZookeeperObservation(Observation):
 
     async def look(self, topics: Sequence[str]) -> list[PartitionState]:
         for change in self._follower.read_on():
-            self._take(change)
+            with understanding(change):
+                self._take(change)
         return await super().look(topics)
 
     def controller(self) -> int:

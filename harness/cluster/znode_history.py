@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.clock import Anchor
-from harness.cluster.zookeeper_log import ZnodeChange
+from harness.cluster.zookeeper_log import ZnodeChange, understanding
 from harness.interfaces import BrokerEvent, ClusterHistory, ConfigurationChange, ControllerState, NodeId, PartitionState
 
 UNCERTAINTY_NS = 1_000_000
@@ -38,29 +38,30 @@ class _Reader:
         t_ns = self._anchor.monotonic_from_wall(change.wall_ms * 1_000_000)
         value = _decoded(change.data)
         if match := _STATE.fullmatch(change.path):
-            self._take_state(t_ns, match[1], int(match[2]), change, value)
+            self._take_state(t_ns, match[1], _number(match[2]), change, value)
         elif match := _TOPIC.fullmatch(change.path):
             self._replicas[match[1]] = (value or {}).get("partitions", {})
         elif change.path == "/controller_epoch":
             self._take_controller_epoch(change)
         elif change.path == "/controller":
-            node = int(value["brokerid"]) if value is not None else -1
+            node = _number(value["brokerid"]) if value is not None else -1
             self.controllers.append(
                 ControllerState(t_ns=t_ns, uncertainty_ns=UNCERTAINTY_NS, node=node, controller_epoch=None)
             )
         elif match := _BROKER.fullmatch(change.path):
             event = "broker_registered" if change.data is not None else "broker_gone"
             self.events.append(
-                BrokerEvent(node=NodeId(int(match[1])), t_ns=t_ns, event=event, detail=f"{change.zxid:#x}")
+                BrokerEvent(node=NodeId(_number(match[1])), t_ns=t_ns, event=event, detail=f"{change.zxid:#x}")
             )
         elif match := _DIRECTORIES.fullmatch(change.path):
-            self._take_directories(t_ns, NodeId(int(match[1])), value)
+            self._take_directories(t_ns, NodeId(_number(match[1])), value)
         elif match := _CONFIG.fullmatch(change.path):
             self._take_config(t_ns, match[1], match[2], value)
 
     def _take_state(self, t_ns: int, topic: str, partition: int, change: ZnodeChange, value: Any) -> None:
         if value is None:
             return
+        epoch = value.get("controller_epoch")
         self.states.append(
             PartitionState(
                 topic=topic,
@@ -69,12 +70,12 @@ class _Reader:
                 uncertainty_ns=UNCERTAINTY_NS,
                 exact=True,
                 observer=EXACT,
-                leader=value["leader"],
-                leader_epoch=value["leader_epoch"],
+                leader=_number(value["leader"]),
+                leader_epoch=_number(value["leader_epoch"]),
                 partition_epoch=change.version,
-                controller_epoch=value.get("controller_epoch"),
-                isr=tuple(value["isr"]),
-                replicas=tuple(self._replicas.get(topic, {}).get(str(partition), ())),
+                controller_epoch=None if epoch is None else _number(epoch),
+                isr=tuple(map(_number, value["isr"])),
+                replicas=tuple(map(_number, self._replicas.get(topic, {}).get(str(partition), ()))),
             )
         )
 
@@ -82,7 +83,7 @@ class _Reader:
         """It is raised right after (or with) the election: it belongs to the controller that was elected last."""
         if change.data is None:
             return
-        self._controller_epoch = int(change.data)
+        self._controller_epoch = _number(change.data)
         for number in range(len(self.controllers) - 1, -1, -1):
             last = self.controllers[number]
             if last.node >= 0:
@@ -109,7 +110,7 @@ class _Reader:
         self._settings[scope, name] = now
         for key in sorted({*now, *before}):
             if now.get(key) != before.get(key):
-                node = int(name) if scope == "brokers" and name.isdigit() else -1
+                node = _number(name) if scope == "brokers" and name.isdecimal() else -1
                 self.configuration.append(
                     ConfigurationChange(
                         t_ns=t_ns,
@@ -123,15 +124,25 @@ class _Reader:
 
 
 def history_of(changes: Iterable[ZnodeChange], anchor: Anchor) -> ClusterHistory:
+    """Raises HarnessError where a znode holds what tells nothing."""
     reader = _Reader(anchor)
     for change in changes:
-        reader.take(change)
+        with understanding(change):
+            reader.take(change)
     return ClusterHistory(
         partition_states=reader.states,
         controllers=reader.controllers,
         broker_events=reader.events,
         configuration=reader.configuration,
     )
+
+
+def _number(told: Any) -> int:
+    """A node's id, a partition or an epoch. Raises ValueError for what Kafka has none of."""
+    number = int(told)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{number} is no node, partition or epoch")
+    return number
 
 
 def _decoded(data: bytes | None) -> Any:

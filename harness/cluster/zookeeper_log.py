@@ -5,6 +5,7 @@ decoded: creates, sets, deletes, multis, and the ephemerals that a closing sessi
 part did not happen at all. Reading stops at a torn tail or at the zeros of a pre-allocated file.
 """
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Iterator
@@ -32,6 +33,19 @@ class ZnodeChange:
     data: bytes | None
     version: int
     ephemeral: bool = False
+
+
+@contextlib.contextmanager
+def understanding(change: ZnodeChange) -> Iterator[None]:
+    """Around what takes a znode's data for Kafka's: ZooKeeper asks nobody who he is, so anybody may have written it.
+    Raises HarnessError."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise HarnessError(
+            f"the cluster's books: znode {change.path:.300} was given data that no Kafka writes there (zxid "
+            f"{change.zxid:#x}): {error!s:.300}; see that nobody else writes to this coordination service"
+        ) from error
 
 
 class _Jute:

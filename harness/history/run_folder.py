@@ -5,6 +5,7 @@ tables carry their schema version, and a folder from a newer program is refused 
 somebody else: no link in it is followed (files_below.py).
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -52,17 +53,11 @@ class RunFolder:
     @classmethod
     def create(cls, runs: Path, *, scenario: str, clock: Clock, seed: int, stamp: str) -> "RunFolder":
         """A new folder RUNS/<stamp>-<scenario>, numbered if that is taken; `stamp` is a time, e.g. 20250131-120000."""
-        runs.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, 1000):
-            name = f"{stamp}-{scenario}" + (f"-{attempt}" if attempt > 1 else "")
-            path = runs / name
-            try:
-                path.mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
-            except FileExistsError:
-                continue
-            break
-        else:
-            raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
+        try:
+            name = cls._take_a_name(runs, f"{stamp}-{scenario}")
+        except OSError as error:
+            raise HarnessError(f"{runs}: no run folder can be made there: {error.strerror}; see --runs") from error
+        path = runs / name
         for part in ("history", "tables", "nodes"):
             (path / part).mkdir()
         first = {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION}
@@ -70,6 +65,17 @@ class RunFolder:
         folder = cls(path)
         folder.update(status="started", phases=[], anchors=[folder._anchor(clock)], interrupted=False)
         return folder
+
+    @staticmethod
+    def _take_a_name(runs: Path, wanted: str) -> str:
+        """Makes the folder. Raises OSError."""
+        runs.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            name = wanted + (f"-{attempt}" if attempt > 1 else "")
+            with contextlib.suppress(FileExistsError):
+                (runs / name).mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
+                return name
+        raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
 
     # -- run.json -----------------------------------------
 
@@ -123,12 +129,21 @@ class RunFolder:
 
         return load(str(self.path))
 
-    def link_latest(self) -> None:
-        """RUNS/latest points here, replaced in one step so that it never dangles."""
-        link = self.path.parent / f".latest-{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(self.path.name)
-        link.replace(self.path.parent / "latest")
+    def link_latest(self) -> str:
+        """RUNS/latest points here, replaced in one step so that it never dangles. A run does without: why it does not
+        point here, or nothing. What has the name and is no link is left alone."""
+        latest, link = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
+        if not latest.is_symlink() and os.path.lexists(latest):
+            return f"{latest} is no link, so it is left alone; `latest` does not name this run"
+        try:
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.path.name)
+            link.replace(latest)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                link.unlink()
+            return f"{latest} cannot be made: {error.strerror}; `latest` does not name this run"
+        return ""
 
     # -- tables -------------------------------------------
 

@@ -1,5 +1,6 @@
 """The command line as a shell sees it: exit codes, one line per foreseen error, and output other programs read."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -271,6 +272,69 @@ def test_verification_exits_1_when_an_outcome_is_not_as_stated(
 
     assert ended.code == code
     assert ElementTree.parse("junit.xml").getroot().get("tests") == "1"
+
+
+def test_where_junit_xml_cannot_go_is_said_before_anything_runs(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(verification, "verify", lambda *_, **__: pytest.fail("it ran"))
+
+    ended = command("scenarios", "--verify", "unclean-election", "--junit", str(tmp_path / "none" / "junit.xml"))
+
+    assert ended.code == 2
+    assert f"there is no folder {tmp_path / 'none'}" in ended.error
+
+
+def test_junit_xml_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=f"--junit {tmp_path} cannot be written: Is a directory"):
+        verification.write_junit([], tmp_path)
+
+
+def test_where_no_run_folder_can_be_made_is_told_in_one_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    ended = command("run", "no-faults", "--runs", str(tmp_path / "file"))
+
+    assert ended.code == 4
+    assert f"{tmp_path / 'file'}: no run folder can be made there" in ended.error
+    assert "Traceback" not in ended.error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "a" * 5000], ["run", "a" * 5000 + ".toml"], ["check", "a" * 5000], ["scenarios", "a" * 5000],
+        ["list", "--runs", "a" * 5000], ["check", "--format", "jepsen", "a" * 5000],
+        ["run", "no-faults", "--kafka-home", "a" * 5000], ["run", "no-faults", "--attached", "a" * 5000],
+    ],
+)  # fmt: skip
+def test_a_name_too_long_for_a_file_is_a_usage_error_in_one_short_line(command: Command, arguments: list[str]) -> None:
+    ended = command(*arguments)
+
+    assert (ended.code, ended.error.count("\n")) == (2, 1)
+    assert "aaa" in ended.error
+    assert len(ended.error) < 400
+
+
+def test_what_the_machine_does_not_allow_is_told_in_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", f"/closed/{name}")
+
+    monkeypatch.setattr(cli, "load", refused)
+    ended = command("scenarios", "theirs")
+
+    assert (ended.code, ended.error) == (4, "kafka-chaos: /closed/theirs: Permission denied\n")
+
+
+def test_a_ready_file_that_cannot_be_written_is_told_in_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compose, "run_cluster", lambda _, *, ready: ready({"bootstrap": "here"}))
+
+    ended = command("cluster", "--ready-file", str(tmp_path / "none" / "ready.json"))
+
+    assert ended.code == 4
+    assert "ready.json cannot be written: No such file or directory" in ended.error
 
 
 def test_a_command_begins_without_what_only_checks_and_pages_need() -> None:

@@ -267,3 +267,22 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[[on]]": {**scenario_keys.ON, **dict.fromkeys(scenario_keys.OVERLAID)},
     }
     assert described == {name: set(keys) for name, keys in tables.items()}
+
+
+@pytest.mark.parametrize("one_line", [True, False])
+def test_a_file_of_very_many_tables_is_read_once_and_not_once_for_each(one_line: bool) -> None:
+    names = [f"t{number}" for number in range(20_000)]
+    tables = [f'{{ name = "{name}" }}' for name in names]
+    text = (
+        f"topics = [{', '.join(tables)}]" if one_line else "".join(f'[[topics]]\nname = "{name}"\n' for name in names)
+    )
+
+    read = parse(text)
+
+    assert [topic.name for topic in read.topics] == names
+
+
+def test_a_key_of_a_million_letters_is_told_in_one_short_line() -> None:
+    with pytest.raises(UsageError, match=r"s\.toml:2: unknown key 'kkk") as told:
+        parse(f"[cluster]\n{'k' * 1_000_000} = 1\n")
+    assert len(str(told.value)) < 1000

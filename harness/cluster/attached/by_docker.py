@@ -193,7 +193,7 @@ class _ReadsLogs(ComposeCluster):
                     pieces, _ = container.get_archive(f"{place}/.")
                 except NotFound:
                     raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
-                archive = b"".join(pieces)
+                archive = taking_out.joined(pieces, f"{place} of container {container.name}")
             try:
                 taking_out.note(taking_out.extract(archive, target), target.parent)
                 return target

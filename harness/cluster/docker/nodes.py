@@ -194,7 +194,7 @@ class ContainerNode:
     def _bring(self, folder: Path) -> None:
         with engine_errors(f"reading the volume of node {self.node}"):
             pieces, _ = self.infra.container.get_archive(f"{PLACE}/.")
-            archive = b"".join(pieces)
+            archive = taking_out.joined(pieces, f"the volume of node {self.node}")
         try:
             taking_out.note(taking_out.extract(archive, folder), folder)
         except tarfile.TarError as error:

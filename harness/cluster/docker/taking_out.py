@@ -2,18 +2,22 @@
 
 Whoever runs in a container can make links to any path and, being root there, devices; copied as they are, or followed,
 they would bring this machine's own files into the run folder, or its writes out of it. They are left out, and named in
-a file beside what was taken.
+a file beside what was taken. So can he make files that are said to be larger than any disk: their holes stay holes, and
+an archive is held in memory only as far as that is allowed.
 """
 
+import errno
 import io
 import os
-import shutil
 import stat
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from harness import memory
+
 LEFT_OUT = "left-out.txt"
+_PIECE = 1 << 20
 
 
 def copy(source: Path, target: Path) -> list[str]:
@@ -34,15 +38,40 @@ def copy(source: Path, target: Path) -> list[str]:
 def _copy_file(name: str, here: int, target: Path) -> None:
     """Its times too, but not its mode or owner: a program that runs as root in a container shall not do so here."""
     source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
-    with open(source, "rb") as read, open(target, "wb", opener=_unlinked) as written:
-        shutil.copyfileobj(read, written, 1 << 20)
-        written.flush()  # what is written later would have a time of its own
+    with open(source, "rb"), open(target, "wb", opener=_unlinked) as written:
         found = os.fstat(source)
+        os.ftruncate(written.fileno(), found.st_size)
+        for start, end in _without_holes(source, found.st_size):
+            while start < end and (piece := os.pread(source, min(_PIECE, end - start), start)):
+                start += os.pwrite(written.fileno(), piece, start)
         os.utime(written.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _without_holes(file: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where in the file something was ever written, from here to there."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return  # from there on nothing was
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        yield start, min(end, size)
 
 
 def _unlinked(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def joined(pieces: Iterable[bytes], what: str) -> bytes:
+    """An archive that comes in pieces. Raises HarnessError once it has become too large."""
+    archive = bytearray()
+    for piece in pieces:
+        archive += piece
+        memory.check(f"{what}, as far as it came,", len(archive))
+    return bytes(archive)
 
 
 def extract(archive: bytes, target: Path) -> list[str]:

@@ -56,6 +56,15 @@ def test_one_run_is_read_where_it_lies_unless_its_rows_carry_another_number(
         assert [row["run"] for row in tables.records.collect()] == [0]
 
 
+@pytest.mark.parametrize("name", ["run-*", "run-{1,2}", "run-?", "run-[12]", "run-\\1", "run-[", "run:1", "run-%41"])
+def test_what_a_folder_is_called_stands_for_no_other_folder(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    for value, folder in enumerate(("run-1", "run-2", name), start=1):
+        write(tmp_path / folder, "records", [record(value)])
+
+    with open_tables(spark, [tmp_path / name]) as tables:
+        assert [row["value"] for row in tables.records.collect()] == [3]
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_broken_file_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path, others: int) -> None:
     write(tmp_path / "sound", "records", [record(1)])

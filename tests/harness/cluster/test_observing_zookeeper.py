@@ -15,6 +15,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from harness.clock import SystemClock
 from harness.cluster.observing_zookeeper import ZookeeperObservation
+from harness.errors import HarnessError
 from harness.interfaces import NodeId
 
 _CREATE, _CLOSE = 1, -11
@@ -113,6 +114,15 @@ async def test_an_entry_that_is_still_being_written_is_read_when_it_is_whole(log
     await seen.look([])
     assert seen.controller() == -1
     append(log, whole[40:])
+    await seen.look([])
+    assert seen.controller() == 3
+
+
+async def test_a_znode_that_a_stranger_wrote_costs_one_look(log: Path) -> None:
+    seen = observation(None, log.parent)
+    append(log, created(1, "/brokers/topics/orders", ["no", "topic"]), created(2, "/controller", {"brokerid": 3}))
+    with pytest.raises(HarnessError, match="/brokers/topics/orders"):
+        await seen.look([])
     await seen.look([])
     assert seen.controller() == 3
 

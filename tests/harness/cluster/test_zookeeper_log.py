@@ -203,6 +203,29 @@ def test_each_controller_keeps_its_own_epoch(tmp_path: Path) -> None:
     assert [(each.node, each.controller_epoch) for each in controllers] == [(1, 1), (-1, None), (2, 2)]
 
 
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("/config/topics/orders", b"{no json"),
+        ("/config/brokers/" + "9" * 5000, b'{"config":{"a":"b"}}'),
+        ("/brokers/topics/deep", b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+        ("/brokers/topics/orders/partitions/0/state", b'{"leader":"nobody","leader_epoch":0,"isr":[1]}'),
+        ("/brokers/topics/orders/partitions/0/state", b'{"leader":1,"leader_epoch":10000000000,"isr":[1]}'),
+        ("/brokers/topics/orders/partitions/0/state", b"{}"),
+        ("/brokers/ids/99999999999999999999", b"{}"),
+        ("/brokers/directories/1", b'{"previous":5}'),
+        ("/controller", b'{"brokerid":null}'),
+        ("/controller_epoch", b"1" * 5000),
+    ],
+)
+def test_a_znode_that_a_stranger_wrote_is_named_in_one_line(tmp_path: Path, path: str, data: bytes) -> None:
+    folder = _write(tmp_path, _entry(1, _created(path, data)))
+    with pytest.raises(HarnessError, match=path[:250]) as told:
+        history_of(read_changes(folder), _ANCHOR)
+    assert len(str(told.value)) < 1000
+    assert "\n" not in str(told.value)
+
+
 # -- the real service -------------------------------------------------------------------------------------------------
 
 

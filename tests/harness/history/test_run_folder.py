@@ -1,5 +1,6 @@
 """The run folder: made once, never misread, sealed from whatever is there."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -26,6 +27,28 @@ def test_two_runs_of_one_second_get_folders_of_their_own_and_latest_is_the_last(
     assert first.path != second.path
     assert (tmp_path / "latest").resolve() == second.path.resolve()
     assert RunFolder(tmp_path / "latest").run["id"] == second.path.name
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_what_somebody_else_calls_latest_is_left_alone_and_the_run_goes_on(tmp_path: Path, folder: bool) -> None:
+    run, theirs = make(tmp_path), tmp_path / "latest"
+    if folder:
+        theirs.mkdir()
+    else:
+        theirs.write_text("mine")
+
+    assert f"{theirs} is no link" in run.link_latest()
+    assert theirs.is_dir() if folder else theirs.read_text() == "mine"
+    assert {each.name for each in tmp_path.iterdir()} == {"latest", run.path.name}
+
+
+def test_a_link_that_cannot_be_made_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    in_the_way = tmp_path / f".latest-{os.getpid()}"
+    in_the_way.mkdir()
+
+    assert "cannot be made" in run.link_latest()
+    assert not (tmp_path / "latest").is_symlink()
 
 
 def test_a_run_folder_is_its_users_alone_and_the_folder_of_runs_is_as_the_user_likes_it(

@@ -1,6 +1,7 @@
 """What comes out of a container is its folders and plain files; what leads elsewhere is left there, and named."""
 
 import io
+import itertools
 import os
 import stat
 import tarfile
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.docker.taking_out import LEFT_OUT, copy, extract, note
+from harness import memory
+from harness.cluster.docker.taking_out import LEFT_OUT, copy, extract, joined, note
+from harness.errors import HarnessError
 
 
 @pytest.fixture
@@ -54,6 +57,34 @@ def test_a_copy_keeps_the_times_and_no_rights(tmp_path: Path) -> None:
     found = (tmp_path / "kept" / "program").stat()
     assert found.st_mtime_ns == 10**18
     assert stat.S_IMODE(found.st_mode) & (stat.S_ISUID | 0o111) == 0
+
+
+def test_a_file_that_only_says_how_large_it_is_takes_no_disk(tmp_path: Path) -> None:
+    volume, kept = tmp_path / "volume", tmp_path / "kept"
+    volume.mkdir()
+    with (volume / "vast").open("wb") as file:
+        for place in (0, 3 << 20, 1 << 40):
+            file.seek(place)
+            file.write(b"something")
+        file.truncate((1 << 40) + 100)
+
+    copy(volume, kept)
+
+    with (kept / "vast").open("rb") as file:
+        for place in (0, 3 << 20, 1 << 40):
+            file.seek(place)
+            assert file.read(12) == b"something\0\0\0"
+    assert (kept / "vast").stat().st_size == (1 << 40) + 100
+    assert (kept / "vast").stat().st_blocks * 512 < 1 << 20
+
+
+def test_an_archive_without_end_is_refused_when_it_takes_more_memory_than_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_allowed_mb", 3)
+    with pytest.raises(HarnessError, match="the volume of node 1, as far as it came, would take about 4 MB"):
+        joined(itertools.repeat(bytes(1 << 20)), "the volume of node 1")
+    assert joined([b"a", b"bc"], "it") == b"abc"
 
 
 def test_a_copy_is_not_written_through_a_link_that_waits_for_it(tmp_path: Path, secret: Path) -> None:
