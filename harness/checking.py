@@ -4,6 +4,7 @@ The worst verdict is the command's. What takes long says what it is at, on stder
 """
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from harness import compose
-from harness.errors import UsageError
+from harness.errors import MISFITS, HarnessError, UsageError, misfit
 from harness.history import edn
 from harness.judged import Judged, NotJudged
 from harness.verdict import Verdict
@@ -102,17 +103,26 @@ def verdict_line(each: Judged | NotJudged) -> str:
 def check_jepsen(
     paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
 ) -> Iterator[list[Any]]:
-    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job."""
+    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job.
+
+    One that cannot be judged costs only itself, and has a NotJudged in its place.
+    """
     if sub_via not in SUB_VIA:
         raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
-    from harness.history.jepsen_import import read_histories
+    from harness.history.jepsen_import import history_files, read_history
 
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
     with contextlib.ExitStack() as opened:
         with Stages(tell, first="reading of the histories") as stages:
-            histories = read_histories(paths)
+            read: list[Any] = []
+            for file, links in history_files(paths):
+                try:
+                    read.append(read_history(file, through_links=links))
+                except HarnessError as error:
+                    read.append(NotJudged(folder=file, error=error))
+            histories = [each for each in read if not isinstance(each, NotJudged)]
             from harness.checks.jepsen import check_histories
 
             @cache
@@ -123,10 +133,27 @@ def check_jepsen(
                 return opened.enter_context(bench.spark())
 
             stages.begins(f"{len(histories)} histories")
-            answers: list[Any] = check_histories(
-                session, histories, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
-            )
-        yield answers
+
+            def judged(some: Sequence[Any]) -> list[Any]:
+                try:
+                    found: list[Any] = check_histories(
+                        session, some, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
+                    )
+                except MISFITS as error:
+                    if len(some) == 1:
+                        return [NotJudged(folder=Path(some[0].name), error=misfit(some[0].name, error))]
+                    half = len(some) // 2  # which of them it is, is found by judging fewer at once
+                    return [*judged(some[:half]), *judged(some[half:])]
+                return found
+
+            answers = iter(judged(histories))
+        yield [each if isinstance(each, NotJudged) else next(answers) for each in read]
+
+
+def worst_of_histories(answers: Sequence[Any]) -> int:
+    """A violation in one history stays one, whatever could not be read beside it."""
+    verdicts = {Verdict.ERROR if isinstance(each, NotJudged) else answer_verdict(each) for each in answers}
+    return Verdict.VIOLATION.exit_code if Verdict.VIOLATION in verdicts else worst(verdicts)
 
 
 def answer_verdict(answer: Any) -> Verdict:
@@ -135,8 +162,16 @@ def answer_verdict(answer: Any) -> Verdict:
     return Verdict.INCONCLUSIVE if answer.unknown is not None or answer.inconclusive else Verdict.PASS
 
 
+def answer_json(answer: Any) -> str:
+    if isinstance(answer, NotJudged):
+        return json.dumps({"name": answer.folder.stem, "error": str(answer.error)})
+    return str(answer.as_json())
+
+
 def answer_summary(answer: Any) -> list[str]:
     """An answer for a reader: its verdict, and a line for each kind of anomaly, marked where it decides."""
+    if isinstance(answer, NotJudged):
+        return [verdict_line(answer)]
     head = f"{answer_verdict(answer).value:<13}{answer.name}"
     if answer.unknown is not None:
         return [head, f"  Jepsen's checker gives no answer: {answer.unknown}"]
