@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from harness.checks.session import sized_for
 from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
+from harness.history.lawful_references import HAS_REFERENCES, Named, check_together, named_in
+from harness.history.lawful_rows import check_file, check_table
 from harness.history.parquet_tables import check_footer, check_rows, check_size, row_bytes, unsound
 from harness.history.schemas import LATER, ROW_GROUP, TABLES
 
@@ -99,6 +101,11 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
     try:
         reading = pool.submit(_small, table_folders)
         staged = {name: _in_one_file(name, table_folders, staging) for name in LARGE}
+        checking = pool.submit(lambda: _check(reading.result(), staged, table_folders))
+
+        def told() -> Small:
+            checking.result()
+            return reading.result()
 
         @cache
         def large(name: str) -> DataFrame:
@@ -107,7 +114,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
         _, count = staged["records"]
         with sized_for(spark, count):
-            yield Tables(large=large, record_count=count, told=reading.result, runs=len(table_folders))
+            yield Tables(large=large, record_count=count, told=told, runs=len(table_folders))
     finally:
         pool.shutdown()
         shutil.rmtree(staging, ignore_errors=True)
@@ -148,7 +155,7 @@ def _rows_of_run_0(path: Path) -> int | None:
     check_footer(path, metadata, TABLES[path.stem], later=LATER.get(path.stem, ()))
     column = metadata.schema.names.index("run")
     groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
-    sound = all(s is not None and s.has_min_max and s.min == s.max == 0 for s in groups)
+    sound = all(s is not None and s.has_min_max and s.min == s.max == s.null_count == 0 for s in groups)
     return int(metadata.num_rows) if sound else None
 
 
@@ -216,24 +223,53 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
 
 
 def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[Row]:
-    """Rows in the order they were written, as long as they fit into memory."""
-    rows = 0
+    """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
+    rows, batches = 0, []
     for batch in _numbered(name, table_folders, only):
         rows += batch.num_rows
         memory.check(f"table {name}: {rows} rows and perhaps more", rows * row_bytes(batch.num_columns))
+        batches.append(batch)
+    table = pa.Table.from_batches(batches, schema=TABLES[name])
+    check_table(name, table, lambda run: table_folders[run] / f"{name}.parquet")
+    for batch in batches:
         yield from batch.to_pylist()
 
 
 def check_tables(folder: Path) -> None:
-    """Raises HarnessError where a table of one run cannot be read as it should."""
-    for name in LARGE:
-        if (path := folder / f"{name}.parquet").exists():
-            _rows_of_run_0(path)
-    for name in SMALL:
-        for _ in _rows_of(name, [folder]):
-            pass
-    for _ in _rows_of("ops", [folder], only=_ONLY_CORRUPT):
-        pass
+    """Raises HarnessError where a table of one run cannot be read as it should, or holds what no run of ours left."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-tables-") as staging:
+        staged = {name: _in_one_file(name, [folder], Path(staging)) for name in LARGE}
+        _check(_small([folder]), staged, [folder])
+
+
+def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: Sequence[Path]) -> None:
+    """Raises HarnessError where large tables have rows that no writer leaves, or tables do not fit together."""
+
+    def place_of(name: str, run: int | None) -> Path:
+        return table_folders[run or 0] / f"{name}.parquet"
+
+    named: dict[str, Named] = {}
+    for name, (path, rows) in staged.items():
+        named[name] = Named()
+        if rows:
+            file = _opened(name, [str(path)])
+            try:
+                check_file(name, file, partial(place_of, name))
+                if name in HAS_REFERENCES:
+                    named[name] = named_in(name, file)
+            except (pa.ArrowException, OSError) as error:
+                raise HarnessError(unsound(path, error)) from error
+    operations = {run: _row_count(place_of("ops", run)) for run in named["records"].last_op}
+    check_together(small, named, operations, place_of, lambda name, run: place_of(name, run).exists())
+
+
+def _row_count(path: Path) -> int:
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except FileNotFoundError:
+        return 0
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(path, error)) from error
 
 
 def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:
