@@ -32,7 +32,7 @@ from harness.errors import HarnessError
 from harness.history.derived import derived_of
 from harness.history.lawful_references import HAS_REFERENCES, Named, check_together, named_in
 from harness.history.lawful_rows import check_file, check_table
-from harness.history.parquet_tables import check_footer, check_rows, check_size, row_bytes, unsound
+from harness.history.parquet_tables import check_footer, check_size, row_bytes, unsound
 from harness.history.schemas import LATER, ROW_GROUP, TABLES
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
@@ -121,8 +121,9 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
 
 def _small(table_folders: Sequence[Path]) -> Small:
-    return {name: _by_run(_rows_of(name, table_folders)) for name in SMALL} | {
-        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=_ONLY_CORRUPT))
+    held = memory.Together()
+    return {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL} | {
+        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, held, only=_ONLY_CORRUPT))
     }
 
 
@@ -159,7 +160,9 @@ def _rows_of_run_0(path: Path) -> int | None:
     return int(metadata.num_rows) if sound else None
 
 
-def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+def _numbered(
+    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
     """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
 
     All files are read as one, since opening them one by one costs a thousand runs more than the check does.
@@ -168,7 +171,7 @@ def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | No
     if not runs:
         return
     schema = TABLES[name]
-    files = _opened(name, list(runs))
+    files = _opened(name, list(runs), held)
     try:
         for batch in files.to_batches(columns=[*schema.names, "__filename"], filter=only):
             if batch.num_rows:
@@ -180,8 +183,11 @@ def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | No
         raise HarnessError(unsound(f"table {name}", error)) from error
 
 
-def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
-    """The files as one, each held against its schema and the memory that is allowed; footers are read once."""
+def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> FileSystemDataset:
+    """The files as one, each held against its schema and the memory that is allowed; footers are read once.
+
+    held: what the rows of several tables take together, where they become rows here.
+    """
     kind, here, fragments = ParquetFileFormat(), LocalFileSystem(), []
     for path in paths:
         fragment = kind.make_fragment(path, filesystem=here)
@@ -189,9 +195,9 @@ def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
             metadata = fragment.metadata
             check_footer(path, metadata, TABLES[name], later=LATER.get(name, ()))
             if name not in LARGE:
-                check_size(Path(path), metadata, TABLES[name].names)
-            if name in SMALL:
-                check_rows(path, metadata.num_rows, len(TABLES[name].names))
+                size, rows = check_size(Path(path), metadata, TABLES[name].names), metadata.num_rows
+                if name in SMALL and held is not None:
+                    held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(TABLES[name].names))))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
         fragments.append(fragment)
@@ -222,12 +228,15 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
     return {path: run for path, run in runs.items() if sizes[path] != len(empty) or Path(path).read_bytes() != empty}
 
 
-def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[Row]:
+def _rows_of(
+    name: str, table_folders: Sequence[Path], held: memory.Together, only: pc.Expression | None = None
+) -> Iterator[Row]:
     """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
     rows, batches = 0, []
-    for batch in _numbered(name, table_folders, only):
+    for batch in _numbered(name, table_folders, held, only):
         rows += batch.num_rows
-        memory.check(f"table {name}: {rows} rows and perhaps more", rows * row_bytes(batch.num_columns))
+        if name not in SMALL:  # of whose files the footers told it
+            held.take(f"table {name}: {rows} rows and perhaps more", batch.num_rows * row_bytes(batch.num_columns))
         batches.append(batch)
     table = pa.Table.from_batches(batches, schema=TABLES[name])
     check_table(name, table, lambda run: table_folders[run] / f"{name}.parquet")
@@ -289,7 +298,7 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
 
 def read_small(folder: Path, name: str, run: int) -> list[Row]:
     """The rows of one run's table, as many runs' would be read."""
-    return [{**row, "run": run} for row in _rows_of(name, [folder])]
+    return [{**row, "run": run} for row in _rows_of(name, [folder], memory.Together())]
 
 
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:

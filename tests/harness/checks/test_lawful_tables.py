@@ -1,5 +1,6 @@
 """Tables in which a check would overlook something are refused by file, column and number; sound ones are not."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import memory
 from harness.checks.tables import check_tables
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
@@ -119,6 +121,33 @@ def test_a_null_where_none_belongs_is_told_whatever_the_table_and_the_row(
 @pytest.mark.parametrize("name", ["records", "faults"])
 def test_a_row_is_of_the_run_in_whose_folder_it_lies(folder: Path, name: str) -> None:
     change(folder, name, with_first(run=None))
+    check_tables(folder)
+
+
+def test_tables_that_fit_one_by_one_and_not_together_are_refused_before_they_are_rows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_allowed_mb", 64)
+    blown_up = ("configuration", "broker_events", "controllers", "client_events")
+    told_of = {name: dict.fromkeys(TABLES[name].names) for name in blown_up}
+    told_of["configuration"] |= {"t": 1, "scope": "topic", "key": "k", "value": "v" * 200}
+    told_of["broker_events"] |= {"node": 1, "t": 1, "event": "broker_start"}
+    told_of["controllers"] |= {"node": 1, "t": 1}
+    told_of["client_events"] |= {"process": 1, "t": 1, "event": "connect"}
+    for name, row in told_of.items():
+        one = pa.Table.from_pylist([{**row, "run": 0}], schema=TABLES[name])
+        pq.write_table(one.take(pa.array([0] * 40_000)), folder / f"{name}.parquet", compression="zstd")
+        assert (folder / f"{name}.parquet").stat().st_size < 10_000
+
+    tracemalloc.start()
+    try:
+        line = told(folder)
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()
+    assert "MB of memory with what was read before it, and 64 MB are allowed: give --memory-mb" in line
+    for name in blown_up[1:]:
+        pq.write_table(TABLES[name].empty_table(), folder / f"{name}.parquet")
     check_tables(folder)
 
 
