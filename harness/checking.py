@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness import compose
+from harness import compose, memory
 from harness.errors import MISFITS, HarnessError, UsageError, misfit
 from harness.history import edn
 from harness.judged import Judged, NotJudged
@@ -109,6 +109,7 @@ def check_jepsen(
     """
     if sub_via not in SUB_VIA:
         raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
+    from harness.history.edn_reader import memory_of
     from harness.history.jepsen_import import history_files, read_history
 
     for path in paths:
@@ -116,13 +117,6 @@ def check_jepsen(
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
     with contextlib.ExitStack() as opened:
         with Stages(tell, first="reading of the histories") as stages:
-            read: list[Any] = []
-            for file, links in history_files(paths):
-                try:
-                    read.append(read_history(file, through_links=links))
-                except HarnessError as error:
-                    read.append(NotJudged(folder=file, error=error))
-            histories = [each for each in read if not isinstance(each, NotJudged)]
             from harness.checks.jepsen import check_histories
 
             @cache
@@ -131,8 +125,6 @@ def check_jepsen(
                 bench = compose.Bench(master=master)
                 opened.callback(bench.close)
                 return opened.enter_context(bench.spark())
-
-            stages.begins(f"{len(histories)} histories")
 
             def judged(some: Sequence[Any]) -> list[Any]:
                 try:
@@ -146,8 +138,30 @@ def check_jepsen(
                     return [*judged(some[:half]), *judged(some[half:])]
                 return found
 
-            answers = iter(judged(histories))
-        yield [each if isinstance(each, NotJudged) else next(answers) for each in read]
+            files = history_files(paths)
+            answers: dict[int, Any] = {}
+            waiting: dict[int, Any] = {}
+
+            def settle() -> None:
+                stages.begins(f"{len(waiting)} histories")
+                answers.update(zip(waiting, judged(list(waiting.values())), strict=True))
+                waiting.clear()
+
+            held = memory.Together()
+            for place, (file, links) in enumerate(files):
+                try:
+                    size = memory_of(file.stat().st_size) if links or not file.is_symlink() else 0
+                    if waiting and not held.has_room_for(size):  # no more are held at a time than there is room for
+                        settle()
+                        held = memory.Together()
+                    waiting[place] = read_history(file, through_links=links)
+                    held.take(str(file), size)
+                except (HarnessError, OSError) as error:
+                    waiting.pop(place, None)
+                    told = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
+                    answers[place] = NotJudged(folder=file, error=told)
+            settle()
+        yield [answers[place] for place in range(len(files))]
 
 
 def worst_of_histories(answers: Sequence[Any]) -> int:

@@ -48,3 +48,6 @@ class Together:
         """Raises TooLarge where it is too much with what was taken before."""
         check(what, needed_bytes, beside_bytes=self._held)
         self._held += needed_bytes
+
+    def has_room_for(self, needed_bytes: int) -> bool:
+        return self._held + needed_bytes <= _allowed_mb * _MEGABYTE

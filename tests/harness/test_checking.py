@@ -292,6 +292,28 @@ def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: 
 
 
 @pytest.mark.usefixtures("checks_here")
+def test_histories_that_memory_cannot_hold_together_are_judged_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.checks import jepsen
+
+    def counting(session: Any, histories: Sequence[Any], **how: Any) -> list[Any]:
+        together.append([history.name for history in histories])
+        return sound(session, histories, **how)
+
+    sound, together = jepsen.check_histories, list[list[str]]()
+    monkeypatch.setattr(jepsen, "check_histories", counting)
+    monkeypatch.setattr(memory, "_allowed_mb", 1)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.edn").write_text(SOUND + ";" * 60_000)
+    with checking.check_jepsen(
+        [tmp_path], master="local[2]", ww_deps=False, sub_via="assign", compatible=False, tell=print
+    ) as answers:
+        assert [answer.name for answer in answers] == ["a", "b", "c"]
+    assert together == [["a", "b"], ["c"]]
+
+
+@pytest.mark.usefixtures("checks_here")
 def test_a_history_that_a_check_stumbles_over_costs_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
