@@ -268,17 +268,7 @@ def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: 
                     named[name] = named_in(name, file)
             except (pa.ArrowException, OSError) as error:
                 raise HarnessError(unsound(path, error)) from error
-    operations = {run: _row_count(place_of("ops", run)) for run in named["records"].last_op}
-    check_together(small, named, operations, place_of, lambda name, run: place_of(name, run).exists())
-
-
-def _row_count(path: Path) -> int:
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except FileNotFoundError:
-        return 0
-    except (pa.ArrowException, OSError) as error:
-        raise HarnessError(unsound(path, error)) from error
+    check_together(small, named, place_of, lambda name, run: place_of(name, run).exists())
 
 
 def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:

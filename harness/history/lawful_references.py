@@ -1,7 +1,8 @@
 """What the tables of a run say of each other: a number that one names is in the other, and stands there once.
 
-A record of a partition, a client or a transaction that no table describes would be judged as if nothing had been
-promised for it; of two rows that describe the same, the checks take one.
+A record of a partition or a transaction that no table describes would be judged as if nothing had been promised for
+it; of two rows that describe the same, the checks take one. Clients and operations only explain: a record tells by
+itself what was promised for it, so one whose client or operation is not described is judged like the others.
 """
 
 from collections import Counter
@@ -27,15 +28,11 @@ _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
 # (table, its column) -> the table that has each of these numbers, in which column
 _NAMED: dict[tuple[str, str], tuple[str, str]] = {
     ("records", "tp"): ("partitions", "tp"),
-    ("records", "process"): ("processes", "process"),
     ("records", "txn"): ("transactions", "txn"),
     ("jumps", "tp"): ("partitions", "tp"),
     ("replica_log", "tp"): ("partitions", "tp"),
     ("replica_log", "snapshot"): ("replica_snapshots", "snapshot"),
-    ("transactions", "process"): ("processes", "process"),
-    ("group_events", "process"): ("processes", "process"),
     ("group_events", "txn"): ("transactions", "txn"),
-    ("client_events", "process"): ("processes", "process"),
 }
 HAS_REFERENCES = frozenset(table for table, _ in _NAMED)
 _COUNTED = ("sends", "reads", "final_reads")  # activity's, together every record
@@ -46,37 +43,33 @@ Numbers = Set[tuple[int, Any]]  # (run, number)
 
 @dataclass(kw_only=True)
 class Named:
-    """What a large table names. rows, last_op: by run."""
+    """What a large table names. rows: by run."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
     rows: Counter[int] = field(default_factory=Counter)
-    last_op: dict[int, int] = field(default_factory=dict)
 
 
 def named_in(name: str, file: FileSystemDataset) -> Named:
     """Read a piece at a time: each combination of the numbers in a piece is kept once."""
     columns = ["run", *(column for table, column in _NAMED if table == name)]
-    also = ["op"] if name == "records" else []
     found: dict[str, set[tuple[int, Any]]] = {column: set() for column in columns[1:]}
     named = Named()
-    for batch in file.to_batches(columns=[*columns, *also]):
+    for batch in file.to_batches(columns=columns):
         pieces = pa.Table.from_batches([batch]).group_by(columns)
-        for row in pieces.aggregate([([], "count_all"), *((each, "max") for each in also)]).to_pylist():
+        for row in pieces.aggregate([([], "count_all")]).to_pylist():
             run = row["run"]
             for column, numbers in found.items():
                 numbers.add((run, row[column]))
             named.rows[run] += row["count_all"]
-            if also:
-                named.last_op[run] = max(named.last_op.get(run, -1), row["op_max"])
     named.numbers = {**found}
     return named
 
 
 def check_together(
-    small: Small, large: Mapping[str, Named], operations: Mapping[int, int], place_of: Callable[[str, int], object],
+    small: Small, large: Mapping[str, Named], place_of: Callable[[str, int], object],
     is_there: Callable[[str, int], bool],
 ) -> None:  # fmt: skip
-    """Raises HarnessError for the first thing that does not fit. operations: how many rows `ops` has, by run.
+    """Raises HarnessError for the first thing that does not fit.
 
     `is_there`: whether a run has a table, which old ones may lack; what lacks one is held against none.
     """
@@ -91,9 +84,6 @@ def check_together(
                 place = place_of(other, run)
                 raise HarnessError(f"{place_of(table, run)}: {column} {number} is not in {place}: {REMEDY}")
     records = large["records"]
-    for run, last in records.last_op.items():
-        if is_there("ops", run) and last >= operations.get(run, 0):
-            raise HarnessError(f"{place_of('records', run)}: op {last} is not in {place_of('ops', run)}: {REMEDY}")
     for run, count in records.rows.items():
         told = sum(row[name] for row in small["activity"].get(run, ()) for name in _COUNTED)
         if told != count:

@@ -204,27 +204,6 @@ def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
     return arrow | {"replica_snapshots": pa.Table.from_pylist(described, schema=TABLES["replica_snapshots"])}
 
 
-def with_clients_and_operations(arrow: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """As they would be sealed: what the records name is described, also where the story does not tell of it."""
-    records = arrow["records"].to_pylist()
-    ops = [
-        dict.fromkeys(TABLES["ops"].names)
-        | {"run": 0, "op": row["op"], "process": row["process"], "client": "client", "status": row["status"],
-           "f": ("send", "poll", "final_poll")[row["kind"]], "t0": row["t0"], "t1": row["t1"], "count": 1}
-        for row in {row["op"]: row for row in records}.values()
-    ]  # fmt: skip
-    clients = arrow["processes"].to_pylist()
-    named = {row["process"] for name in ("records", "transactions", "group_events") for row in arrow[name].to_pylist()}
-    clients += [
-        dict.fromkeys(TABLES["processes"].names) | {"run": 0, "process": process, "client": "client"}
-        for process in sorted(named - {row["process"] for row in clients})
-    ]
-    made = {"processes": pa.Table.from_pylist(clients, schema=TABLES["processes"])}
-    if not arrow["ops"].num_rows:
-        made["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
-    return {**arrow, **made}
-
-
 def tables(spark: SparkSession, folder: Path, histories: Sequence[History]) -> Tables:
     return tables_of(spark, folder, arrow_of(histories), len(histories))
 

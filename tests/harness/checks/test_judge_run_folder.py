@@ -14,7 +14,7 @@ from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import DERIVED, TABLES
 from tests.harness.checks import twins
-from tests.harness.checks.build import History, arrow_of, with_clients_and_operations
+from tests.harness.checks.build import History, arrow_of
 
 SCENARIO = """
 # A test.
@@ -32,7 +32,7 @@ def run_folder(path: Path, history: History, **run: object) -> Path:
     (path / "tables").mkdir()
     (path / "run.json").write_text(json.dumps({"id": path.name, "schema_version": 1, "status": "complete", **run}))
     (path / "scenario.toml").write_text(SCENARIO)
-    tables = with_clients_and_operations(arrow_of([history]))
+    tables = arrow_of([history])
     for name, table in (tables | derived_of(tables["records"])).items():
         RunFolder(path).write_table(name, table)
     return path

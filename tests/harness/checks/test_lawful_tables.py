@@ -19,7 +19,7 @@ from harness.history.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED
 from harness.history.lawful_rows import rules_of
 from harness.history.schemas import FINDINGS, LATER, REQUIRED, TABLES
 from tests.harness.checks import twins
-from tests.harness.checks.build import arrow_of, with_clients_and_operations
+from tests.harness.checks.build import arrow_of
 
 Row = dict[str, Any]
 
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The tables of a sound run, in which records were lost by an unclean election."""
-    tables = with_clients_and_operations(arrow_of([twins.unclean_election_lost_three()]))
+    tables = arrow_of([twins.unclean_election_lost_three()])
     for name, table in (tables | derived_of(tables["records"])).items():
         pq.write_table(table, tmp_path / f"{name}.parquet")
     check_tables(tmp_path)
@@ -73,16 +73,13 @@ def first_poll(**columns: Any) -> Callable[[list[Row]], list[Row]]:
         ("records", with_first(off=-1), "column off is below 0 in 1 row"),
         ("records", with_first(t0=9, t1=8), "column t1 is before t0 in 1 row"),
         ("records", with_first(tp=5), "tp 5 is not in {folder}/partitions.parquet"),
-        ("records", with_first(process=55), "process 55 is not in {folder}/processes.parquet"),
         ("records", with_first(txn=5), "txn 5 is not in {folder}/transactions.parquet"),
-        ("records", with_first(op=5000), "op 5000 is not in {folder}/ops.parquet"),
         ("replica_log", with_first(snapshot=99), "snapshot 99 is not in {folder}/replica_snapshots.parquet"),
         ("replica_snapshots", with_first(reason="End"), "column reason is none of kill, heal, wipe, restart"),
         ("partition_states", with_first(leader=-5), "column leader is below -1 in 1 row"),
         ("partition_states", with_first(isr=None), "column isr is null in 1 row"),
         ("partitions", lambda rows: rows * 2, "tp 0 is there 2 times"),
         ("partitions", lambda rows: [*rows, rows[0] | {"tp": 1}], "topic t, part 0 is there 2 times"),
-        ("processes", with_first(isolation="committed"), "column isolation is none of read_committed"),
         ("activity", lambda rows: [], " tells of 0 records, and there are "),
         ("activity", lambda rows: rows * 2, "the run is there 2 times"),
     ],
@@ -101,7 +98,7 @@ def test_rows_that_no_writer_leaves_are_told_by_table_column_and_number(
 def test_a_null_where_none_belongs_is_told_whatever_the_table_and_the_row(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    tables = with_clients_and_operations(arrow_of([twins.unclean_election_lost_three()]))
+    tables = arrow_of([twins.unclean_election_lost_three()])
     tables |= derived_of(tables["records"])
     told_of = [name for name in REQUIRED if name in tables and name not in ("ops", "bins") and tables[name].num_rows]
     name = data.draw(st.sampled_from(told_of))
@@ -156,8 +153,8 @@ def test_sends_of_acks_0_that_an_old_version_called_a_success_have_no_offset(fol
     check_tables(folder)
 
 
-def test_a_run_from_before_there_were_clients_in_a_table_is_held_against_none(folder: Path) -> None:
-    (folder / "processes.parquet").unlink()
+def test_records_of_a_client_or_an_operation_that_is_not_described_are_judged_like_others(folder: Path) -> None:
+    change(folder, "records", with_first(process=55, op=5000))
     check_tables(folder)
 
 
