@@ -4,6 +4,7 @@ The worst verdict is the command's. What takes long says what it is at, on stder
 """
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness import compose
-from harness.errors import UsageError
+from harness import compose, memory
+from harness.errors import MISFITS, HarnessError, UsageError, misfit
 from harness.history import edn
 from harness.judged import Judged, NotJudged
 from harness.verdict import Verdict
@@ -102,17 +103,20 @@ def verdict_line(each: Judged | NotJudged) -> str:
 def check_jepsen(
     paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
 ) -> Iterator[list[Any]]:
-    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job."""
+    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job.
+
+    One that cannot be judged costs only itself, and has a NotJudged in its place.
+    """
     if sub_via not in SUB_VIA:
         raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
-    from harness.history.jepsen_import import read_histories
+    from harness.history.edn_reader import memory_of
+    from harness.history.jepsen_import import history_files, read_history
 
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; give .edn files of Jepsen, or folders of them")
     with contextlib.ExitStack() as opened:
         with Stages(tell, first="reading of the histories") as stages:
-            histories = read_histories(paths)
             from harness.checks.jepsen import check_histories
 
             @cache
@@ -122,11 +126,48 @@ def check_jepsen(
                 opened.callback(bench.close)
                 return opened.enter_context(bench.spark())
 
-            stages.begins(f"{len(histories)} histories")
-            answers: list[Any] = check_histories(
-                session, histories, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
-            )
-        yield answers
+            def judged(some: Sequence[Any]) -> list[Any]:
+                try:
+                    found: list[Any] = check_histories(
+                        session, some, ww_deps=ww_deps, sub_via=frozenset({sub_via}), compatible=compatible
+                    )
+                except MISFITS as error:
+                    if len(some) == 1:
+                        return [NotJudged(folder=Path(some[0].name), error=misfit(some[0].name, error))]
+                    half = len(some) // 2  # which of them it is, is found by judging fewer at once
+                    return [*judged(some[:half]), *judged(some[half:])]
+                return found
+
+            files = history_files(paths)
+            answers: dict[int, Any] = {}
+            waiting: dict[int, Any] = {}
+
+            def settle() -> None:
+                stages.begins(f"{len(waiting)} histories")
+                answers.update(zip(waiting, judged(list(waiting.values())), strict=True))
+                waiting.clear()
+
+            held = memory.Together()
+            for place, (file, links) in enumerate(files):
+                try:
+                    size = memory_of(file.stat().st_size) if links or not file.is_symlink() else 0
+                    if waiting and not held.has_room_for(size):  # no more are held at a time than there is room for
+                        settle()
+                        held = memory.Together()
+                    waiting[place] = read_history(file, through_links=links)
+                    held.take(str(file), size)
+                except (HarnessError, OSError) as error:
+                    waiting.pop(place, None)
+                    told = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
+                    answers[place] = NotJudged(folder=file, error=told)
+            settle()
+        yield [answers[place] for place in range(len(files))]
+
+
+def worst_of_histories(answers: Sequence[Any]) -> int:
+    """A violation in one history stays one, whatever could not be read beside it."""
+    verdicts = {Verdict.ERROR if isinstance(each, NotJudged) else answer_verdict(each) for each in answers}
+    return Verdict.VIOLATION.exit_code if Verdict.VIOLATION in verdicts else worst(verdicts)
 
 
 def answer_verdict(answer: Any) -> Verdict:
@@ -135,8 +176,16 @@ def answer_verdict(answer: Any) -> Verdict:
     return Verdict.INCONCLUSIVE if answer.unknown is not None or answer.inconclusive else Verdict.PASS
 
 
+def answer_json(answer: Any) -> str:
+    if isinstance(answer, NotJudged):
+        return json.dumps({"name": answer.folder.stem, "error": str(answer.error)})
+    return str(answer.as_json())
+
+
 def answer_summary(answer: Any) -> list[str]:
     """An answer for a reader: its verdict, and a line for each kind of anomaly, marked where it decides."""
+    if isinstance(answer, NotJudged):
+        return [verdict_line(answer)]
     head = f"{answer_verdict(answer).value:<13}{answer.name}"
     if answer.unknown is not None:
         return [head, f"  Jepsen's checker gives no answer: {answer.unknown}"]

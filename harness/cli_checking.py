@@ -62,10 +62,13 @@ def check(
             compatible=compatible,
             tell=aside.say,
         ) as answers:
+            match answers:
+                case [NotJudged(error=error)]:
+                    raise error
             for answer in answers:
-                for line in [answer.as_json()] if as_json else checking.answer_summary(answer):
+                for line in [checking.answer_json(answer)] if as_json else checking.answer_summary(answer):
                     terminal.say(line)
-        raise typer.Exit(checking.worst([checking.answer_verdict(answer) for answer in answers]))
+        raise typer.Exit(checking.worst_of_histories(answers))
     given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
     for option, value in given.items():
         if value:

@@ -1,7 +1,8 @@
 """How much memory a command may take for what it reads: one number for the whole process, set by --memory-mb.
 
-It is the heap of the checks' JVM, and the most that a table may take that is read here, beside the JVM. What needs more
-is refused in one line before it is read. Journals are no tables: they are read a piece at a time, whatever their size.
+It is the heap of the checks' JVM, and the most that the tables may take together that are held here at a time, beside
+the JVM. What needs more is refused in one line before it is read. Journals are no tables: they are read a piece at a
+time, whatever their size.
 """
 
 from harness.errors import HarnessError
@@ -22,11 +23,31 @@ def allowed_mb() -> int:
     return _allowed_mb
 
 
-def check(what: str, needed_bytes: int) -> None:
-    """Raises HarnessError where `what` is too large to be read."""
-    if needed_bytes > _allowed_mb * _MEGABYTE:
-        needed_mb = -(-needed_bytes // _MEGABYTE)
-        raise HarnessError(
-            f"{what} would take about {needed_mb} MB of memory, and {_allowed_mb} MB are allowed: "
+class TooLarge(HarnessError):
+    """It would take more memory than is allowed."""
+
+
+def check(what: str, needed_bytes: int, *, beside_bytes: int = 0) -> None:
+    """Raises TooLarge where `what` is too large to be read, beside what is held already."""
+    if needed_bytes + beside_bytes > _allowed_mb * _MEGABYTE:
+        needed_mb = -(-(needed_bytes + beside_bytes) // _MEGABYTE)
+        beside = " with what was read before it" if beside_bytes and needed_bytes <= _allowed_mb * _MEGABYTE else ""
+        raise TooLarge(
+            f"{what} would take about {needed_mb} MB of memory{beside}, and {_allowed_mb} MB are allowed: "
             f"give --memory-mb {needed_mb} if it shall"
         )
+
+
+class Together:
+    """Counts what several tables take that are held at the same time."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    def take(self, what: str, needed_bytes: int) -> None:
+        """Raises TooLarge where it is too much with what was taken before."""
+        check(what, needed_bytes, beside_bytes=self._held)
+        self._held += needed_bytes
+
+    def has_room_for(self, needed_bytes: int) -> bool:
+        return self._held + needed_bytes <= _allowed_mb * _MEGABYTE

@@ -9,9 +9,12 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
+from harness import memory
 from harness.errors import UsageError
 from harness.history import values
 from harness.history.evidence_schemas import EVIDENCE
+from harness.history.evidence_texts import check_evidence
+from harness.history.lawful_rows import check_table
 from harness.history.parquet_tables import check_texts, read_table, rows_of
 from harness.history.run_folder import RunFolder
 from harness.interfaces import COORDINATION
@@ -38,6 +41,7 @@ class RunData:
         self.verdict: Mapping[str, Any] = self.folder.verdict()
         self.run: Mapping[str, Any] = {"id": path.name, "seed": None} | self.folder.run
         self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._held = memory.Together()
         self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
     @cached_property
@@ -68,7 +72,10 @@ class RunData:
             path, table = self.path / "tables" / f"{name}.parquet", self.folder.table(name)
             if name == "findings":
                 check_texts(table, path, self._judged_again)
-            self._rows[name] = rows_of(table, path)
+            rows = rows_of(table, path, self._held)
+            if name == "findings":
+                check_evidence(rows, path, self._judged_again)
+            self._rows[name] = rows
         return self._rows[name]
 
     def evidence(self, name: str) -> list[dict[str, Any]]:
@@ -79,7 +86,8 @@ class RunData:
             if path.is_file():
                 table = read_table(path, EVIDENCE[name], remedy=self._judged_again)
                 check_texts(table, path, self._judged_again)
-                self._rows[key] = rows_of(table, path)
+                check_table(key, table, lambda run: path, self._judged_again)
+                self._rows[key] = rows_of(table, path, self._held)
         return self._rows[key]
 
     @property

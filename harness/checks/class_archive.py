@@ -59,7 +59,7 @@ def class_archive(
     name = hashlib.sha256(told.encode()).hexdigest()[:20]
     folder = cache_directory(environment) / _FOLDER
     path = folder / f"{name}.{'aot' if version >= _AHEAD_OF_TIME_FROM else 'jsa'}"
-    if path.exists():
+    if path.is_file():
         option = "-XX:AOTCache" if version >= _AHEAD_OF_TIME_FROM else "-XX:SharedArchiveFile"
         return ClassArchive(path=path, unfinished=None, options=(f"{option}={path}", *_QUIET))
     try:

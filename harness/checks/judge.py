@@ -39,6 +39,7 @@ from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
+from harness.memory import TooLarge
 from harness.scenario import Scenario
 from harness.verdict import Verdict
 
@@ -114,17 +115,25 @@ def judge_each(
         return {}
     try:
         return dict(zip(folders, judge_many(folders, spark, progress=progress), strict=True))
-    except HarnessError:
-        unfit = {folder: error for folder in folders if (error := _unfit(folder)) is not None}
+    except HarnessError as error:
+        unfit = {folder: why for folder in folders if (why := _unfit(folder)) is not None}
+        if not unfit and isinstance(error, TooLarge) and len(folders) > 1:  # each for itself is not
+            return _in_halves(folders, spark, progress)
         if not unfit:
             raise
     except (*MISFITS, *_SPARK_MISFITS, pa.ArrowException) as error:
         if len(folders) == 1:
             return {folders[0]: misfit(folders[0], error)}
-        half = len(folders) // 2  # which of them it is, is found by judging fewer at once
-        parts = (folders[:half], folders[half:])
-        return {path: told for part in parts for path, told in judge_each(part, spark, progress=progress).items()}
+        return _in_halves(folders, spark, progress)  # which of them it is, is found by judging fewer at once
     return judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress) | unfit
+
+
+def _in_halves(
+    folders: Sequence[Path], spark: SparkSession, progress: Progress | None
+) -> dict[Path, Judgement | HarnessError]:
+    half = len(folders) // 2
+    parts = (folders[:half], folders[half:])
+    return {path: told for part in parts for path, told in judge_each(part, spark, progress=progress).items()}
 
 
 def _unfit(path: Path) -> HarnessError | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ from harness.checks.session import sized_for
 from harness.checks.standalone import staging_parent
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
-from harness.history.parquet_tables import check_footer, check_rows, check_size, row_bytes, unsound
+from harness.history.lawful_references import HAS_REFERENCES, Named, check_together, named_in
+from harness.history.lawful_rows import check_file, check_table
+from harness.history.parquet_tables import check_footer, check_size, row_bytes, unsound
 from harness.history.schemas import LATER, ROW_GROUP, TABLES
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
@@ -99,6 +101,11 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
     try:
         reading = pool.submit(_small, table_folders)
         staged = {name: _in_one_file(name, table_folders, staging) for name in LARGE}
+        checking = pool.submit(lambda: _check(reading.result(), staged, table_folders))
+
+        def told() -> Small:
+            checking.result()
+            return reading.result()
 
         @cache
         def large(name: str) -> DataFrame:
@@ -107,15 +114,16 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
         _, count = staged["records"]
         with sized_for(spark, count):
-            yield Tables(large=large, record_count=count, told=reading.result, runs=len(table_folders))
+            yield Tables(large=large, record_count=count, told=told, runs=len(table_folders))
     finally:
         pool.shutdown()
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def _small(table_folders: Sequence[Path]) -> Small:
-    return {name: _by_run(_rows_of(name, table_folders)) for name in SMALL} | {
-        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, only=_ONLY_CORRUPT))
+    held = memory.Together()
+    return {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL} | {
+        CORRUPT_READS: _by_run(_rows_of("ops", table_folders, held, only=_ONLY_CORRUPT))
     }
 
 
@@ -148,11 +156,13 @@ def _rows_of_run_0(path: Path) -> int | None:
     check_footer(path, metadata, TABLES[path.stem], later=LATER.get(path.stem, ()))
     column = metadata.schema.names.index("run")
     groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
-    sound = all(s is not None and s.has_min_max and s.min == s.max == 0 for s in groups)
+    sound = all(s is not None and s.has_min_max and s.min == s.max == s.null_count == 0 for s in groups)
     return int(metadata.num_rows) if sound else None
 
 
-def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+def _numbered(
+    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
     """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
 
     All files are read as one, since opening them one by one costs a thousand runs more than the check does.
@@ -161,7 +171,7 @@ def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | No
     if not runs:
         return
     schema = TABLES[name]
-    files = _opened(name, list(runs))
+    files = _opened(name, list(runs), held)
     try:
         for batch in files.to_batches(columns=[*schema.names, "__filename"], filter=only):
             if batch.num_rows:
@@ -173,8 +183,11 @@ def _numbered(name: str, table_folders: Sequence[Path], only: pc.Expression | No
         raise HarnessError(unsound(f"table {name}", error)) from error
 
 
-def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
-    """The files as one, each held against its schema and the memory that is allowed; footers are read once."""
+def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> FileSystemDataset:
+    """The files as one, each held against its schema and the memory that is allowed; footers are read once.
+
+    held: what the rows of several tables take together, where they become rows here.
+    """
     kind, here, fragments = ParquetFileFormat(), LocalFileSystem(), []
     for path in paths:
         fragment = kind.make_fragment(path, filesystem=here)
@@ -182,9 +195,9 @@ def _opened(name: str, paths: Sequence[str]) -> FileSystemDataset:
             metadata = fragment.metadata
             check_footer(path, metadata, TABLES[name], later=LATER.get(name, ()))
             if name not in LARGE:
-                check_size(Path(path), metadata, TABLES[name].names)
-            if name in SMALL:
-                check_rows(path, metadata.num_rows, len(TABLES[name].names))
+                size, rows = check_size(Path(path), metadata, TABLES[name].names), metadata.num_rows
+                if name in SMALL and held is not None:
+                    held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(TABLES[name].names))))
         except (pa.ArrowException, OSError) as error:
             raise HarnessError(unsound(path, error)) from error
         fragments.append(fragment)
@@ -215,25 +228,47 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
     return {path: run for path, run in runs.items() if sizes[path] != len(empty) or Path(path).read_bytes() != empty}
 
 
-def _rows_of(name: str, table_folders: Sequence[Path], only: pc.Expression | None = None) -> Iterator[Row]:
-    """Rows in the order they were written, as long as they fit into memory."""
-    rows = 0
-    for batch in _numbered(name, table_folders, only):
+def _rows_of(
+    name: str, table_folders: Sequence[Path], held: memory.Together, only: pc.Expression | None = None
+) -> Iterator[Row]:
+    """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
+    rows, batches = 0, []
+    for batch in _numbered(name, table_folders, held, only):
         rows += batch.num_rows
-        memory.check(f"table {name}: {rows} rows and perhaps more", rows * row_bytes(batch.num_columns))
+        if name not in SMALL:  # of whose files the footers told it
+            held.take(f"table {name}: {rows} rows and perhaps more", batch.num_rows * row_bytes(batch.num_columns))
+        batches.append(batch)
+    table = pa.Table.from_batches(batches, schema=TABLES[name])
+    check_table(name, table, lambda run: table_folders[run] / f"{name}.parquet")
+    for batch in batches:
         yield from batch.to_pylist()
 
 
 def check_tables(folder: Path) -> None:
-    """Raises HarnessError where a table of one run cannot be read as it should."""
-    for name in LARGE:
-        if (path := folder / f"{name}.parquet").exists():
-            _rows_of_run_0(path)
-    for name in SMALL:
-        for _ in _rows_of(name, [folder]):
-            pass
-    for _ in _rows_of("ops", [folder], only=_ONLY_CORRUPT):
-        pass
+    """Raises HarnessError where a table of one run cannot be read as it should, or holds what no run of ours left."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-tables-") as staging:
+        staged = {name: _in_one_file(name, [folder], Path(staging)) for name in LARGE}
+        _check(_small([folder]), staged, [folder])
+
+
+def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: Sequence[Path]) -> None:
+    """Raises HarnessError where large tables have rows that no writer leaves, or tables do not fit together."""
+
+    def place_of(name: str, run: int | None) -> Path:
+        return table_folders[run or 0] / f"{name}.parquet"
+
+    named: dict[str, Named] = {}
+    for name, (path, rows) in staged.items():
+        named[name] = Named()
+        if rows:
+            file = _opened(name, [str(path)])
+            try:
+                check_file(name, file, partial(place_of, name))
+                if name in HAS_REFERENCES:
+                    named[name] = named_in(name, file)
+            except (pa.ArrowException, OSError) as error:
+                raise HarnessError(unsound(path, error)) from error
+    check_together(small, named, place_of, lambda name, run: place_of(name, run).exists())
 
 
 def _by_run(rows: Iterable[Row]) -> dict[int, Sequence[Row]]:
@@ -254,7 +289,7 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
 
 def read_small(folder: Path, name: str, run: int) -> list[Row]:
     """The rows of one run's table, as many runs' would be read."""
-    return [{**row, "run": run} for row in _rows_of(name, [folder])]
+    return [{**row, "run": run} for row in _rows_of(name, [folder], memory.Together())]
 
 
 def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:

@@ -126,7 +126,11 @@ def _known(epochs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:
 def read_snapshots(folder: Path) -> pa.Table:
     paths = sorted(folder.glob("snapshot-*.parquet"))
     schema = TABLES["replica_log"]
-    return pa.concat_tables([schema.empty_table(), *(_snapshot(path, schema) for path in paths)])
+    held, tables = memory.Together(), [schema.empty_table()]
+    for path in paths:
+        tables.append(_snapshot(path, schema))
+        held.take(f"{path}: its {len(tables[-1])} rows", tables[-1].nbytes)
+    return pa.concat_tables(tables)
 
 
 def _snapshot(path: Path, schema: pa.Schema) -> pa.Table:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from harness import memory
 from harness.errors import HarnessError
 from harness.history.parquet_tables import rows_of
 from harness.history.run_folder import RunFolder
@@ -44,7 +45,9 @@ class _Operation:
 
 def export(folder: RunFolder, path: Path) -> int:
     """Writes the history to `path`, one map a line; returns the number of lines."""
-    tables = {name: _rows(folder, name) for name in ("ops", "records", "partitions", "transactions", "group_events")}
+    held = memory.Together()
+    told = ("ops", "records", "partitions", "transactions", "group_events")
+    tables = {name: _rows(folder, name, held) for name in told}
     operations = [*_with_rebalances(list(_with_records(tables)), tables), *_ends(tables)]
     events = sorted(_events(_one_at_a_time(operations, list(_single(tables)))), key=lambda event: event[:4])
     with _new_file(folder, path) as file:
@@ -69,9 +72,9 @@ def _new_file(folder: RunFolder, path: Path) -> Iterator[BinaryIO]:
         raise HarnessError(f"{path} cannot be written: {error.strerror}; name another file by --output") from error
 
 
-def _rows(folder: RunFolder, name: str) -> list[dict[str, Any]]:
+def _rows(folder: RunFolder, name: str, held: memory.Together) -> list[dict[str, Any]]:
     """Run folders of before this table have none."""
-    return rows_of(folder.table(name), folder.path / name) if folder.has_table(name) else []
+    return rows_of(folder.table(name), folder.path / name, held) if folder.has_table(name) else []
 
 
 def _events(operations: Iterable[_Operation]) -> Iterator[tuple[int, int, int, int, str]]:

@@ -5,6 +5,7 @@ types of their own, since Jepsen tells `:x` from `"x"`. The tags that Jepsen put
 What is no EDN is one line for the user: file, line, what is wrong, and the remedy; so is what is EDN and too much.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 from harness import memory
 from harness.errors import HarnessError, UsageError
+from harness.history.files_below import open_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +88,31 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.DOTALL)
 _NOTHING = object()  # what a discarded value leaves
 
 
-def check_size(path: Path) -> None:
-    """Raises HarnessError where the file's values take more memory than is allowed, OSError where there is none."""
-    memory.check(f"{path}: its values", path.stat().st_size * _BYTES_IN_MEMORY)
+def bytes_of(path: Path, *, through_links: bool = True) -> bytes:
+    """The whole file. Raises HarnessError where its values take more memory than is allowed."""
+    try:
+        with open_plain(path, through_links=through_links) as file:
+            memory.check(f"{path}: its values", memory_of(os.fstat(file.fileno()).st_size))
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a file of Jepsen's history") from error
+
+
+def memory_of(size: int) -> int:
+    """What the values of a file of so many bytes take, about."""
+    return size * _BYTES_IN_MEMORY
 
 
 def read_file(path: Path) -> Iterator[tuple[int, Any]]:
+    return read_bytes(bytes_of(path), place=str(path))
+
+
+def read_bytes(text: bytes, *, place: str) -> Iterator[tuple[int, Any]]:
     """(line, value) for each value of the file; a file that is one vector gives that vector's elements."""
     try:
-        check_size(path)
-        text = path.read_text(encoding="utf-8")
+        return read_text(text.decode("utf-8"), place=place)
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 ({error}): {_REMEDY}") from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name a file of Jepsen's history") from error
-    return read_text(text, place=str(path))
+        raise UsageError(f"{place} is not UTF-8 ({error}): {_REMEDY}") from error
 
 
 def read_text(text: str, *, place: str = "text", whole: bool = True) -> Iterator[tuple[int, Any]]:

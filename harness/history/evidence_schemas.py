@@ -43,3 +43,13 @@ EVIDENCE: Mapping[str, pa.Schema] = {
         },
     }.items()
 }  # fmt: skip
+
+# Columns of theirs that are never null.
+EVIDENCE_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "accounting": ("topic", "part", "outcome", "in_final_log", "count"),
+    "lost_records": ("finding", "classification", "topic", "part", "value"),
+    "log_rows": ("finding", "off", "replica", "truncated"),
+    "operations": ("finding", "kind", "status", "value"),
+    "gaps": ("topic", "part", "begin_t", "open"),
+    "fault_measures": ("fault", "kind", "begin_t"),
+}

@@ -20,6 +20,8 @@ UNFINISHED = ".unfinished"
 _HELD = Path("/proc/self/fd")  # what lies below leads to a folder that is held open, wherever that is moved
 _REMEDY = "nothing in a run folder is read or written through one: remove it"
 
+_PLAIN = "a plain file is wanted here"
+
 
 class FilesBelow:
     """`top` is followed wherever it leads once, now; names are relative to it, such as "tables/ops.parquet".
@@ -181,6 +183,23 @@ class FilesBelow:
         return descriptor
 
 
+def open_plain(path: Path, *, through_links: bool = True) -> BinaryIO:
+    """A file by its path, to be read: a pipe is not waited for, and a device gives nothing.
+
+    Raises UsageError for what is no plain file, OSError for what is not to be had.
+    """
+    careful = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if through_links else os.O_NOFOLLOW)
+    mode = (path.stat() if through_links else path.lstat()).st_mode  # looked at first: to open a device may act
+    _refuse_unless_file(mode, path, _PLAIN)
+    descriptor = os.open(path, careful)
+    try:
+        _refuse_unless_file(os.fstat(descriptor).st_mode, path, _PLAIN)
+    except UsageError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
 @contextlib.contextmanager
 def _told(path: Path, done: str, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
     """What the machine refuses becomes one line, `but` for what the caller can make something of."""
@@ -206,13 +225,13 @@ def _refuse_links_in(top: Path) -> None:
                         _refuse_unless_file(os.lstat(entry.path).st_mode, Path(entry.path))
 
 
-def _refuse_unless_file(mode: int, path: Path) -> None:
+def _refuse_unless_file(mode: int, path: Path, remedy: str = _REMEDY) -> None:
     if stat.S_ISLNK(mode):
-        raise UsageError(f"{path} is a symbolic link; {_REMEDY}")
+        raise UsageError(f"{path} is a symbolic link; {remedy}")
     if stat.S_ISDIR(mode):
         raise UsageError(f"{path} is a folder where a file has to be: remove it")
     if not stat.S_ISREG(mode):
-        raise UsageError(f"{path} is a pipe, a socket or a device; {_REMEDY}")
+        raise UsageError(f"{path} is a pipe, a socket or a device; {remedy}")
 
 
 def _is_still(ours: os.stat_result, folder: int, name: str) -> bool:

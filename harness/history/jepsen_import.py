@@ -17,7 +17,7 @@ from typing import Any
 from harness.errors import HarnessError, UsageError
 from harness.history.clojure_order import map_order
 from harness.history.edn_bulk import BulkPoll, BulkSend, Line, Micro, NotInBulk, OddLine, lines_of, reads
-from harness.history.edn_reader import Keyword, check_size, frozen, read_file, read_text, written
+from harness.history.edn_reader import Keyword, bytes_of, frozen, read_bytes, read_text, written
 from harness.history.imported import KIND_STRAY_POLL, KIND_STRAY_SEND, ImportedHistory
 from harness.history.jepsen_columns import NO_OFFSET, Columns, Group, Moment
 from harness.history.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
@@ -35,29 +35,29 @@ _BIG = 1 << 62
 _PROCESS_MAX = 2**31 - 1
 
 
-def read_history(path: Path) -> ImportedHistory:
-    """The history of one .edn file, called by the file's stem."""
-    try:
-        check_size(path)
-        text = path.read_bytes()
-    except OSError:
-        text = b""  # the plain reader says why
-    return _imported(path.stem, text, str(path), lambda: read_file(path))
+def read_history(path: Path, *, through_links: bool = True) -> ImportedHistory:
+    """The history of one .edn file, called by the file's stem. Raises HarnessError."""
+    text = bytes_of(path, through_links=through_links)
+    return _imported(path.stem, text, str(path), lambda: read_bytes(text, place=str(path)))
 
 
 def import_text(name: str, text: str) -> ImportedHistory:
     return _imported(name, text.encode(), name, lambda: read_text(text, place=name))
 
 
-def read_histories(paths: Sequence[Path]) -> list[ImportedHistory]:
-    """Of files, and of all .edn files below folders, in order of name."""
-    files: list[Path] = []
+def history_files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+    """Those that are named, and all .edn files below folders, in order of name; and whether a link may lead there."""
+    files: list[tuple[Path, bool]] = []
     for path in paths:
         found = sorted(path.rglob("*.edn")) if path.is_dir() else [path]
         if not found:
             raise UsageError(f"{path} has no .edn file: name files of Jepsen histories, or a folder of them")
-        files.extend(found)
-    return [read_history(file) for file in files]
+        files += [(file, not path.is_dir()) for file in found]
+    return files
+
+
+def read_histories(paths: Sequence[Path]) -> list[ImportedHistory]:
+    return [read_history(file, through_links=links) for file, links in history_files(paths)]
 
 
 def _imported(name: str, text: bytes, place: str, plainly: Callable[[], Iterable[tuple[int, Any]]]) -> ImportedHistory:

@@ -17,6 +17,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.schemas import SCHEMA_VERSION
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # of a row as a dict, about
+_WORTH_A_LOOK = 1 << 22
 TEXT_MAX = 1 << 20  # bytes of a text in findings and their evidence; ours are some thousand
 _VERSION = b"kafka_chaos_schema"
 _SEALED_AGAIN = "seal the run again from its journals"
@@ -46,9 +47,10 @@ def read_table(
         raise HarnessError(unsound(path, error, remedy)) from error
 
 
-def rows_of(table: pa.Table, place: object) -> list[dict[str, Any]]:
-    """The rows as dicts, where these fit into memory."""
-    check_rows(place, table.num_rows, table.num_columns)
+def rows_of(table: pa.Table, place: object, beside: memory.Together | None = None) -> list[dict[str, Any]]:
+    """The rows as dicts, where these fit into memory, `beside` what is held there."""
+    needed = max(table.num_rows * row_bytes(table.num_columns), table.nbytes)
+    (beside or memory.Together()).take(f"{place}: its {table.num_rows} rows", needed)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
@@ -58,11 +60,6 @@ def check_texts(table: pa.Table, place: object, remedy: str = _SEALED_AGAIN) -> 
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_string(column.type) and (longest := pc.max(pc.binary_length(column)).as_py() or 0) > TEXT_MAX:
             raise HarnessError(f"{place}: a text of {longest} bytes in column {name}, more than {TEXT_MAX}: {remedy}")
-
-
-def check_rows(place: object, rows: int, columns: int) -> None:
-    """Raises HarnessError where so many rows, as dicts, take more memory than is allowed."""
-    memory.check(f"{place}: its {rows} rows", rows * row_bytes(columns))
 
 
 def row_bytes(columns: int) -> int:
@@ -108,8 +105,8 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(found.equals(wanted) or pa.types.is_null(found))
 
 
-def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) -> None:
-    """Raises HarnessError where the columns, once read, take more memory than is allowed."""
+def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) -> int:
+    """How much memory the columns take, once read. Raises HarnessError where that is more than is allowed."""
     wanted = set(columns)
     stored, most, texts = 0, 0, set()
     for number in range(metadata.num_row_groups):
@@ -126,8 +123,9 @@ def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) ->
                 most += chunk.total_uncompressed_size * group.num_rows
     memory.check(f"{path}: its {metadata.num_rows} rows", stored)
     # A text that stands in many rows is stored once: only then is it worth while to look how long it is.
-    if stored + most > memory.allowed_mb() << 20:
-        memory.check(f"{path}: its {metadata.num_rows} rows", stored + _bytes_of_texts(path, sorted(texts)))
+    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(path, sorted(texts)))
+    memory.check(f"{path}: its {metadata.num_rows} rows", needed)
+    return needed
 
 
 def _bytes_of_texts(path: Path, columns: list[str]) -> int:

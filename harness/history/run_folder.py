@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
+from harness.history.lawful_rows import REMEDY, check_table
 from harness.history.parquet_tables import read_table
 from harness.history.schemas import ADDED, FINDINGS, LATER, ROW_GROUP, SCHEMA_VERSION, TABLES
 from harness.history.texts import read_run, read_verdict
@@ -187,7 +188,10 @@ class RunFolder:
         try:
             with self.files.open(f"tables/{name}.parquet") as file:
                 schema = FINDINGS if name == "findings" else TABLES[name]
-                return read_table(path, schema, later=LATER.get(name, ()), source=file)
+                table = read_table(path, schema, later=LATER.get(name, ()), source=file)
+                remedy = f"`kafka-chaos check {self.path}` writes it again" if name == "findings" else REMEDY
+                check_table(name, table, lambda run: path, remedy)
+                return table
         except FileNotFoundError:
             remedy = f"`kafka-chaos check {self.path}` builds it"
             raise HarnessError(f"{self.path}: table {name} is missing; {remedy}") from None

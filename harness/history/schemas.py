@@ -368,3 +368,29 @@ FINDINGS: pa.Schema = _schema(
     fingerprint=_STRING,
     evidence=_STRING,
 )
+
+# Columns that no writer of ours ever left null, in any version. What reads tables of others refuses a null in them, for
+# most checks would pass over it in silence (lawful_rows.py, which also has what is lawful for some rows only).
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "ops": ("op", "process", "f", "status", "t0", "t1"),
+    "records": ("kind", "status", "op", "process", "topic", "part", "tp", "i", "value", "t0", "t1"),
+    "processes": ("process",),
+    "client_events": ("process", "t", "event"),
+    "transactions": ("txn", "process", "t0", "t1", "outcome"),
+    "group_events": ("process", "group", "event", "topic", "part", "status", "t0", "t1"),
+    "faults": ("fault", "kind", "nodes"),
+    "disk_events": ("node", "t", "extent"),
+    "steps": ("step", "kind", "text", "outcome"),
+    "partition_states": ("topic", "part", "t", "exact", "observer", "leader", "leader_epoch", "isr"),
+    "controllers": ("t", "node"),
+    "broker_events": ("node", "t", "event"),
+    "configuration": ("t", "scope", "key"),
+    "replica_snapshots": ("snapshot", "node", "t", "reason", "topic", "part", "log_end"),
+    "replica_log": ("snapshot", "node", "topic", "part", "tp", "off", "value"),
+    "partitions": ("tp", "topic", "part", "read_to_end"),
+    "value_names": ("value", "text"),
+    "jumps": ("tp", "value", "off", "jump"),
+    "activity": ("sends", "reads", "final_reads", "transactional", "halting", "log_append"),
+    "bins": ("t", "width_ns", "ok", "info", "fail", "polled"),
+    "findings": ("finding", "check", "classification", "count", "sentence", "fingerprint"),
+}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.history.schemas import TABLES
+from harness.history.schemas import DERIVED, TABLES
 
 
 def spoil_table(run: Path) -> str:
@@ -72,17 +72,37 @@ def spoil_with_a_null(run: Path) -> str:
     """The columns are as they should be, and what is in them is nothing that could be put in order."""
     none = pa.Table.from_pylist([{"run": 0, "kind": "wait"}] * 2, schema=TABLES["steps"])
     pq.write_table(none, run / "tables" / "steps.parquet")
-    return "what its tables hold does not fit together (TypeError: '<' not supported"
+    return "steps.parquet: column step is null in 2 rows"
+
+
+def spoil_with_an_acknowledgement_of_nothing(run: Path) -> str:
+    """No check compares an offset that is not there: nothing would have been found wrong."""
+    path = run / "tables" / "records.parquet"
+    rows = pq.read_table(path).to_pylist()
+    untold = [row | {"off": None} if row["kind"] == 0 else row for row in rows]
+    pq.write_table(pa.Table.from_pylist(untold, schema=TABLES["records"]), path)
+    sends = sum(row["kind"] == 0 for row in rows)
+    return f"records.parquet: column off is null in {sends} rows of acknowledged sends"
+
+
+def spoil_with_arguments_that_are_none(run: Path) -> str:
+    """Each column for itself is lawful."""
+    step = {"run": 0, "step": 0, "kind": "act", "text": "elect unclean t", "outcome": "ok"}
+    step |= {"arguments": "[", "t0": 1, "t1": 2}
+    pq.write_table(pa.Table.from_pylist([step], schema=TABLES["steps"]), run / "tables" / "steps.parquet")
+    return "what its tables hold does not fit together (JSONDecodeError: "
 
 
 def spoil_with_an_offset_beyond_kafkas(run: Path) -> str:
     path = run / "tables" / "records.parquet"
     table = pq.read_table(path)
     rows = table.to_pylist()
-    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1}
-    farther = {"kind": 2, "status": 0, "off": 2**63 - 1, "step": 1, "value": 2}
+    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1, "last": None}
+    farther = {"kind": 2, "status": 0, "acks": None, "off": 2**63 - 1, "step": 1, "value": 2, "last": True}
     rows += [rows[0] | farthest | {"i": 1000}, rows[0] | farther | {"i": 1001}]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    for name in DERIVED:
+        (run / "tables" / f"{name}.parquet").unlink()
     return "what its tables hold does not fit together (ArithmeticException: [ARITHMETIC_OVERFLOW]"
 
 
@@ -98,5 +118,7 @@ SPOILT = (
     spoil_with_a_link,
     spoil_what_is_derived,
     spoil_with_a_null,
+    spoil_with_an_acknowledgement_of_nothing,
+    spoil_with_arguments_that_are_none,
     spoil_with_an_offset_beyond_kafkas,
 )

@@ -1,12 +1,13 @@
 """`check` of many runs: which are meant, a verdict line each, the worst as exit code, and what is told aside."""
 
 import json
+import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -267,6 +268,69 @@ def test_a_folder_of_jepsens_histories_gives_a_line_of_json_each_and_the_worst_e
     summary = CliRunner().invoke(app, ["check", str(tmp_path / "bad.edn"), "--format", "jepsen"])
     assert summary.stdout.splitlines()[0].split() == ["violation", "bad"]
     assert "bad  inconsistent-offsets: 1" in summary.stdout
+
+
+@pytest.mark.usefixtures("checks_here")
+@pytest.mark.parametrize(("sound", "code"), [(SOUND, 4), (TWO_VALUES, 1)])
+def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: str, code: int) -> None:
+    (tmp_path / "b-nested.edn").write_text("[" * 20_000)
+    (tmp_path / "c-sound.edn").write_text(sound)
+    (tmp_path / "d-folder.edn").mkdir()
+    (tmp_path / "e-link.edn").symlink_to(tmp_path / "c-sound.edn")
+    os.mkfifo(tmp_path / "f-pipe.edn")
+    ended = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen"])
+    assert ended.exit_code == code, ended.output
+    errors = {line.split()[1]: line for line in ended.stdout.splitlines() if line.startswith("error ")}
+    assert list(errors) == ["b-nested.edn", "d-folder.edn", "e-link.edn", "f-pipe.edn"]
+    for name, why in zip(errors, ("nested more than", "is a folder", "is a symbolic link", "is a pipe"), strict=True):
+        assert why in errors[name]
+    told = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
+    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    assert ["error" in answer for answer in answers] == [True, False, True, True, True]
+    alone = CliRunner().invoke(app, ["check", str(tmp_path / "f-pipe.edn"), "--format", "jepsen"])
+    assert isinstance(alone.exception, UsageError)
+
+
+@pytest.mark.usefixtures("checks_here")
+def test_histories_that_memory_cannot_hold_together_are_judged_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.checks import jepsen
+
+    def counting(session: Any, histories: Sequence[Any], **how: Any) -> list[Any]:
+        together.append([history.name for history in histories])
+        return sound(session, histories, **how)
+
+    sound, together = jepsen.check_histories, list[list[str]]()
+    monkeypatch.setattr(jepsen, "check_histories", counting)
+    monkeypatch.setattr(memory, "_allowed_mb", 1)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.edn").write_text(SOUND + ";" * 60_000)
+    with checking.check_jepsen(
+        [tmp_path], master="local[2]", ww_deps=False, sub_via="assign", compatible=False, tell=print
+    ) as answers:
+        assert [answer.name for answer in answers] == ["a", "b", "c"]
+    assert together == [["a", "b"], ["c"]]
+
+
+@pytest.mark.usefixtures("checks_here")
+def test_a_history_that_a_check_stumbles_over_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.checks import jepsen
+
+    def stumbling(session: Any, histories: Sequence[Any], **how: Any) -> list[Any]:
+        if any(history.name == "bad" for history in histories):
+            raise LookupError("no such key")
+        return sound(session, histories, **how)
+
+    sound = jepsen.check_histories
+    monkeypatch.setattr(jepsen, "check_histories", stumbling)
+    for name in ("a", "bad", "c"):
+        (tmp_path / f"{name}.edn").write_text(SOUND)
+    ended = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen"])
+    assert [line.split()[:2] for line in ended.stdout.splitlines()] == [["pass", "a"], ["error", "bad"], ["pass", "c"]]
+    assert ended.exit_code == 4
 
 
 def test_an_exported_run_is_read_back_with_every_record_that_was_sent_and_read(tmp_path: Path) -> None:

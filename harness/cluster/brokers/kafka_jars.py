@@ -22,6 +22,8 @@ from harness.cluster.brokers import ivy
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.cluster.brokers.pins import difference, pinned
 from harness.errors import HarnessError, UsageError
+from harness.history.files_below import open_plain
+from harness.history.texts import BYTES_MAX
 from harness.java import java_home, java_version
 from harness.user_cache import cache_directory, made_in_cache
 
@@ -86,7 +88,7 @@ def damage(folder: Path, version: KafkaVersion) -> str:
     try:
         manifest = _manifest(folder)
         there = {path.name: path for path in sorted(folder.iterdir()) if path.suffix.lower() == ".jar"}
-    except (OSError, msgspec.DecodeError, RecursionError) as error:
+    except (OSError, HarnessError, msgspec.DecodeError, RecursionError) as error:
         return f"its {_MANIFEST} cannot be read ({error})"
     names = {jar.name for jar in manifest.jars}
     for needed in version.needed_jars():
@@ -136,7 +138,8 @@ def manifest_of(home: KafkaHome) -> Manifest:
 
 
 def _manifest(folder: Path) -> Manifest:
-    return msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=Manifest)
+    with open_plain(folder / _MANIFEST) as file:
+        return msgspec.json.decode(file.read(BYTES_MAX), type=Manifest)
 
 
 def kafka_health() -> list[tuple[str, bool, str]]:

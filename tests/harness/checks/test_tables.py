@@ -12,23 +12,40 @@ from harness.checks.tables import CORRUPT_READS, open_tables
 from harness.errors import HarnessError
 from harness.history.schemas import TABLES
 
+TOLD: dict[str, dict[str, Any]] = {
+    "ops": {"process": 1, "f": "poll", "status": 0, "t0": 1, "t1": 2, "count": 0},
+    "faults": {"nodes": [1]},
+}
+
 
 def write(folder: Path, name: str, rows: list[dict[str, Any]], *, without: tuple[str, ...] = ()) -> None:
     folder.mkdir(exist_ok=True)
-    table = pa.Table.from_pylist([dict.fromkeys(TABLES[name].names) | {"run": 0} | row for row in rows], TABLES[name])
+    blank: dict[str, Any] = dict.fromkeys(TABLES[name].names) | {"run": 0} | TOLD.get(name, {})
+    table = pa.Table.from_pylist([blank | row for row in rows], TABLES[name])
     pq.write_table(table.drop_columns(list(without)), folder / f"{name}.parquet")
 
 
 def record(value: int) -> dict[str, Any]:
-    return {"kind": 0, "tp": 0, "value": value, "off": value}
+    return {
+        "kind": 0, "status": 0, "acks": -1, "op": 0, "process": 1, "topic": "t", "part": 0, "tp": 0, "i": 0,
+        "value": value, "off": value, "t0": 1, "t1": 2,
+    }  # fmt: skip
+
+
+def write_run(folder: Path, records: list[dict[str, Any]], **how: tuple[str, ...]) -> None:
+    """With what a check holds the records against."""
+    write(folder, "records", records, **how)
+    counts = {"sends": len(records), "reads": 0, "final_reads": 0}
+    marks = dict.fromkeys(("transactional", "halting", "log_append"), False)
+    write(folder, "activity", [counts | marks])
 
 
 def test_runs_are_numbered_by_their_place_and_old_ones_have_nulls_for_new_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     new, old, empty = tmp_path / "new", tmp_path / "old", tmp_path / "empty"
-    write(new, "records", [record(1) | {"key": 7}, record(2)])
-    write(old, "records", [record(3)], without=("key", "mop", "timestamp_ms", "log_append"))
+    write_run(new, [record(1) | {"key": 7}, record(2)])
+    write_run(old, [record(3)], without=("key", "mop", "timestamp_ms", "log_append"))
     write(old, "faults", [{"fault": 0, "kind": "kill"}, {"fault": 1, "kind": "stop"}])
     write(old, "ops", [{"op": 0, "error": "CorruptRecordError"}, {"op": 1, "error": "TimeoutError"}])
     empty.mkdir()
@@ -81,7 +98,7 @@ def test_of_many_runs_the_empty_tables_are_left_out_and_every_row_of_the_others_
 ) -> None:
     folders = [tmp_path / f"run-{run:02d}" for run in range(12)]
     for run, folder in enumerate(folders):
-        write(folder, "records", [record(run)])
+        write_run(folder, [record(run)])
         write(folder, "faults", [{"fault": run, "kind": "kill"}] if run in (3, 11) else [])
         write(folder, "steps", [])
     write(folders[5], "faults", [], without=("kind",))

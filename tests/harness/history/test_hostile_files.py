@@ -244,6 +244,7 @@ def test_what_is_no_parquet_is_told_by_file(folder: RunFolder, content: bytes) -
 def test_columns_that_came_later_are_null_where_they_are_absent(folder: RunFolder) -> None:
     schema = TABLES["replica_snapshots"]
     row = {"run": 0, "snapshot": 0, "node": 1, "t": 1, "reason": "end", "topic": "orders", "part": 0}
+    row |= {"log_end": 5}
     path = folder.path / "tables" / "replica_snapshots.parquet"
     path.parent.mkdir()
     pq.write_table(pa.Table.from_pylist([row], schema=schema).drop_columns("digest"), path)

@@ -5,6 +5,7 @@ Most of this runs the real Ivy against a Maven repository in a folder, which Mav
 
 import hashlib
 import json
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -223,6 +224,9 @@ def test_a_version_that_was_never_fetched_is_not_installed() -> None:
         ("jar added", "more.JAR"),
         ("manifest gone", "manifest.json"),
         ("manifest torn", "manifest.json"),
+        ("manifest a pipe", "manifest.json is a pipe"),
+        ("manifest a folder", "manifest.json is a folder"),
+        ("manifest a device", "manifest.json is a pipe, a socket or a device"),
         ("manifest of another", "manifest.json"),
     ],
 )
@@ -243,8 +247,13 @@ def test_a_damaged_version_is_not_used_and_told_with_the_remedy(cache: Path, dam
         manifest.unlink()
     elif damage == "manifest torn":
         manifest.write_bytes(manifest.read_bytes()[:20])
-    else:
+    elif damage == "manifest of another":
         manifest.write_text('{"version": "4.3.1", "jars": []}')
+    else:
+        manifest.unlink()
+        {"manifest a pipe": os.mkfifo, "manifest a folder": os.mkdir}.get(
+            damage, lambda path: path.symlink_to("/dev/zero")
+        )(manifest)
 
     refusal = refused(lambda: installed(SMALL))
     [(_, well, told)] = kafka_health()

@@ -1,0 +1,107 @@
+"""What the tables of a run say of each other: a number that one names is in the other, and stands there once.
+
+A record of a partition or a transaction that no table describes would be judged as if nothing had been promised for
+it; of two rows that describe the same, the checks take one. Clients and operations only explain: a record tells by
+itself what was promised for it, so one whose client or operation is not described is judged like the others.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyarrow.dataset import FileSystemDataset
+
+from harness.errors import HarnessError
+from harness.history.lawful_rows import REMEDY
+
+_ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "partitions": (("tp",), ("topic", "part")),
+    "processes": (("process",),),
+    "transactions": (("txn",),),
+    "replica_snapshots": (("snapshot", "node", "topic", "part"),),
+    "faults": (("fault",),),
+    "steps": (("step",),),
+    "activity": ((),),
+}
+# (table, its column) -> the table that has each of these numbers, in which column
+_NAMED: dict[tuple[str, str], tuple[str, str]] = {
+    ("records", "tp"): ("partitions", "tp"),
+    ("records", "txn"): ("transactions", "txn"),
+    ("jumps", "tp"): ("partitions", "tp"),
+    ("replica_log", "tp"): ("partitions", "tp"),
+    ("replica_log", "snapshot"): ("replica_snapshots", "snapshot"),
+    ("group_events", "txn"): ("transactions", "txn"),
+}
+HAS_REFERENCES = frozenset(table for table, _ in _NAMED)
+_COUNTED = ("sends", "reads", "final_reads")  # activity's, together every record
+
+Small = Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]
+Numbers = Set[tuple[int, Any]]  # (run, number)
+
+
+@dataclass(kw_only=True)
+class Named:
+    """What a large table names. rows: by run."""
+
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+    rows: Counter[int] = field(default_factory=Counter)
+
+
+def named_in(name: str, file: FileSystemDataset) -> Named:
+    """Read a piece at a time: each combination of the numbers in a piece is kept once."""
+    columns = ["run", *(column for table, column in _NAMED if table == name)]
+    found: dict[str, set[tuple[int, Any]]] = {column: set() for column in columns[1:]}
+    named = Named()
+    for batch in file.to_batches(columns=columns):
+        pieces = pa.Table.from_batches([batch]).group_by(columns)
+        for row in pieces.aggregate([([], "count_all")]).to_pylist():
+            run = row["run"]
+            for column, numbers in found.items():
+                numbers.add((run, row[column]))
+            named.rows[run] += row["count_all"]
+    named.numbers = {**found}
+    return named
+
+
+def check_together(
+    small: Small, large: Mapping[str, Named], place_of: Callable[[str, int], object],
+    is_there: Callable[[str, int], bool],
+) -> None:  # fmt: skip
+    """Raises HarnessError for the first thing that does not fit.
+
+    `is_there`: whether a run has a table, which old ones may lack; what lacks one is held against none.
+    """
+    for table, keys in _ONCE.items():
+        for run, rows in small[table].items():
+            for key in keys:
+                _check_once(rows, key, place_of(table, run))
+    for (table, column), (other, other_column) in _NAMED.items():
+        known = {(run, row[other_column]) for run, rows in small[other].items() for row in rows}
+        for run, number in sorted(_numbers(table, column, small, large) - known):
+            if is_there(other, run):
+                place = place_of(other, run)
+                raise HarnessError(f"{place_of(table, run)}: {column} {number} is not in {place}: {REMEDY}")
+    records = large["records"]
+    for run, count in records.rows.items():
+        told = sum(row[name] for row in small["activity"].get(run, ()) for name in _COUNTED)
+        if told != count:
+            place = place_of("activity", run)
+            raise HarnessError(f"{place} tells of {told} records, and there are {count}: {REMEDY}")
+
+
+def _check_once(rows: Sequence[Mapping[str, Any]], key: Sequence[str], place: object) -> None:
+    times = Counter(tuple(row[name] for name in key) for row in rows)
+    twice = next((values for values, count in times.items() if count > 1), None)
+    if twice is not None:
+        which = ", ".join(f"{name} {value}" for name, value in zip(key, twice, strict=True)) or "the run"
+        raise HarnessError(f"{place}: {which} is there {times[twice]} times: {REMEDY}")
+
+
+def _numbers(table: str, column: str, small: Small, large: Mapping[str, Named]) -> Numbers:
+    if table in large:
+        told = large[table].numbers.get(column, frozenset())
+    else:
+        told = {(run, row[column]) for run, rows in small[table].items() for row in rows}
+    return {each for each in told if each[1] is not None}
