@@ -141,7 +141,6 @@ AttemptsCode = Literal[
 ]
 RemovalCode = Literal["retention-time", "retention-size", "compaction-of-a-key", "compaction-of-a-tombstone"]
 StartCode = Literal["sought", "group-committed", "assigned-at", "earliest-record"]
-RedeliveryCode = Literal["uncommitted", "unknown", "held-on", "sought", "after-commit"]
 CycleCode = Literal[
     "unread-may-have-been-there",
     "reads-of-open-transactions",
@@ -229,7 +228,7 @@ class Cause:
     """Why a finding is there. `code` says what kind of cause it is; the rest who, where, and by which settings.
 
     by: the cause of the loss that it follows from; check: the check that found that. epoch, offset: of the election
-    and its log end, of a seek or a commit. holds: what a permission is worth (see Permission).
+    and its log end, of a seek or a commit. number: of a step, as people count.
     """
 
     code: CauseCode

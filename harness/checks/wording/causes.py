@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from harness.checks.elections import Election
-from harness.checks.rulings import Cause
+from harness.checks.rulings import Cause, CauseCode
 from harness.checks.wording.rulings import doubt_words, log_end_words, permission_words
 from harness.checks.wording.words import nodes_words
 
-# Each is filled with the fields of a cause: {by}, {check}, {doubt}, {epoch}, {offset}, {nodes}, {place}, {setting} ...
-_WORDS: Mapping[str, str] = {
+# Each is filled with the fields of its cause. What is not here is told of an election.
+_WORDS: Mapping[CauseCode, str] = {
     "nothing-permits-it": "nothing permits it",
     # ---- single records
     "last-of-its-key-removed": "the last record of a key was removed",
