@@ -176,8 +176,7 @@ def _finding(number: int, of: int, duration: int, partitions: int) -> dict[str, 
         "count": max(len(offsets), 1), "values": [values.number(1, offset) for offset in offsets], "offsets": offsets,
         "operations": [], "t_first": t, "t_last": t + SECOND, "faults": [], "epoch": 2, "cause": cause,
         "sentence": f"20 records at offsets {off}-{off + 19} of t-{part} are concerned: {cause or 'no write'}.",
-        "fingerprint": fingerprint_of(check=check, classification=classification, kind=kind, topic="t", cause=cause,
-                                      salt=""),
+        "fingerprint": fingerprint_of(check=check, classification=classification, kind=kind, cause=(cause,)),
         "evidence": json.dumps(evidence),
     }  # fmt: skip
 

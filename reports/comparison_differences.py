@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from reports.comparison_columns import Column, Run
-from reports.comparison_measures import Compared, Measure, always_or_never, compare, number, span
+from reports.comparison_measures import Compared, Measure, always_or_never, compare, number
 from reports.comparison_model import Difference, Kind
 from reports.comparison_questions import Question, questions
 
@@ -114,8 +114,7 @@ def _asked(columns: Sequence[Column], question: Question) -> Difference | None:
             if column.counted:
                 parts.append(f"{column.label} has no such number")
             continue
-        text, range_ = number(middle, measure.unit), span(measure.values[index], measure.unit)
-        parts.append(question.told(column.label, text, range_, first=not parts))
+        parts.append(question.told(column.label, middle, measure.values[index], first=not parts))
     return Difference(
         kind=compared.kind,
         topic="Lost" if measure.key == "lost_permitted" and compared.kind == "same" else question.topic,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.scenario import Scenario
 from reports.comparison_columns import Column, Run
@@ -10,6 +10,7 @@ from reports.comparison_model import Environment
 from reports.run_data import RunData
 
 _ABSENT = "not set"
+Path: TypeAlias = tuple[str, ...]
 
 
 def environment(columns: Sequence[Column]) -> Environment:
@@ -41,27 +42,33 @@ def _differing(
 def machine_of(data: RunData) -> dict[str, str]:
     versions: Mapping[str, Any] = data.run.get("versions") or {}
     surroundings: Mapping[str, Any] = data.run.get("environment") or {}
-    return {**_flat("", versions), **_flat("", surroundings)}
+    told = _flat((), versions) | _flat((), surroundings)
+    return {".".join(path): value for path, value in told.items()}
 
 
 def settings_of(scenario: Scenario) -> dict[str, str]:
     """Everything the scenario sets but its plan: cluster, topics, workload, and what it expects."""
-    told: dict[str, str] = {}
+    return {".".join(path): value for path, value in setting_paths(scenario).items()}
+
+
+def setting_paths(scenario: Scenario) -> dict[Path, str]:
+    """The same by its place in the scenario: ("cluster", "settings", "min.insync.replicas")."""
+    told: dict[Path, str] = {}
     for section, spec in (("cluster", scenario.cluster), ("workload", scenario.workload), ("expect", scenario.expect)):
-        told |= _flat(section, {field.name: getattr(spec, field.name) for field in fields(spec)})
+        told |= _flat((section,), {field.name: getattr(spec, field.name) for field in fields(spec)})
     for topic in scenario.topics:
-        told |= _flat(f"topics.{topic.name}", {field.name: getattr(topic, field.name) for field in fields(topic)})
+        told |= _flat(("topics", topic.name), {field.name: getattr(topic, field.name) for field in fields(topic)})
     told |= {
-        "run.recovery_timeout_s": f"{scenario.recovery_timeout_s:g}",
-        "run.read_every_replica": str(scenario.read_every_replica).lower(),
+        ("run", "recovery_timeout_s"): f"{scenario.recovery_timeout_s:g}",
+        ("run", "read_every_replica"): str(scenario.read_every_replica).lower(),
     }
-    return told | _flat("coverage", scenario.coverage)
+    return told | _flat(("coverage",), scenario.coverage)
 
 
-def _flat(prefix: str, table: Mapping[str, Any]) -> dict[str, str]:
-    told: dict[str, str] = {}
+def _flat(prefix: Path, table: Mapping[str, Any]) -> dict[Path, str]:
+    told: dict[Path, str] = {}
     for key, value in table.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
+        name = (*prefix, str(key))
         if isinstance(value, Mapping):
             told |= _flat(name, value)
         elif isinstance(value, bool):

@@ -17,7 +17,7 @@ _OPEN_S = 1.0  # tried for so long after the last acknowledgement: the partition
 
 @dataclass(frozen=True, kw_only=True)
 class FaultNumbers:
-    """key: (the step's text or the fault's kind, how often it came before), the same in another run of the scenario,
+    """key: (what its step asks, or the fault's kind; how often it came before): the same in another run of a scenario,
     also where a plan has more steps on one system than on another. end None: never healed.
 
     leader_s: until the last of the partitions it took the leader from had a new one; None when it took none.
@@ -43,14 +43,14 @@ def fault_numbers(data: RunData, sends: pd.DataFrame) -> list[FaultNumbers]:
     seen = sorted((row for row in data.rows("faults") if row["t_begin"] is not None), key=lambda row: row["t_begin"])
     end_t = data.origin_ns + int(data.end_s * 1e9)
     led = leader_times(data.rows("partition_states"), seen, end_t)
-    steps = {row["step"]: data.readable(str(row["text"])) for row in data.rows("steps")}
+    steps = {row["step"]: row["arguments"] for row in data.rows("steps")}
     keys: dict[str, int] = {}
     made = []
     for number, row in enumerate(seen):
         begin = _seconds(data, row["t_begin"])
         until = _seconds(data, seen[number + 1]["t_begin"]) if number + 1 < len(seen) else float("inf")
         in_plan = row["step"] is not None and row["step"] in steps
-        anchor = steps[row["step"]] if in_plan else str(row["kind"])
+        anchor = str((steps[row["step"]] if in_plan else None) or row["kind"])
         keys[anchor] = keys.get(anchor, 0) + 1
         silent, silent_open = silence_after(sends, begin, until)
         leader = led.get(row["fault"])

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from harness.history.run_folder import RunFolder
 from reports.comparison_columns import GivenColumn, GivenRun
-from reports.comparison_environment import settings_of
+from reports.comparison_environment import Path as SettingPath
+from reports.comparison_environment import setting_paths
 
+_Settings: TypeAlias = tuple[tuple[SettingPath, str], ...]
 _NAMING_MAX = 3
-_OUTCOME = ("expect.", "coverage.")  # what a scenario expects of a system follows from the system
+_SYSTEM = ("cluster", "system")
+_OUTCOME = ("expect", "coverage")  # what a scenario expects of a system follows from the system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +28,13 @@ class StoredRun:
 def columns_of(runs: Sequence[StoredRun]) -> list[GivenColumn]:
     """In the order in which the columns' first runs were given."""
     labelled: dict[str, list[StoredRun]] = {}
-    nameless: dict[tuple[tuple[str, str], ...], list[StoredRun]] = {}
+    nameless: dict[_Settings, list[StoredRun]] = {}
     order: list[list[StoredRun]] = []
     for run in runs:
         if run.label:
             group = labelled.setdefault(run.label, [])
         else:
-            group = nameless.setdefault(tuple(sorted(settings_of(RunFolder(run.path).scenario()).items())), [])
+            group = nameless.setdefault(tuple(sorted(setting_paths(RunFolder(run.path).scenario()).items())), [])
         if not group:
             order.append(group)
         group.append(run)
@@ -45,13 +49,13 @@ def _given(run: StoredRun) -> GivenRun:
     return GivenRun(path=run.path, failure=run.failure)
 
 
-def _names(groups: Sequence[tuple[tuple[str, str], ...]]) -> list[str]:
+def _names(groups: Sequence[_Settings]) -> list[str]:
     """The system where that tells them apart, else the settings that do; numbered where even these are too many."""
     tables = [dict(group) for group in groups]
-    keys = [key for key in dict.fromkeys(key for table in tables for key in table) if not key.startswith(_OUTCOME)]
+    keys = [key for key in dict.fromkeys(key for table in tables for key in table) if key[0] not in _OUTCOME]
     differing = [key for key in keys if len({table.get(key, "") for table in tables}) > 1]
-    if "cluster.system" in differing:
-        systems = [table["cluster.system"] for table in tables]
+    if _SYSTEM in differing:
+        systems = [table[_SYSTEM] for table in tables]
         if len(set(systems)) == len(systems):
             return systems
     shown = differing[:_NAMING_MAX]
@@ -62,5 +66,8 @@ def _names(groups: Sequence[tuple[tuple[str, str], ...]]) -> list[str]:
     ]
 
 
-def _short(key: str) -> str:
-    return key.rpartition("settings.")[2].removeprefix("workload.").removeprefix("cluster.")
+def _short(key: SettingPath) -> str:
+    """A setting of Kafka's by its own name, the harness's without its section."""
+    if "settings" in key:
+        return ".".join(key[key.index("settings") + 1 :])
+    return ".".join(key[1:] if key[0] in ("workload", "cluster") else key)

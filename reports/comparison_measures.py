@@ -26,6 +26,7 @@ class Measure:
     unit: Unit
     values: Sequence[Sequence[float]]
     resolution: float = 0.0
+    about: Literal["", "leader", "silence"] = ""  # of a fault: what its seconds are counted until
     starred: Sequence[bool] = ()  # per column: a percentile of too few records is the highest of them
 
 
@@ -85,13 +86,18 @@ def always_or_never(measure: Measure, one: Sequence[float], other: Sequence[floa
 
 def number(value: float, unit: Unit) -> str:
     """With its unit, in as many digits as it deserves."""
+    return "".join(_parts(value, unit))
+
+
+def _parts(value: float, unit: Unit) -> tuple[str, str]:
+    """(the digits, the unit behind them)"""
     if unit == "ms" and value >= 1000:
-        return f"{_short(value / 1e3)} s"
+        return _short(value / 1e3), " s"
     if unit in ("s", "ms"):
-        return f"{_short(value)} {unit}"
+        return _short(value), f" {unit}"
     if unit == "records/s":
-        return f"{_short(value) if value < 100 else count_of(round(value))}/s"
-    return count_of(round(value))
+        return _short(value) if value < 100 else count_of(round(value)), "/s"
+    return count_of(round(value)), ""
 
 
 def _short(value: float) -> str:
@@ -100,18 +106,18 @@ def _short(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
+def is_shown_as_zero(value: float, unit: Unit) -> bool:
+    return number(value, unit) == number(0.0, unit)
+
+
 def span(values: Sequence[float], unit: Unit) -> str:
     """The range of the repeats, or "" when they are all the same as they are shown."""
     if not values:
         return ""
-    low, high = number(min(values), unit), number(max(values), unit)
-    if low == high:
+    (low, low_unit), (high, high_unit) = _parts(min(values), unit), _parts(max(values), unit)
+    if (low, low_unit) == (high, high_unit):
         return ""
-    for suffix in (" ms", " s", "/s"):
-        if low.endswith(suffix) and high.endswith(suffix):
-            low = low.removesuffix(suffix)
-            break
-    return f"{low}–{high}"
+    return f"{low}{'' if low_unit == high_unit else low_unit}–{high}{high_unit}"
 
 
 def cell(measure: Measure, column: int, *, tone: Literal["", "perm", "viol"] = "") -> Cell:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from reports.comparison_columns import Column
 from reports.comparison_faults import FaultNumbers
-from reports.comparison_measures import Measure, Unit
+from reports.comparison_measures import Measure, Unit, is_shown_as_zero, number, span
 from reports.comparison_numbers import PERCENTILES, RunNumbers
 
 PHASES = {
@@ -39,11 +39,13 @@ class Question:
     again: str | None = None
     context: str = ""
 
-    def told(self, label: str, text: str, spread: str, *, first: bool) -> str:
-        """For example "reference lost 20 (18–23) acknowledged records"."""
-        if text.split(" ")[0] in ("0", "0.00") and not spread and self.none:
+    def told(self, label: str, middle: float, values: Sequence[float], *, first: bool) -> str:
+        """For example "reference lost 20 (18–23) acknowledged records"; middle: the median of the values."""
+        unit = self.measure.unit
+        text, spread = number(middle, unit), span(values, unit)
+        if is_shown_as_zero(middle, unit) and not spread and self.none:
             return f"{label} {self.none}"
-        counted = self.object[0 if text == "1" and not spread else 1]
+        counted = self.object[0 if round(middle) == 1 and not spread else 1]
         verb = self.verb if first or self.again is None else self.again
         words = (label, verb, text, f"({spread})" if spread else "", counted)
         return " ".join(word for word in words if word) + self.tail
@@ -144,7 +146,12 @@ def leader_measure(columns: Sequence[Column], fault: FaultKey) -> Measure:
     every = [fault_of(numbers, fault) for column in columns for numbers in column.counted]
     resolution = max((2 * own.leader_uncertainty_s for own in every if own is not None), default=0.0)
     return Measure(
-        key=f"leader/{fault.place}", name="new leader", unit="s", values=_values(columns, of), resolution=resolution
+        key=f"leader/{fault.place}",
+        name="new leader",
+        unit="s",
+        about="leader",
+        values=_values(columns, of),
+        resolution=resolution,
     )
 
 
@@ -153,12 +160,14 @@ def silence_measure(columns: Sequence[Column], fault: FaultKey) -> Measure:
         own = fault_of(numbers, fault)
         return own.silent_s if own is not None else None
 
-    return Measure(key=f"silence/{fault.place}", name="no writes", unit="s", values=_values(columns, of))
+    return Measure(
+        key=f"silence/{fault.place}", name="no writes", unit="s", about="silence", values=_values(columns, of)
+    )
 
 
 def silence_before_measure(columns: Sequence[Column]) -> Measure:
     values = _values(columns, lambda numbers: numbers.silence_before_s)
-    return Measure(key="silence/before", name="no writes", unit="s", values=values)
+    return Measure(key="silence/before", name="no writes", unit="s", about="silence", values=values)
 
 
 def availability(columns: Sequence[Column]) -> list[Question]:

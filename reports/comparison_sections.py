@@ -271,8 +271,7 @@ def _point(run: Run, measure: Measure, fault: FaultKey | None) -> _Point | None:
     own = fault_of(run.numbers, fault)
     if own is None:
         return None
-    leader = measure.key.startswith("leader/")
-    value, never = (own.leader_s, own.leader_open) if leader else (own.silent_s, own.silent_open)
+    value, never = (own.leader_s, own.leader_open) if measure.about == "leader" else (own.silent_s, own.silent_open)
     return None if value is None else (value, run, never)
 
 

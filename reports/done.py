@@ -32,7 +32,7 @@ def _fault(data: RunData, fault: Mapping[str, Any]) -> DoneRow:
 
 
 def _act(data: RunData, step: Mapping[str, Any]) -> DoneRow:
-    text = str(step["text"]).removeprefix("act ")
+    text = str(step["text"])
     failed = step["outcome"] != "ok"
     return DoneRow(
         at=data.moment(step["t0"]),

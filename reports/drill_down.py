@@ -20,7 +20,7 @@ OPERATIONS_HEAD = 8
 OPERATIONS_TAIL = 4
 LOST_CHECKS = ("lost-write", "dirty-read", "compacted-away")  # whose values are gone from the final log
 _BEFORE_NS = 5_000_000_000
-_NIL = LogCell(text="–", epoch="", colour=4, cut="")
+NIL = LogCell(text="–", epoch="", colour=4, cut="")
 Tone = Literal["yes", "no", "na", "event", "key"]
 
 
@@ -66,7 +66,7 @@ def _log_row(
                 data.moment(cells[node]["truncated_t"]) if cells[node]["truncated"] else "",
             )
             if node in cells
-            else _NIL
+            else NIL
             for node in nodes
         ],
         final=_cell(data, first["final_value"], first["final_epoch"], colours, ""),
@@ -94,7 +94,7 @@ def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int, *, gone:
 
 def _cell(data: RunData, value: int | None, epoch: int | None, colours: Mapping[int, int], cut: str) -> LogCell:
     if value is None:
-        return _NIL
+        return NIL
     known = epoch is not None and epoch >= 0
     return LogCell(
         text=data.value(value), epoch=f"e{epoch}" if known else "", colour=colours.get(epoch or 0, 4), cut=cut
@@ -106,7 +106,7 @@ def _folded(rows: Sequence[LogRow]) -> list[LogRow]:
     if len(rows) <= ROWS_OPEN + ROWS_TAIL + 4:
         return list(rows)
     hidden = len(rows) - ROWS_OPEN - ROWS_TAIL
-    fold = LogRow(offset=-1, acknowledged="", replicas=(), final=_NIL, lost=False, boundary="", fold=hidden)
+    fold = LogRow(offset=-1, acknowledged="", replicas=(), final=NIL, lost=False, boundary="", fold=hidden)
     return [*rows[:ROWS_OPEN], fold, *rows[-ROWS_TAIL:]]
 
 

@@ -18,7 +18,7 @@ TOLD_ELSEWHERE = frozenset(
     {
         "rules", "cause_chain", "prevention", "log_ends", "truncation", "truncations", "lost_range", "by_time", "cause",
         "elected", "elected_epoch", "elected_log_end", "elected_log_end_from", "unclean", "leader_before", "isr_before",
-        "elr_before", "isr_after", "disk_losses", "isr_at_acknowledgement",
+        "elr_before", "isr_after", "disk_losses", "isr_at_acknowledgement", "remedies", "facts",
     }
 )  # fmt: skip
 _TIMES = ("t", "t0", "t1", "at")

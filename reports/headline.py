@@ -1,9 +1,11 @@
 """The top of the page: one sentence, four answers, and the configuration that decided."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
-from reports.model import Answer, Badge, Setting, Tone
+from harness.history.finding_facts import Setting as SettingFact
+from harness.history.finding_facts import chain_of, setting_of
+from reports.model import Answer, Badge, Role, Setting, Tone
 from reports.run_data import RunData, count_of, partition_name, span_of
 from reports.settings import MIN_INSYNC, known_settings, preventing, too_few_in_sync
 from reports.story import evidence_of, worst
@@ -82,8 +84,7 @@ def lead(data: RunData) -> str:
             f"{alone} in the ISR. Broker {elected}, {role}, took over with a log that ended at {start}, so "
             "it never had these records."
         )
-    chain = evidence.get("cause_chain") or ()
-    told = [link["sentence"] for link in chain if link["decisive"] or link["event"] in ("truncation", "disk-loss")]
+    told = [link.sentence for link in chain_of(evidence) if link.decisive or link.event in ("truncation", "disk-loss")]
     return data.readable(" ".join(told[:2]) or str(finding["sentence"]))
 
 
@@ -95,7 +96,7 @@ def answers(data: RunData) -> list[Answer]:
     where = partition_name(finding)
     span = span_of(finding["offset_first"], finding["offset_last"])
     elected = evidence.get("elected")
-    decisive = next((link for link in evidence.get("cause_chain") or () if link["decisive"]), None)
+    decisive = next((link for link in chain_of(evidence) if link.decisive), None)
     rules = evidence.get("rules") or []
     permitted = finding["classification"] == "permitted"
     holding = next((rule for rule in rules if rule["holds"]), None)
@@ -113,7 +114,7 @@ def answers(data: RunData) -> list[Answer]:
         ),
         Answer(
             question="When",
-            short=f"Lost at {data.moment(decisive['t_ns'])}" if decisive else data.moment(finding["t_first"]),
+            short=f"Lost at {data.moment(decisive.t_ns)}" if decisive else data.moment(finding["t_first"]),
             more=f"{'Acknowledged' if decisive else 'Seen'} {acknowledged}",
         ),
         Answer(
@@ -135,12 +136,17 @@ def answers(data: RunData) -> list[Answer]:
 
 
 def _permission(data: RunData, finding: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
-    """The settings that allowed it, where the rule's evidence ends in one; else the evidence."""
-    told = str(rule["evidence"])
-    setting = told.rpartition("; ")[2]
-    allowed = data.readable(setting[:1].upper() + setting[1:] if "=" in setting else told)
+    """The setting that allowed it, where one did; else the rule's evidence."""
+    setting = setting_of(rule.get("setting"))
+    allowed = data.readable(str(rule["evidence"]) if setting is None else _set_by(setting))
     least, in_sync = too_few_in_sync(data, finding, evidence_of(finding))
     return f"{allowed} And min.insync.replicas={least} let the ISR {in_sync} acknowledge." if in_sync else allowed
+
+
+def _set_by(setting: SettingFact) -> str:
+    who = {"topic": "Topic setting", "broker": "Broker setting", "default": "Kafka's default", "client": "The client's"}
+    where = " of the scenario" if setting.of_scenario else ""
+    return f"{who.get(setting.scope, 'Setting')} {setting.key}={setting.value}{where}."
 
 
 def _prevention(evidence: Mapping[str, Any]) -> list[Answer]:
@@ -205,6 +211,12 @@ def _read_back(data: RunData, sums: Mapping[str, Any]) -> str:
     return f"{sent}, all read back in the end" if data.verdict["verdict"] == "pass" else sent
 
 
+def _role(key: str, deciding: Container[str], *, broken: bool) -> Role:
+    if broken:
+        return "held" if key in ("acks", MIN_INSYNC) else ""
+    return "why" if key in deciding else ""
+
+
 def settings(data: RunData) -> list[Setting]:
     """The configuration that matters; dashed what made a loss possible, red what was promised and broken.
 
@@ -212,15 +224,12 @@ def settings(data: RunData) -> list[Setting]:
     """
     finding = worst(data)
     evidence = evidence_of(finding) if finding is not None else {}
-    decided = next((link["t_ns"] for link in evidence.get("cause_chain") or () if link["decisive"]), None)
+    decided = next((link.t_ns for link in chain_of(evidence) if link.decisive), None)
     known = known_settings(data, finding, at_ns=decided)
     deciding = {key for key, _ in preventing(evidence)}
     if evidence.get("cause") == "destruction":
         deciding.add(MIN_INSYNC)
-    made = [Setting(text=f"{key}={value}", role="why" if key in deciding else "") for key, value in known.items()]
-    if finding is not None and finding["classification"] == "violation":
-        made = [
-            Setting(text=one.text, role="held" if one.text.startswith(("acks=", "min.insync")) else "") for one in made
-        ]
+    broken = finding is not None and finding["classification"] == "violation"
+    made = [Setting(text=f"{key}={value}", role=_role(key, deciding, broken=broken)) for key, value in known.items()]
     made += [Setting(text=f"flaw: {flaw}", role="why") for flaw in data.scenario.cluster.flaws]
     return made

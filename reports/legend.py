@@ -27,7 +27,7 @@ def legend(lanes: Iterable[Lane], charts: Sequence[Chart], marks: Sequence[Mark]
     entries += [LegendEntry(style=style, text=text) for style, text in (*_SPANS, *_ISRS) if style in styles]
     if any(lane.kind == "gap" for lane in lanes):
         entries.append(LegendEntry(style="g", text="over 1 s in which no write was acknowledged"))
-    epochs = [int(span.text.rpartition(" · e")[2]) for lane in lanes for span in lane.spans if " · e" in span.text]
+    epochs = [span.epoch for lane in lanes for span in lane.spans if span.epoch is not None and span.text]
     if epochs:
         entries.append(LegendEntry(style="", text=f"e{max(epochs)}: leader epoch {max(epochs)}"))
     bars = [bar for chart in charts for bar in chart.bars]

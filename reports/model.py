@@ -27,12 +27,15 @@ class Answer:
     link: str = ""
 
 
+Role = Literal["why", "held", ""]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """role: "why" made a loss possible (dashed), "held" was a promise that was broken, "" is plain."""
 
     text: str
-    role: Literal["why", "held", ""]
+    role: Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +155,7 @@ class Span:
     text: str
     short: str
     title: str
+    epoch: int | None = None  # of the leader whose time it is
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Pours a judged run folder into the page model. A section that fails shows its error in place; the verdict stays."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -184,7 +185,10 @@ def _changes(data: RunData) -> list[tuple[str, str]]:
     """A command for each setting that would have prevented it, or for the one that is worth a try."""
     finding = worst(data)
     ways = preventing(evidence_of(finding)) if finding is not None else ()
-    acts = " ".join(row["text"] for row in data.rows("steps") if row["kind"] == "act")
+    asked = [row["arguments"] for row in data.rows("steps") if row["kind"] == "act"]
+    if None in asked:
+        return []  # of runs stored before nobody knows what their steps set
+    acts = {key for arguments in asked for key in _keys(json.loads(arguments))}
     # A step of the plan that sets the same key would undo the change.
     wanted = [f"{key}={value}" for key, value in ways if key != "acks" and key not in acts]
     if not any(key in acts for key, _ in ways):
@@ -193,6 +197,14 @@ def _changes(data: RunData) -> list[tuple[str, str]]:
     return [
         (name, f"kafka-chaos run runs/{data.run['id']} --set {way}") for name, way in zip(names, wanted, strict=False)
     ]
+
+
+def _keys(table: Any) -> Iterator[str]:
+    """Of a step's arguments, the settings in them too."""
+    if isinstance(table, Mapping):
+        for key, value in table.items():
+            yield key
+            yield from _keys(value)
 
 
 def _change(data: RunData) -> str:

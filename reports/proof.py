@@ -157,7 +157,7 @@ def _log_lines(table: LogTable) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _log_cell(cell: LogCell) -> str:
-    if not cell.epoch and cell.text == "–":
+    if cell == drill_down.NIL:
         return "-"
     return f"{cell.epoch} {_short(cell.text)}{' x' if cell.cut else ''}".strip()
 

@@ -27,7 +27,7 @@ _LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
 _APART = re.compile(r"\b(?:node ?|broker |n)(10[0-9])\b")  # nodes that are no brokers: 100 and up
 _RANGE = re.compile(r"(?<![\w.:-])(\d+)-(\d+)(?![\w-])")
 _HELD = re.compile(r"bytes wait, (\d+) connections? held")
-_LAYOUTS = {"kraft": "KRaft", "kraft-quorum": "KRaft, three controllers", "kraft-combined": "KRaft, combined"}
+_COORDINATION = {"kraft": "controller", "zookeeper": "ZooKeeper"}
 
 
 class RunData:
@@ -124,15 +124,12 @@ class RunData:
     def system(self) -> str:
         """What was tested, for people: the title that the run wrote down, else the scenario's word."""
         title = (self.run.get("environment") or {}).get("system")
-        if not title:
-            return f"{self.scenario.cluster.system} cluster"
-        return re.sub(r"\(([\w-]+)\)$", lambda found: f"({_LAYOUTS.get(found[1], found[1])})", str(title))
+        return str(title) if title else f"{self.scenario.cluster.system} cluster"
 
     @cached_property
     def coordination(self) -> str:
         """What node 100 is: ZooKeeper, KRaft's controller, or the reference cluster's coordination service."""
-        title = self.system.lower()
-        return "controller" if "kraft" in title else "ZooKeeper" if "zookeeper" in title else COORDINATION_WORDS
+        return _COORDINATION.get(str(self.environment.get("coordination")), COORDINATION_WORDS)
 
     def node_name(self, node: int) -> str:
         if node in self.brokers or node < COORDINATION:

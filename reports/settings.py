@@ -1,14 +1,13 @@
 """The configuration that matters to a finding, and which of it the prevention of a loss speaks of."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.history.finding_facts import remedies_of
 from reports.run_data import RunData
 
 _SHOWN = ("acks", "replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "enable.idempotence")
 MIN_INSYNC = "min.insync.replicas"
-_CHANGE = re.compile(r"\bWith ([\w.]+)=([\w-]+)")
 
 
 def known_settings(data: RunData, finding: Mapping[str, Any] | None, *, at_ns: int | None = None) -> dict[str, str]:
@@ -42,8 +41,8 @@ def _written(data: RunData, topic: str, at_ns: int | None) -> dict[str, str]:
 
 def preventing(evidence: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """The settings that "what would have prevented it" names: (key, value)."""
-    found = (_CHANGE.search(str(told)) for told in evidence.get("prevention") or ())
-    return [(match[1], match[2]) for match in found if match is not None]
+    remedies = remedies_of(evidence)
+    return [(one.key, one.value) for one in remedies if one.key is not None and one.value is not None]
 
 
 def too_few_in_sync(data: RunData, finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> tuple[str, list[int]]:

@@ -5,10 +5,10 @@ nothing is concluded here that the checks did not conclude.
 """
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.history.finding_facts import ChainLink, chain_of
 from harness.interfaces import COORDINATION
 from reports.model import CauseStep, RuleLine, Story, Tone
 from reports.picture import picture
@@ -22,8 +22,7 @@ _TITLES = {
 }
 _DONE = {"kill": "killed", "stop": "shut down", "pause": "paused", "wipe": "killed and loses its disk"}
 _LAG_KEY = "replica.lag.time.max.ms"
-_HELD = re.compile(r"held their fetches from broker \d+ for ([\d.]+) s")
-_ACKNOWLEDGED = re.compile(r"^(\d+ records?) (?:was|were) acknowledged with (.*?) at offsets? [^;]*?(;.*)?\.$")
+_ACKS = {-1: "acks=all", 0: "acks=0", 1: "acks=1"}
 TONES: dict[str, Tone] = {"violation": "viol", "permitted": "perm", "observation": "neutral"}
 
 
@@ -47,8 +46,7 @@ def story(data: RunData) -> Story | None:
     if finding is None:
         return None
     evidence = evidence_of(finding)
-    chain = evidence.get("cause_chain") or []
-    if not chain and not evidence.get("rules"):
+    if not evidence.get("cause_chain") and not evidence.get("rules"):
         return None
     permitted = finding["classification"] == "permitted"
     return Story(
@@ -65,8 +63,7 @@ def story(data: RunData) -> Story | None:
 
 def cause_steps(data: RunData, finding: Mapping[str, Any]) -> list[CauseStep]:
     evidence = evidence_of(finding)
-    chain = evidence.get("cause_chain") or []
-    return [_step(data, finding, number, link, evidence) for number, link in enumerate(chain, 1)]
+    return [_step(data, finding, number, link, evidence) for number, link in enumerate(chain_of(evidence), 1)]
 
 
 def rule_lines(data: RunData, evidence: Mapping[str, Any]) -> list[RuleLine]:
@@ -88,11 +85,11 @@ def _also(data: RunData, finding: Mapping[str, Any], evidence: Mapping[str, Any]
 
 
 def _step(
-    data: RunData, finding: Mapping[str, Any], number: int, link: Mapping[str, Any], evidence: Mapping[str, Any]
+    data: RunData, finding: Mapping[str, Any], number: int, link: ChainLink, evidence: Mapping[str, Any]
 ) -> CauseStep:
-    begin = data.seconds(link["t_ns"])
-    end = data.seconds(link.get("t_end_ns")) if link["event"] == "acknowledged" else None
-    time = data.moment(link["t_ns"])
+    begin = data.seconds(link.t_ns)
+    end = data.seconds(link.t_end_ns) if link.event == "acknowledged" else None
+    time = data.moment(link.t_ns)
     if begin is not None and end is not None and end - begin >= 0.001:
         time = f"{begin:.3f}–{end:.3f} s"
     return CauseStep(
@@ -101,30 +98,23 @@ def _step(
         at=None if begin is None else round(begin, 3),
         event=_title(data, link),
         sentence=data.readable(_sentence(data, finding, link, evidence)),
-        decisive=bool(link["decisive"]),
+        decisive=link.decisive,
     )
 
 
-def _sentence(data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
+def _sentence(data: RunData, finding: Mapping[str, Any], link: ChainLink, evidence: Mapping[str, Any]) -> str:
     """What the title does not say already; the checks' own sentence where there is nothing shorter."""
-    told = str(link["sentence"])
-    if link["event"] == "fault":
-        return _fault_sentence(_fault(data, link["fault"]) or {}) or told
-    if link["event"] == "isr-shrink":
-        return _shrink_sentence(data, told)
-    if link["event"] == "acknowledged":
-        parts = _ACKNOWLEDGED.match(told)
-        return f"{parts[1]}, with {parts[2]}{parts[3] or ''}." if parts else told
-    if link["event"] == "election" and evidence.get("elected_log_end") is not None and evidence.get("lost_range"):
+    if link.event == "fault":
+        return _fault_sentence(_fault(data, link.fault) or {}) or link.sentence
+    if link.event == "isr-shrink" and link.isr_after is not None:
+        return _shrink_sentence(data, link)
+    if link.event == "acknowledged" and link.count is not None:
+        return _acknowledged_sentence(link)
+    if link.event == "election" and evidence.get("elected_log_end") is not None and evidence.get("lost_range"):
         return _election_sentence(data, finding, link, evidence)
-    if link["event"] == "truncation":
-        cut = next(
-            (cut for cut in evidence.get("truncations") or () if cut["t_ns"] == link["t_ns"]),
-            {"reason": told.partition("(")[2].partition(")")[0]},
-        )
-        why = f" ({cut['reason']})" if cut["reason"] else ""
-        return f"It follows epoch {link['epoch_after']}{why}." if link.get("epoch_after") is not None else told
-    return told
+    if link.event == "truncation" and link.epoch_after is not None:
+        return f"It follows epoch {link.epoch_after}{f' ({link.reason_text})' if link.reason_text else ''}."
+    return link.sentence
 
 
 def _fault_sentence(fault: Mapping[str, Any]) -> str:
@@ -141,17 +131,35 @@ def _fault_sentence(fault: Mapping[str, Any]) -> str:
     return f"The connections that {brokers} to broker {leader}, to fetch from it. {proof}"
 
 
-def _shrink_sentence(data: RunData, told: str) -> str:
-    said = told.partition(": ")[2] or told
-    held, most = _HELD.search(said), str(data.environment.get(_LAG_KEY, ""))
-    if held and most.isdigit() and float(held[1]) * 1000 > int(most):
-        said = f"{said.rstrip('.')}, longer than {_LAG_KEY}={most} allows."
-    return said[:1].upper() + said[1:]
+def _shrink_sentence(data: RunData, link: ChainLink) -> str:
+    gone = _brokers(link.nodes)
+    told = f"{gone} no longer had to confirm a write."
+    if link.held_by is None or link.held_s is None:
+        return told
+    if link.held_by != "cut":
+        return f"{told} {gone} had been {link.held_by} for {link.held_s:.1f} s."
+    most = str(data.environment.get(_LAG_KEY, ""))
+    longer = most.isdigit() and link.held_s * 1000 > int(most)
+    end = f", longer than {_LAG_KEY}={most} allows." if longer else "."
+    return f"{told} The cut had held their fetches from broker {link.leader} for {link.held_s:.1f} s{end}"
 
 
-def _election_sentence(
-    data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> str:
+def _brokers(nodes: Sequence[int]) -> str:
+    names = [str(node) for node in nodes]
+    if len(names) < 2:
+        return f"Broker {names[0]}" if names else "No broker"
+    return f"Brokers {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _acknowledged_sentence(link: ChainLink) -> str:
+    records = "1 record" if link.count == 1 else f"{link.count} records"
+    acks = " or ".join(sorted(_ACKS.get(number, "unknown acks") for number in link.acks)) or "unknown acks"
+    epoch = "an unknown epoch" if link.epoch_before is None else f"epoch {link.epoch_before}"
+    alone = f"; the ISR was {list(link.in_sync)}" if link.in_sync else ""
+    return f"{records}, with {acks} in {epoch}{alone}."
+
+
+def _election_sentence(data: RunData, finding: Mapping[str, Any], link: ChainLink, evidence: Mapping[str, Any]) -> str:
     start, isr, span = evidence["elected_log_end"], list(evidence.get("isr_before") or ()), evidence["lost_range"]
     elr = f", with the eligible leader replicas {list(evidence['elr_before'])}" if evidence.get("elr_before") else ""
     who = (
@@ -166,9 +174,9 @@ def _election_sentence(
     )
 
 
-def _epochs_between(data: RunData, finding: Mapping[str, Any], link: Mapping[str, Any]) -> str:
+def _epochs_between(data: RunData, finding: Mapping[str, Any], link: ChainLink) -> str:
     """What is on record of the epochs between the record's and the elected leader's."""
-    before, after = link.get("epoch_before"), link.get("epoch_after")
+    before, after = link.epoch_before, link.epoch_after
     if before is None or after is None or after - before < 2:
         return ""
     known = [
@@ -213,22 +221,23 @@ def fault_title(data: RunData, fault: Mapping[str, Any]) -> str:
     return data.readable(label[:1].upper() + label[1:])
 
 
-def _title(data: RunData, link: Mapping[str, Any]) -> str:
-    nodes = ", ".join(str(node) for node in link.get("nodes") or ())
-    before, after = link.get("epoch_before"), link.get("epoch_after")
-    if link["event"] == "election":
-        epochs = f", epoch {before} → {after}" if before is not None else f", epoch {after}"
-        how = " uncleanly" if "uncleanly" in link["sentence"] else ""
-        return f"Broker {nodes} is elected{how}{epochs}"
-    if link["event"] == "truncation":
-        return f"Broker {nodes} truncates its log from {link['offset_before']} to {link['offset_after']}"
-    if link["event"] == "fault":
-        fault = _fault(data, link["fault"])
+def _title(data: RunData, link: ChainLink) -> str:
+    nodes = ", ".join(str(node) for node in link.nodes)
+    if link.event == "election":
+        epochs = f"epoch {link.epoch_after}" if link.epoch_before is None else (
+            f"epoch {link.epoch_before} → {link.epoch_after}"
+        )  # fmt: skip
+        return f"Broker {nodes} is elected{' uncleanly' if link.unclean else ''}, {epochs}"
+    if link.event == "truncation":
+        return f"Broker {nodes} truncates its log from {link.offset_before} to {link.offset_after}"
+    if link.event == "fault":
+        fault = _fault(data, link.fault)
         return fault_title(data, fault) if fault is not None else "A fault"
-    if link["event"] == "isr-shrink":
-        was, arrow, now = str(link["sentence"]).partition(":")[0].partition("from ")[2].partition(" to ")
-        return f"The ISR shrinks from {was} to {now}" if arrow else "The ISR shrinks"
-    if link["event"] == "acknowledged":
-        span = span_of(link.get("offset_before"), link.get("offset_after"))
+    if link.event == "isr-shrink":
+        if link.isr_before is None or link.isr_after is None:
+            return "The ISR shrinks"
+        return f"The ISR shrinks from {list(link.isr_before)} to {list(link.isr_after)}"
+    if link.event == "acknowledged":
+        span = span_of(link.offset_before, link.offset_after)
         return f"Offsets {span} are acknowledged" if span else _TITLES["acknowledged"]
-    return _TITLES.get(link["event"], str(link["event"]).replace("-", " ").capitalize())
+    return _TITLES.get(link.event, str(link.event).replace("-", " ").capitalize())

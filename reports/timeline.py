@@ -5,6 +5,7 @@ numbers and text never scales. Partitions with findings come first; beyond twelv
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reports.axis_notes import axis_notes
@@ -260,6 +261,7 @@ def _leader_span(
         text=f"{who} · e{epoch}",
         short=word or ("none" if leader < 0 else f"{leader}"),
         title=f"{who} · e{epoch}{how}, from {data.moment(begin)}{late}",
+        epoch=epoch,
     )
 
 
@@ -290,9 +292,7 @@ def _extend(spans: list[Span], new: Span) -> None:
     if spans and spans[-1].style == new.style and spans[-1].text == new.text:
         before = spans.pop()
         length = round(new.at + new.length - before.at, 3)
-        new = Span(
-            at=before.at, length=length, style=before.style, text=before.text, short=before.short, title=before.title
-        )
+        new = replace(before, length=length)
     spans.append(new)
 
 

@@ -5,9 +5,10 @@ read_committed one never (KIP-98). In the final log it counts by the isolation o
 """
 
 from harness.checks.detection import Flagged
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.isolation import strict_readers
 from harness.checks.story import PartitionStory
+from harness.checks.wording.words import offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:

@@ -3,19 +3,21 @@
 Across producers, so it catches a log that was rewound and written over when no single producer could notice.
 """
 
-from harness.checks.contract import Class
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.rewinds import Rewinds
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
     rewinds = Rewinds(context)
     for story, rows in context.by_partition("regression"):
-        groups: dict[tuple[Class, str], list[int]] = {}
+        groups: dict[tuple[Class, Cause], list[int]] = {}
         for index, row in enumerate(rows):
             rewind = rewinds.of(story, row)
-            key: tuple[Class, str] = ("violation", "nothing permits it")
+            key: tuple[Class, Cause] = ("violation", NOTHING_PERMITS_IT)
             if rewind is not None:
                 key = (rewind.classification, rewind.cause)
             groups.setdefault(key, []).append(index)
@@ -23,7 +25,8 @@ def find(context: RunContext) -> list[Finding]:
             members = [rows[index] for index in indexes]
             sentence = (
                 f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name} got a lower offset than a "
-                f"record acknowledged before {'its' if len(members) == 1 else 'their'} send began: {cause}."
+                f"record acknowledged before {'its' if len(members) == 1 else 'their'} send began: "
+                f"{cause_words(cause)}."
             )
             findings.append(
                 finding_of_rows(

@@ -10,9 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.contract import Class, Ruling
 from harness.checks.detection import Flagged
 from harness.checks.findings import RunContext
+from harness.checks.rulings import AttemptsCode, Cause, Class, Doubt, Ruling
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
 from harness.client_use import METADATA_MAX_AGE_MS
@@ -29,7 +29,7 @@ class Repeated:
     """yes: None where nobody knows. failed: the attempts that say so."""
 
     yes: bool | None
-    why: str
+    code: AttemptsCode
     failed: Sequence[Row] = ()
 
     @property
@@ -43,8 +43,15 @@ class Repeated:
             return None
         return Ruling(
             classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
-            undecided=self.why,
+            undecided=_NOT_TOLD,
         )  # fmt: skip
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(code=self.code, doubt=_NOT_TOLD if self.yes is None else None)
+
+
+_NOT_TOLD = Doubt(code="attempts-not-told")
 
 
 class Attempts:
@@ -70,9 +77,9 @@ class Attempts:
         client, scenario = self._client(row), self._scenario
         library = client.get("library") or (scenario.workload.client if scenario is not None else None)
         if scenario is not None and scenario.workload.retries == 0 and library not in _OF_ITS_OWN_ACCORD:
-            return Repeated(yes=False, why="the producer never retried")
+            return Repeated(yes=False, code="never-retried")
         if row.t0 is None or row.t1 is None or row.status != STATUS_OK:
-            return Repeated(yes=True, why="the producer is not idempotent and its send was not acknowledged")
+            return Repeated(yes=True, code="not-acknowledged")
         begin, end = row.t0 - around_ns, row.t1 + around_ns
         if client.get("tells_attempts"):
             return self._as_told(story, row, begin, end)
@@ -88,11 +95,10 @@ class Attempts:
         failed = told[first : bisect_right(told, end, key=lambda attempt: attempt["t"])]
         open_ends = [attempt for attempt in failed if attempt["status"] != STATUS_FAIL]
         if open_ends:
-            why = "the producer is not idempotent, and it sent again what may have been appended already"
-            return Repeated(yes=True, why=why, failed=open_ends)
+            return Repeated(yes=True, code="sent-again", failed=open_ends)
         if failed:
-            return Repeated(yes=False, why="each attempt but one was refused before the append", failed=failed)
-        return Repeated(yes=False, why="the producer met nothing that would have made it send again")
+            return Repeated(yes=False, code="refused-before-the-append", failed=failed)
+        return Repeated(yes=False, code="nothing-made-it-retry")
 
     def _by_circumstances(self, story: PartitionStory, begin: int, end: int, *, waited_ms: float) -> Repeated:
         timeout_ms = self._scenario.workload.request_timeout_ms if self._scenario is not None else 0
@@ -100,8 +106,5 @@ class Attempts:
         changed = any(since <= state["t"] + (state["uncertainty_ns"] or 0) and state["t"] <= end
                       for state in story.states[1:])  # fmt: skip
         if changed or story.faults_between(since, end) or (timeout_ms and waited_ms >= timeout_ms):
-            return Repeated(yes=True, why="the producer is not idempotent and had a reason to retry")
-        return Repeated(
-            yes=None,
-            why="the producer is not idempotent, and what its client met is not known: it may have sent it again",
-        )
+            return Repeated(yes=True, code="had-a-reason-to-retry")
+        return Repeated(yes=None, code="attempts-not-told")

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.causes import fault_words
-from harness.checks.contract import Class
 from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Class
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.chain import fault_words
 from harness.history.activity import SLOW_NS
 from harness.history.fault_measures import in_sync_times, leader_times
 

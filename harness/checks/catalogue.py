@@ -1,8 +1,9 @@
 """Every family of checks, in the order in which a reader wants causes before consequences.
 
-A new check is one file and one line here. Its `find` turns what is known of one run into findings; its `query`, if it
-has one, asks the tables of all runs first, and its rows are `context.rows[name]`. Questions are asked side by side;
-one that looks at what the fused pass found says so (`follows_detection`) and is asked after it.
+A new check is one file and one line here; why it finds something is a code (rulings.py) with its words
+(wording/causes.py). Its `find` turns what is known of one run into findings; its `query`, if it has one, asks the
+tables of all runs first, and its rows are `context.rows[name]`. Questions are asked side by side; one that looks at
+what the fused pass found says so (`follows_detection`) and is asked after it.
 """
 
 from collections.abc import Callable

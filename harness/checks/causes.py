@@ -1,19 +1,32 @@
 """The chain of causes behind a loss, in order of time, each with its evidence; what nobody recorded is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.checks.contract import Ruling, rules_as_json
 from harness.checks.detection import Flagged
-from harness.checks.elections import Election
-from harness.checks.findings import acks_words, epochs_words, fate_of, nodes_words, offsets_words, plural
+from harness.checks.elections import NOWHERE, Election, Reading
+from harness.checks.findings import fate_of
 from harness.checks.prevention import prevention
+from harness.checks.rulings import Ruling
 from harness.checks.story import PartitionStory, Truncation
 from harness.checks.tables import Row
+from harness.checks.wording.chain import (
+    cut_link_words,
+    disk_link_words,
+    election_link_words,
+    fault_link_words,
+    held_words,
+    remedy_words,
+    shrink_words,
+)
+from harness.checks.wording.rulings import reading_words, rules_as_json
+from harness.checks.wording.words import acks_words, epochs_words, offsets_words, plural
+from harness.history.finding_facts import ChainLink, Hold
 
 _LINKS_MAX = 12
 _FAULTS_MAX = 4
+_HOLDS: Mapping[str, Hold] = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down", "damage": "down"}
 
 
 def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
@@ -21,15 +34,18 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
     election = ruling.election
     cuts = cuts_of(story, ruling, rows)
     in_sync = in_sync_at_acknowledgement(story, ruling, rows)
+    remedies = (
+        prevention(ruling, fate_of(story, rows[0]), in_sync=in_sync, replicas=len(story.replicas)) if rows else []
+    )
     return {
         "rules": rules_as_json(ruling),
         "cause": ruling.cause,
         "by_time": ruling.by_time,
-        "cause_chain": cause_chain(story, ruling, rows, cuts),
+        "cause_chain": [link.as_dict() for link in cause_chain(story, ruling, rows, cuts)],
         "elected": election.leader if election else None,
         "elected_epoch": election.epoch if election else None,
         "elected_log_end": election.start if election else None,
-        "elected_log_end_from": election.start_from if election else None,
+        "elected_log_end_from": reading_words(election.start_from) if election else None,
         "unclean": election.unclean if election else None,
         "leader_before": election.leader_before if election else None,
         "isr_before": list(election.isr_before) if election else [],
@@ -44,9 +60,8 @@ def loss_evidence(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]
         "log_ends": log_ends(story, ruling, cuts),
         "lost_range": _range(rows),
         "isr_at_acknowledgement": list(in_sync),
-        "prevention": prevention(ruling, fate_of(story, rows[0]), in_sync=in_sync, replicas=len(story.replicas))
-        if rows
-        else [],
+        "remedies": [remedy.as_dict() for remedy in remedies],
+        "prevention": [remedy_words(remedy) for remedy in remedies],
     }
 
 
@@ -102,7 +117,7 @@ def faults_of(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) ->
 
 def cause_chain(
     story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged], cuts: Sequence[Truncation]
-) -> list[dict[str, Any]]:
+) -> list[ChainLink]:
     election = ruling.election
     links = [_fault_link(fault) for fault in faults_of(story, ruling, rows)[-_FAULTS_MAX:]]
     links += _isr_links(story, ruling, election)
@@ -110,39 +125,25 @@ def cause_chain(
     if acknowledged:
         links.append(_acknowledged_link(story, ruling, acknowledged))
     for loss in ruling.disk_losses:
-        if all(link["event"] != "fault" or link["fault"] != loss.fault for link in links):
-            sentence = f"Broker {loss.node} lost what its disk held: {loss.evidence}."
-            links.append(_link(loss.t, "disk-loss", sentence, nodes=[loss.node], fault=loss.fault))
+        if all(link.event != "fault" or link.fault != loss.fault for link in links):
+            sentence = disk_link_words(loss)
+            links.append(
+                ChainLink(t_ns=loss.t, event="disk-loss", sentence=sentence, nodes=(loss.node,), fault=loss.fault)
+            )
     if election is not None:
         links.append(_election_link(story, ruling, election))
     links += [_cut_link(cut) for cut in cuts[:3]]
-    return sorted(links, key=lambda link: link["t_ns"])[:_LINKS_MAX]
+    return sorted(links, key=lambda link: link.t_ns)[:_LINKS_MAX]
 
 
-def _link(t: int, event: str, sentence: str, **more: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {
-        "decisive": False, "epoch_before": None, "epoch_after": None, "offset_before": None, "offset_after": None,
-        "nodes": [], "fault": None,
-    }  # fmt: skip
-    return {"t_ns": t, "event": event, "sentence": sentence, **empty, **more}
-
-
-def fault_words(fault: Row) -> str:
-    nodes = list(fault["nodes"] or ())
-    label = fault["label"] or fault["kind"]
-    return label if any(str(node) in label for node in nodes) or not nodes else f"{label} ({nodes_words(nodes)})"
-
-
-def _fault_link(fault: Row) -> dict[str, Any]:
-    proof = f" Seen: {fault['proof']}" if fault["proof"] else ""
-    sentence = f"Fault {fault['fault']} began: {fault_words(fault)}.{proof}"
-    return _link(
-        fault["t_begin"], "fault", sentence, nodes=list(fault["nodes"] or ()), fault=fault["fault"],
-        t_end_ns=fault["t_end"],
+def _fault_link(fault: Row) -> ChainLink:
+    return ChainLink(
+        t_ns=fault["t_begin"], event="fault", sentence=fault_link_words(fault), nodes=tuple(fault["nodes"] or ()),
+        fault=fault["fault"], t_end_ns=fault["t_end"],
     )  # fmt: skip
 
 
-def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None) -> list[dict[str, Any]]:
+def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None) -> list[ChainLink]:
     """The last two ISR shrinks, from the record's epoch on, that led to the ISR the deciding election found."""
     if election is None:
         return []
@@ -151,30 +152,39 @@ def _isr_links(story: PartitionStory, ruling: Ruling, election: Election | None)
         was, now = set(before["isr"] or ()), set(row["isr"] or ())
         same_leader = row["leader"] == before["leader"]
         if row["t"] < election.t and was - now and same_leader and row["leader_epoch"] >= (ruling.epoch or 0):
-            gone = nodes_words(sorted(was - now))
-            sentence = f"The ISR shrank from {sorted(was)} to {sorted(now)}: {gone} no longer had to confirm a write."
-            sentence += shrink_reason(story, row, was - now)
-            links.append(
-                _link(row["t"], "isr-shrink", sentence, nodes=sorted(was - now), epoch_before=before["leader_epoch"],
-                      epoch_after=row["leader_epoch"])
-            )  # fmt: skip
+            links.append(_shrink_link(story, before, row))
     return links[-2:]
 
 
-def shrink_reason(story: PartitionStory, row: Row, gone: set[int]) -> str:
-    """The fault in force that kept every one who left from the leader, in a sentence; "" when none did."""
+def _shrink_link(story: PartitionStory, before: Row, row: Row) -> ChainLink:
+    was, now = sorted(set(before["isr"] or ())), sorted(set(row["isr"] or ()))
+    gone = set(was) - set(now)
+    sentence = shrink_words(was, now)
+    held = what_held(story, row, gone)
+    if held is not None:
+        sentence += held_words(*held, gone=sorted(gone), leader=row["leader"])
+    return ChainLink(
+        t_ns=row["t"], event="isr-shrink", sentence=sentence, nodes=tuple(sorted(gone)),
+        epoch_before=before["leader_epoch"], epoch_after=row["leader_epoch"], isr_before=tuple(was),
+        isr_after=tuple(now), leader=row["leader"], held_by=held[0] if held else None,
+        held_s=round(held[1], 3) if held else None,
+    )  # fmt: skip
+
+
+def what_held(story: PartitionStory, row: Row, gone: set[int]) -> tuple[Hold, float] | None:
+    """The fault in force that kept every one who left from the leader, and for how many seconds by then."""
     for fault in reversed(story.faults_between(row["t"], row["t"])):
         seconds = (row["t"] - fault["t_begin"]) / 1e9
         links = set((fault["links"] or "").split())
         if fault["kind"] == "cut" and {f"n{node}>n{row['leader']}" for node in gone} <= links:
-            return f" The cut had held their fetches from broker {row['leader']} for {seconds:.1f} s."
-        state = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down", "damage": "down"}.get(fault["kind"])
+            return "cut", seconds
+        state = _HOLDS.get(fault["kind"])
         if state is not None and gone <= set(fault["nodes"] or ()):
-            return f" {nodes_words(sorted(gone)).capitalize()} had been {state} for {seconds:.1f} s."
-    return ""
+            return state, seconds
+    return None
 
 
-def _acknowledged_link(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
+def _acknowledged_link(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> ChainLink:
     times = [row.t1 for row in rows if row.t1 is not None]
     span = _range(rows)
     in_sync = in_sync_at_acknowledgement(story, ruling, rows)
@@ -183,41 +193,29 @@ def _acknowledged_link(story: PartitionStory, ruling: Ruling, rows: Sequence[Fla
         f"{plural(len(rows), 'record')} {plural(len(rows), 'was')} acknowledged with {acks_words(rows)} "
         f"{epochs_words([ruling.epoch])} {offsets_words(rows)}{alone}."
     )
-    return _link(
-        min(times), "acknowledged", sentence, t_end_ns=max(times), epoch_before=ruling.epoch,
+    return ChainLink(
+        t_ns=min(times), event="acknowledged", sentence=sentence, t_end_ns=max(times), epoch_before=ruling.epoch,
         epoch_after=ruling.epoch, offset_before=span["first"] if span else None,
-        offset_after=span["last"] if span else None,
+        offset_after=span["last"] if span else None, count=len(rows), in_sync=in_sync,
+        acks=tuple(sorted({row.acks if row.acks is not None else -1 for row in rows})),
     )  # fmt: skip
 
 
-def _election_link(story: PartitionStory, ruling: Ruling, election: Election) -> dict[str, Any]:
-    how = "uncleanly" if election.unclean else "cleanly"
-    log_end = "an unknown log end" if election.start is None else f"log end {election.start}"
-    before = nodes_words(election.isr_before)
-    if election.elr_before:
-        before += f" and the eligible leader replicas were {nodes_words(election.elr_before)}"
-    sentence = (
-        f"Broker {election.leader} was elected {how} leader of {story.name} in epoch {election.epoch} with {log_end}; "
-        f"the ISR before was {before}."
-    )
+def _election_link(story: PartitionStory, ruling: Ruling, election: Election) -> ChainLink:
     held = [
         row["log_end"] for row in story.snapshots if row["node"] == election.leader_before and row["t"] <= election.t
     ]
-    return _link(
-        election.t, "election", sentence, decisive=True, epoch_before=ruling.epoch, epoch_after=election.epoch,
-        offset_before=held[-1] if held else None, offset_after=election.start, nodes=[election.leader],
+    return ChainLink(
+        t_ns=election.t, event="election", sentence=election_link_words(story, election), decisive=True,
+        epoch_before=ruling.epoch, epoch_after=election.epoch, offset_before=held[-1] if held else None,
+        offset_after=election.start, nodes=(election.leader,), unclean=election.unclean,
     )  # fmt: skip
 
 
-def _cut_link(cut: Truncation) -> dict[str, Any]:
-    why = f" ({cut.reason})" if cut.reason else ""
-    sentence = (
-        f"Broker {cut.node} truncated its log from {cut.from_offset} to {cut.to_offset}"
-        f"{'' if cut.epoch is None else f', following epoch {cut.epoch}'}{why}."
-    )
-    return _link(
-        cut.t, "truncation", sentence, epoch_after=cut.epoch, offset_before=cut.from_offset,
-        offset_after=cut.to_offset, nodes=[cut.node],
+def _cut_link(cut: Truncation) -> ChainLink:
+    return ChainLink(
+        t_ns=cut.t, event="truncation", sentence=cut_link_words(cut), epoch_after=cut.epoch,
+        offset_before=cut.from_offset, offset_after=cut.to_offset, nodes=(cut.node,), reason_text=cut.reason or None,
     )  # fmt: skip
 
 
@@ -229,7 +227,7 @@ def log_ends(story: PartitionStory, ruling: Ruling, cuts: Sequence[Truncation]) 
     ends = []
     for node in story.replicas:
         end: int | None = None
-        source = "not recorded"
+        source = NOWHERE
         if node == election.leader and election.start is not None:
             end, source = election.start, election.start_from
         else:
@@ -237,11 +235,17 @@ def log_ends(story: PartitionStory, ruling: Ruling, cuts: Sequence[Truncation]) 
             before = [row for row in story.snapshots if row["node"] == node and row["t"] <= election.t
                       and row["reason"] != "truncation"]  # fmt: skip
             if cut is not None:
-                end, source = cut.from_offset, "its truncation afterwards"
+                end, source = cut.from_offset, Reading(source="truncation", node=node)
             elif before:
-                end, source = before[-1]["log_end"], f"{before[-1]['reason']} snapshot"
+                end, source = before[-1]["log_end"], Reading(source="snapshot", node=node, reason=before[-1]["reason"])
         state = "elected" if node == election.leader else ("leader before" if node == election.leader_before else "")
         ends.append(
-            {"replica": node, "log_end": end, "state": state, "in_isr": node in election.isr_before, "source": source}
+            {
+                "replica": node,
+                "log_end": end,
+                "state": state,
+                "in_isr": node in election.isr_before,
+                "source": reading_words(source),
+            }
         )
     return ends

@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.availability import TOOK_IT
-from harness.checks.causes import fault_words
 from harness.checks.detection import small_frame
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
+from harness.checks.wording.chain import fault_words
+from harness.checks.wording.words import plural
 from harness.history.journal_columns import NO_ANSWER
 from harness.history.schemas import STATUS_FAIL, STATUS_INFO
 from harness.scenario import Scenario

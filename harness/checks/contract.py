@@ -19,47 +19,27 @@ configuration leaves room for an exception that polling would have missed.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from harness.checks.destruction import Destruction, destruction
 from harness.checks.elections import Election
 from harness.checks.fates import EpochRead, Fate
-from harness.checks.story import DiskLoss, PartitionStory
+from harness.checks.rulings import (
+    Doubt,
+    HeldToMore,
+    LossCause,
+    NoLaterLeader,
+    Rule,
+    RuleEvidence,
+    Ruling,
+    TooFewInSync,
+    TookOver,
+)
+from harness.checks.story import PartitionStory
 from harness.checks.survival import Survival, Window
 from harness.checks.watermarks import Watermarks
-
-Class = Literal["violation", "permitted", "observation"]
-Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """holds: None where nobody can tell."""
-
-    rule: str
-    holds: bool | None
-    evidence: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"rule": self.rule, "holds": self.holds, "evidence": self.evidence}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ruling:
-    classification: Class
-    cause: Cause
-    election: Election | None
-    epoch: int | None  # the record's
-    by_time: bool
-    rules: tuple[Rule, ...]
-    disk_losses: tuple[DiskLoss, ...] = ()
-    undecided: str = ""  # what may have permitted it and cannot be told
-
-    @property
-    def cause_epoch(self) -> int | None:
-        return self.election.epoch if self.election else None
 
 
 class Judge:
@@ -91,9 +71,8 @@ class Judge:
 
 def forfeited(ruling: Ruling, least: int) -> Ruling:
     """Of a record that was acknowledged with fewer copies than min.insync.replicas: no later event excuses its loss."""
-    text = "It was acknowledged by as many in-sync replicas as min.insync.replicas demands."
-    kept = Rule(rule=text, holds=False, evidence=f"min.insync.replicas={least}, and fewer were in sync.")
-    return replace(ruling, classification="violation", undecided="", rules=(*ruling.rules, kept))
+    kept = Rule(rule="min-insync-replicas", holds=False, evidence=TooFewInSync(least=least))
+    return replace(ruling, classification="violation", undecided=None, rules=(*ruling.rules, kept))
 
 
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
@@ -108,10 +87,7 @@ def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:
     if ruling.classification != "violation":
         return ruling
     if story.is_foreign and "delete" in (story.cleanup_policy or "delete"):
-        undecided = (
-            "it lies below the log's start, which no setting moved; somebody else runs this cluster, and whoever may "
-            "have asked for it to be removed (DeleteRecords) is not known"
-        )
+        undecided = Doubt(code="moved-by-somebody")
         return replace(ruling, classification="observation", cause="log-start", undecided=undecided)
     return ruling if ruling.election is not None else replace(ruling, cause="log-start")
 
@@ -128,10 +104,7 @@ def rule(story: PartitionStory, fate: Fate, survival: Survival | None = None) ->
     ruling = _rule(story, fate, survival)
     if ruling.classification == as_deposed.classification:
         return ruling
-    undecided = (
-        f"it may have been acknowledged by broker {story.leader_of(deposed)}, deposed before, which cut its offset "
-        "later; that log was not read in between"
-    )
+    undecided = Doubt(code="acknowledged-by-a-deposed-leader", node=story.leader_of(deposed))
     return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
 
 
@@ -142,8 +115,8 @@ def _of_whichever_leader(story: PartitionStory, fate: Fate, ruling: Ruling, surv
         return ruling
     for epoch in survival.epochs_that_may_go_on(reign, fate.t_acknowledged):
         if _rule(story, replace(fate, epoch=epoch), survival).classification != "violation":
-            who = f"broker {story.leader_of(epoch)}, deposed before, may have acknowledged it without having heard"
-            return replace(ruling, classification="observation", undecided=who)
+            doubt = Doubt(code="not-heard-of-its-successor", node=story.leader_of(epoch))
+            return replace(ruling, classification="observation", undecided=doubt)
     return ruling
 
 
@@ -161,12 +134,12 @@ def _rule(story: PartitionStory, fate: Fate, survival: Survival) -> Ruling:
             rulings.append(_ruled_by(story, election, fate, epoch, by_time, replace(each, after_t=since)))
     ruling = next((each for each in rulings if each.classification != "permitted"), rulings[0])
     if any(each.classification != rulings[0].classification for each in rulings):
-        undecided = next((each.undecided for each in rulings if each.undecided), "") or _several(rulings)
+        undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
         return replace(ruling, classification="observation", undecided=undecided)
     ruling = rulings[0]
-    unseen = _may_be_unseen(story, fate, epoch, by_time) if ruling.classification == "violation" else ""
+    unseen = _may_be_unseen(story, fate, epoch, by_time) if ruling.classification == "violation" else None
     if ruling.classification == "permitted" and not story.exact and _was_cut_before(story, fate, ruling.election):
-        unseen = "a log gave it up before the leadership changed, and who was in sync then was only polled for"
+        unseen = Doubt(code="cut-while-polled")
     return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
 
 
@@ -182,15 +155,9 @@ def _was_cut_before(story: PartitionStory, fate: Fate, election: Election | None
     )
 
 
-def _several(rulings: Sequence[Ruling]) -> str:
+def _several(rulings: Sequence[Ruling]) -> Doubt:
     epochs = sorted({each.election.epoch for each in rulings if each.election is not None})
-    named = ", ".join(str(epoch) for epoch in epochs)
-    if not epochs:
-        return "nothing tells whether the disks that were lost held it, or whether it was seen after that"
-    return (
-        f"no log that was read tells whether the leader of epoch {named} had it, or lost it later: the one would be "
-        "permitted, the other not"
-    )
+    return Doubt(code="which-leader-lost-it" if epochs else "what-the-disks-held", epochs=tuple(epochs))
 
 
 def _suspects(
@@ -222,19 +189,20 @@ def _ruled_by(
     unclean = _unclean_rule(election, fate, epoch)
     fail_over, moved = _fail_over_rule(story, election, fate, epoch)
     destroyed = destruction(story, fate, epoch, window, until=election)
-    by_disk = Rule(rule="Every in-sync copy was destroyed.", holds=destroyed.holds, evidence=destroyed.evidence)
+    by_disk = Rule(rule="destruction", holds=destroyed.holds, evidence=destroyed)
     rules = (unclean, fail_over, by_disk)
     permitted = any(each.holds for each in rules)
-    unknown = not permitted and any(each.holds is None for each in rules)
+    open_ends = [each for each in rules if each.holds is None]
+    unknown = not permitted and bool(open_ends)
     return Ruling(
         classification="permitted" if permitted else "observation" if unknown else "violation",
         cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
         rules=rules, disk_losses=destroyed.losses,
-        undecided=next((each.evidence for each in rules if each.holds is None), "").rstrip(".") if unknown else "",
+        undecided=Doubt(code="rule-not-decided", rule=open_ends[0]) if unknown else None,
     )  # fmt: skip
 
 
-def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> Cause:
+def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> LossCause:
     if election is not None and election.unclean:
         return "unclean-election"
     if destroyed.holds:
@@ -261,26 +229,21 @@ def _deposed(story: PartitionStory, fate: Fate) -> int | None:
     return None
 
 
-def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> str:
-    """What the configuration would have permitted and polling would have missed; empty when nothing is."""
+def _may_be_unseen(story: PartitionStory, fate: Fate, epoch: int | None, by_time: bool) -> Doubt | None:
+    """What the configuration would have permitted and polling would have missed; None when nothing is."""
     if story.exact:
-        return ""
+        return None
     since = fate.t_acknowledged or 0
     if any(loss.t > since and loss.event.took(story.topic, story.part, fate.offset) for loss in story.disk_losses):
-        return "a disk was lost, and who was in sync then is known only by what brokers were heard to say, if at all"
+        return Doubt(code="disk-lost-while-polled")
     if not any(row["leader_epoch"] >= 0 for row in story.states):
         if fate.is_lenient or story.unclean_allowed is not False:
-            return "these brokers tell no leader epochs, so nobody saw who was elected when"
-        return ""
+            return Doubt(code="no-epochs-told")
+        return None
     later = [election for election in story.elections if _is_later(election, fate, epoch, by_time)]
     if any(election.allowed is not False for election in later):
-        return (
-            "an unclean election was allowed, and of leaders and ISRs only what brokers were heard to say is known: "
-            "it may have been unclean"
-        )
-    if fate.is_lenient and later:
-        return "it was acknowledged with acks=1, and leadership may have gone to another broker and back unseen"
-    return ""
+        return Doubt(code="unclean-while-polled")
+    return Doubt(code="fail-over-while-polled") if fate.is_lenient and later else None
 
 
 def _is_later(election: Election, fate: Fate, epoch: int | None, by_time: bool) -> bool:
@@ -291,45 +254,27 @@ def _is_later(election: Election, fate: Fate, epoch: int | None, by_time: bool) 
 
 
 def _unclean_rule(election: Election | None, fate: Fate, epoch: int | None) -> Rule:
-    text = "An unclean election that the configuration allows came between acknowledgement and loss."
     if election is None:
-        return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch))
-    start = "an unknown offset" if election.start is None else f"offset {election.start}"
-    elr = f" and the eligible leader replicas were {list(election.elr_before)}" if election.elr_before else ""
-    what = (
-        f"Epoch {election.epoch} began at {start} under broker {election.leader}; the ISR before was "
-        f"{list(election.isr_before)}{elr}, so the election was {'unclean' if election.unclean else 'clean'}"
-    )
-    if not election.unclean:
-        return Rule(rule=text, holds=False, evidence=what + ".")
-    return Rule(rule=text, holds=election.allowed, evidence=f"{what}; {election.allowed_by}.")
-
-
-def _no_election(fate: Fate, epoch: int | None) -> str:
-    place = "its offset" if fate.offset is None else f"offset {fate.offset}"
-    return f"No leader after epoch {'unknown' if epoch is None else epoch} began its log at or below {place}."
+        return Rule(rule="unclean-election", holds=False, evidence=NoLaterLeader(epoch=epoch, offset=fate.offset))
+    return Rule(rule="unclean-election", holds=election.allowed if election.unclean else False, evidence=election)
 
 
 def _fail_over_rule(
     story: PartitionStory, election: Election | None, fate: Fate, epoch: int | None
 ) -> tuple[Rule, bool]:
     """The rule, and whether leadership went to another broker."""
-    text = "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it."
     moved = _moved(story, election, epoch)
+    evidence: RuleEvidence
     if fate.acks not in (0, 1):
-        return Rule(rule=text, holds=False, evidence="It was acknowledged with acks=all."), moved
-    if fate.committed:
-        evidence = "It was below a high watermark that a reader or a log that held it was told: committed."
-        return Rule(rule=text, holds=False, evidence=evidence), moved
-    if election is None:
-        return Rule(rule=text, holds=False, evidence=_no_election(fate, epoch)), False
-    went = f"Broker {election.leader} took over in epoch {election.epoch}"
-    evidence = (
-        f"{went} with log end {'unknown' if election.start is None else election.start}."
-        if moved
-        else f"Broker {election.leader} led before and after: nothing failed over."
-    )
-    return Rule(rule=text, holds=moved, evidence=evidence), moved
+        evidence, holds = HeldToMore(why="acks-all"), False
+    elif fate.committed:
+        evidence, holds = HeldToMore(why="committed"), False
+    elif election is None:
+        evidence, holds = NoLaterLeader(epoch=epoch, offset=fate.offset), False
+    else:
+        evidence = TookOver(leader=election.leader, epoch=election.epoch, start=election.start, moved=moved)
+        holds = moved
+    return Rule(rule="fail-over", holds=holds, evidence=evidence), moved
 
 
 def _moved(story: PartitionStory, election: Election | None, epoch: int | None) -> bool:
@@ -376,7 +321,3 @@ def _since(election: Election) -> Window:
         after_epoch=election.epoch, after_t=election.earliest_t, doubt_epoch=election.epoch,
         doubt_t=election.earliest_t, until_epoch=None, until_t=None,
     )  # fmt: skip
-
-
-def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:
-    return [each.as_dict() for each in ruling.rules]

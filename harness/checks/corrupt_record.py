@@ -6,28 +6,31 @@ Clients that do not look at checksums get values that nobody sent instead, which
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Class
 from harness.checks.damage import Damages
-from harness.checks.findings import Finding, RunContext, nodes_words, plural
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause, Class
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
 
 CHECK = "corrupt-record"
 
 
 def find(context: RunContext) -> list[Finding]:
     damages = Damages(context)
-    groups: dict[tuple[Class, str], list[Row]] = {}
+    groups: dict[tuple[Class, Cause], list[Row]] = {}
     for read in context.corrupt_reads:
         groups.setdefault(_ruled(context, damages, read["t1"]), []).append(read)
     return [_finding(context, reads, *ruled) for ruled, reads in groups.items()]
 
 
-def _finding(context: RunContext, reads: Sequence[Row], classification: Class, cause: str) -> Finding:
+def _finding(context: RunContext, reads: Sequence[Row], classification: Class, cause: Cause) -> Finding:
     first, last = min(row["t1"] for row in reads), max(row["t1"] for row in reads)
     clients = ", ".join(sorted({str(row["client"]) for row in reads}))
     sentence = (
         f"{plural(len(reads), 'read')} {plural(len(reads), 'was')} answered with a batch whose checksum does not hold, "
-        f"the first {context.story.seconds(first)}, and the client refused it ({clients}): {cause}."
+        f"the first {context.story.seconds(first)}, and the client refused it ({clients}): "
+        f"{cause_words(cause)}."
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind="served", count=len(reads),
@@ -37,17 +40,17 @@ def _finding(context: RunContext, reads: Sequence[Row], classification: Class, c
     )  # fmt: skip
 
 
-def _ruled(context: RunContext, damages: Damages, t: int) -> tuple[Class, str]:
+def _ruled(context: RunContext, damages: Damages, t: int) -> tuple[Class, Cause]:
     """Which partition was read nobody says: one whose copies all are damaged may have been it."""
     if not damages.nodes:
-        return "violation", "a broker served a damaged record, and no disk was damaged by a fault"
+        return "violation", Cause(code="no-disk-was-damaged")
     gone = [
         story for story in context.story.partitions.values() if story.final_isr and {*story.final_isr} <= damages.nodes
     ]
     for story in gone:
         if {*story.final_isr} & damages.unread(story, at=t):
-            return "permitted", f"every in-sync copy of {story.name} had been damaged"
-    nodes = nodes_words(sorted(damages.nodes))
+            return "permitted", Cause(code="every-copy-was-damaged", partitions=(story.name,))
+    nodes = tuple(sorted(damages.nodes))
     if gone:
-        return "violation", f"the log of {nodes} had been damaged, and it had started after a crash since and read it"
-    return "violation", f"the log of {nodes} had been damaged, and other in-sync copies were sound"
+        return "violation", Cause(code="damaged-and-read-at-its-start", nodes=nodes)
+    return "violation", Cause(code="damaged-and-others-sound", nodes=nodes)

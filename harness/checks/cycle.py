@@ -9,21 +9,20 @@ makes the run inconclusive (judge.py).
 from collections.abc import Sequence
 from typing import Any
 
-from harness.checks.contract import Class
 from harness.checks.cycles import CycleRow, Step, find_cycles
 from harness.checks.cycles.model import REALTIME, RW, WR, WW
 from harness.checks.cycles.names import Names
 from harness.checks.detection import Flagged
 from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause, Class
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
 
 CHECK = "cycle"
 _TOLD_AS = {"read-before-send": ("early",), "order-against-time": ("regression", "send_order")}
 _STEPS_MAX = 20
 _RELATIONS = {WW: "write-write", WR: "write-read", RW: "read-write", REALTIME: "real time"}
-# Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
-_UNREAD = "behind what the final read saw"
 _LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election")
 
 
@@ -37,13 +36,14 @@ def query(runs: Runs) -> list[Row]:
         told={run: _told(runs.detection.flagged[run]) for run in wanted},
     )
     found: list[Row] = [{"run": run, "cycle": row} for run, rows in search.rows.items() for row in rows]
-    left_out: list[Row] = [
-        {"run": run, "not_searched": sentence}
-        for run, sentences in search.not_searched.items()
-        for sentence in sentences
-        if _UNREAD not in sentence
+    # Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
+    not_searched: list[Row] = [
+        {"run": run, "not_searched": left_out.reason}
+        for run, every in search.not_searched.items()
+        for left_out in every
+        if not left_out.is_unread
     ]
-    return [*found, *left_out]
+    return [*found, *not_searched]
 
 
 def not_searched(context: RunContext) -> list[str]:
@@ -86,9 +86,9 @@ def _step(names: Names, step: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, str]:
+def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, Cause]:
     if not cycle.promised:
-        return "permitted", cycle.reason
+        return "permitted", Cause(code=cycle.reason)
     moved: Sequence[Finding] = [
         finding
         for name in _LOSSES
@@ -97,9 +97,9 @@ def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, str]:
         and (cycle.part is None or (finding.topic, finding.part) == (cycle.topic, cycle.part))
     ]
     if moved:
-        return "permitted", f"a permitted loss moved the log ({moved[0].check})"
-    return "violation", cycle.reason
+        return "permitted", Cause(code="moved-by-a-permitted-loss", check=moved[0].check)
+    return "violation", Cause(code=cycle.reason)
 
 
-def _closed(sentence: str, cause: str) -> str:
-    return f"{sentence.rstrip('.')} ({cause})."
+def _closed(sentence: str, cause: Cause) -> str:
+    return f"{sentence.rstrip('.')} ({cause_words(cause)})."

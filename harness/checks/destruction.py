@@ -4,23 +4,28 @@ Who had to have it: every member of the ISR in force and every eligible leader r
 record that was acknowledged with acks=1 and never committed, its leader alone.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.checks.elections import Election, committed_copies
 from harness.checks.fates import Fate
 from harness.checks.story import DiskLoss, PartitionStory
 from harness.checks.survival import Window
-from harness.checks.tables import Row
 
 
 @dataclass(frozen=True, kw_only=True)
 class Destruction:
-    """holds: None where nobody can tell. losses: those that decide, or all that came into question."""
+    """holds: None where nobody can tell. losses: those that decide, or all that came into question.
+
+    all-destroyed: isr and elr had to have it, or `alone` did; else no disk was lost, or a copy was left.
+    """
 
     holds: bool | None
-    evidence: str
+    found: Literal["no-disk-lost", "copy-left", "all-destroyed"]
     losses: tuple[DiskLoss, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    alone: int | None = None
 
 
 def destruction(
@@ -33,7 +38,7 @@ def destruction(
         loss for loss in story.disk_losses if since < loss.t <= end and _took(story, fate, loss, until) is not False
     ]
     if not after:
-        return Destruction(holds=False, evidence="No disk was lost after the record was last seen in sync.")
+        return Destruction(holds=False, found="no-disk-lost")
     maybe: Destruction | None = None
     for loss in after:
         found = _at(story, fate, epoch, since, loss.t, until)
@@ -42,9 +47,7 @@ def destruction(
         maybe = maybe or found
     if maybe is not None:
         return maybe
-    nodes = sorted({loss.node for loss in after})
-    evidence = f"Lost disks: broker {', '.join(map(str, nodes))}; another in-sync copy was left."
-    return Destruction(holds=False, evidence=evidence, losses=tuple(after))
+    return Destruction(holds=False, found="copy-left", losses=tuple(after))
 
 
 def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | None) -> bool | None:
@@ -84,9 +87,11 @@ def _at(
         sure = sure and bool(surely) and not _may_have_it_again(story, losses[-1], moment)
     if not copies:
         return None
-    rest = "" if sure else "; nobody recorded whether one had it again, or still"
-    evidence = f"{_in_force(state, copies)}; {_disks(losses)}{rest}."
-    return Destruction(holds=True if sure else None, evidence=evidence, losses=tuple(losses))
+    alone = copies[0] if copies != committed_copies(state) else None
+    return Destruction(
+        holds=True if sure else None, found="all-destroyed", losses=tuple(losses), isr=tuple(state["isr"] or ()),
+        elr=tuple(state["elr"] or ()), alone=alone,
+    )  # fmt: skip
 
 
 def _may_have_it_again(story: PartitionStory, loss: DiskLoss, moment: int) -> bool:
@@ -95,17 +100,6 @@ def _may_have_it_again(story: PartitionStory, loss: DiskLoss, moment: int) -> bo
         return False
     own = [row for row in story.faults_between(loss.t, loss.t) if row["fault"] == loss.fault]
     return loss.fault is None or any(row["t_end"] is not None and row["t_end"] < moment for row in own)
-
-
-def _in_force(state: Row, copies: Sequence[int]) -> str:
-    if list(copies) != list(committed_copies(state)):
-        return f"Broker {copies[0]} alone had to have it"
-    elr = f" with the eligible leader replicas {list(state['elr'])}" if state["elr"] else ""
-    return f"The ISR was {list(state['isr'] or ())}{elr}"
-
-
-def _disks(losses: Sequence[DiskLoss]) -> str:
-    return "; ".join(f"broker {loss.node} lost what its disk held ({loss.evidence})" for loss in losses)
 
 
 _END_OF_TIME = 2**62

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 
 from harness.checks.causes import faults_of, loss_evidence
-from harness.checks.contract import Ruling
 from harness.checks.detection import Flagged
-from harness.checks.findings import Finding, RunContext, epochs_words, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.isolation import strict_readers
-from harness.checks.lost_write import cause_words
+from harness.checks.lost_write import loss_cause
 from harness.checks.removal import Removal
+from harness.checks.rulings import Ruling
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import epochs_words, offsets_words, plural
 
 
 def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
@@ -30,16 +32,17 @@ def find(context: RunContext) -> list[Finding]:
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
         for group in groups.values():
             members, ruling = [row for row, _ in group], group[0][1]
+            cause = loss_cause(story, ruling, members)
             sentence = (
                 f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name}, "
                 f"written {epochs_words({row.epoch for row in members})}, "
                 f"{plural(len(members), 'was')} read and then vanished: "
-                f"{cause_words(story, ruling)}."
+                f"{cause_words(cause)}."
             )
             findings.append(
                 finding_of_rows(
                     context, story, members, check="dirty-read", classification=ruling.classification, kind="vanished",
-                    sentence=sentence, cause=cause_words(story, ruling), epoch=ruling.cause_epoch, ruling=ruling,
+                    sentence=sentence, cause=cause, epoch=ruling.cause_epoch, ruling=ruling,
                     evidence=loss_evidence(story, ruling, members),
                     faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
                 )

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.checks.attempts import Attempts, Repeated
-from harness.checks.contract import Class, Ruling
 from harness.checks.detection import SEEN_FINAL, Flagged
-from harness.checks.findings import Finding, RunContext, finding_of_rows, plural, ranges
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.removal import Removal
+from harness.checks.rulings import Cause, Class, Ruling
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
 
 _ATTEMPTS_MAX = 20
 
@@ -27,14 +29,14 @@ def find(context: RunContext) -> list[Finding]:
         values: dict[int, list[Flagged]] = {}
         for row in rows:
             values.setdefault(row.value, []).append(row)
-        groups: dict[tuple[str, Class, str], list[Flagged]] = {}
-        open_ends: dict[str, Ruling] = {}
-        failed: dict[str, list[Row]] = {}
+        groups: dict[tuple[str, Class, Cause], list[Flagged]] = {}
+        open_ends: dict[Cause, Ruling] = {}
+        failed: dict[Cause, list[Row]] = {}
         for places in values.values():
             gone = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
             if places[0].final_offsets > 1 or not gone:
                 repeated = _twice(attempts, story, places)
-                kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.why
+                kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.cause
                 ruling = repeated.ruling
                 failed.setdefault(cause, []).extend(repeated.failed)
             else:
@@ -49,7 +51,7 @@ def find(context: RunContext) -> list[Finding]:
             offsets = ranges(row.off for row in members)
             sentence = (
                 f"{plural(count, 'value')} of {story.name} {plural(count, 'is')} at more than one offset {where} "
-                f"(offsets {offsets}): {cause}."
+                f"(offsets {offsets}): {cause_words(cause)}."
             )
             findings.append(
                 finding_of_rows(
@@ -73,18 +75,16 @@ def _evidence(context: RunContext, failed: Sequence[Row]) -> Mapping[str, Any]:
 
 def _twice(attempts: Attempts, story: PartitionStory, places: Sequence[Flagged]) -> Repeated:
     if attempts.idempotent(places[0]):
-        return Repeated(yes=False, why="an idempotent producer writes each record once")
+        return Repeated(yes=False, code="idempotent-producer")
     return attempts.repeated(story, places[0])
 
 
-def _moved(context: RunContext, story: PartitionStory, gone: Sequence[Flagged]) -> tuple[Class, str, Ruling]:
+def _moved(context: RunContext, story: PartitionStory, gone: Sequence[Flagged]) -> tuple[Class, Cause, Ruling]:
     rulings = [context.ruling(story, row) for row in gone]
     violations = [ruling for ruling in rulings if ruling.classification == "violation"]
     if violations:
-        return "violation", "the record changed its offset and no permitted loss explains it", violations[0]
+        return "violation", Cause(code="moved-without-a-loss"), violations[0]
     for ruling in rulings:
         if ruling.undecided:
-            why = f"the log was cut, and nobody can tell whether that was permitted: {ruling.undecided}"
-            return "observation", why, ruling
-    why = f"the log was cut by a permitted {rulings[0].cause} and the record written again"
-    return "permitted", why, rulings[0]
+            return "observation", Cause(code="cut-in-doubt", doubt=ruling.undecided), ruling
+    return "permitted", Cause(code="cut-and-written-again", by=rulings[0].cause), rulings[0]

@@ -4,14 +4,26 @@ An epoch's start is the leader's own word: its journal, else its own leader-epoc
 checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from harness.checks.tables import Row
-from harness.checks.unclean_rules import UncleanRules
+from harness.checks.unclean_rules import Permission, UncleanRules
+from harness.history.epoch_checkpoints import epochs_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Where a log end was read: of which broker, in a snapshot taken for which reason."""
+
+    source: Literal["journal", "checkpoint", "snapshot", "truncation", "nowhere", "replicas-differ"]
+    node: int | None = None
+    reason: str = ""
+
+
+NOWHERE = Reading(source="nowhere")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +44,14 @@ class Election:
     isr_before: tuple[int, ...]
     elr_before: tuple[int, ...]
     start: int | None
-    start_from: str  # where `start` was read
-    allowed: bool | None  # an unclean election was allowed at that moment; None: not known
-    allowed_by: str
+    start_from: Reading
+    permission: Permission  # whether an unclean election was allowed at that moment
     chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
 
     @property
-    def began_at(self) -> str:
-        return "an unknown offset" if self.start is None else str(self.start)
+    def allowed(self) -> bool | None:
+        """Whether an unclean election was allowed; None: not known."""
+        return self.permission.allowed
 
     @property
     def earliest_t(self) -> int:
@@ -104,17 +116,6 @@ def exact_states(rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(polled)
 
 
-def parse_epochs(text: str | None) -> list[tuple[int, int]]:
-    """A leader-epoch checkpoint as stored in a snapshot: JSON pairs, or "epoch:start" words."""
-    if not text:
-        return []
-    if text.lstrip().startswith(("[", "{")):
-        pairs = json.loads(text)
-        items = pairs.items() if isinstance(pairs, dict) else pairs
-        return [(int(epoch), int(start)) for epoch, start in items]
-    return [(int(epoch), int(start)) for epoch, start in re.findall(r"(\d+)\s*[:=]\s*(\d+)", text)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """One replica's log as it was read from disk; `chain`: its leader-epoch checkpoint."""
@@ -140,7 +141,7 @@ class Snapshot:
 
     @cached_property
     def chain(self) -> tuple[tuple[int, int], ...]:
-        return tuple(parse_epochs(self.row.get("epochs")))
+        return tuple(epochs_of(self.row.get("epochs")))
 
     def start_of(self, epoch: int) -> int | None:
         return next((start for own, start in self.chain if own == epoch), None)
@@ -167,8 +168,7 @@ def elections_of(
                 t=row["t"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
                 leader_before=before if before >= 0 else leader, unclean=bool(outside) and epoch >= 0,
                 isr=tuple(row["isr"] or ()), isr_before=isr_before, elr_before=elr, start=start, start_from=source,
-                allowed=permission.allowed, allowed_by=permission.allowed_by,
-                chain=_chain(row["leader"], row["leader_epoch"], snapshots),
+                permission=permission, chain=_chain(row["leader"], row["leader_epoch"], snapshots),
             )  # fmt: skip
         if row["leader"] >= 0:
             leader = row["leader"]
@@ -176,12 +176,14 @@ def elections_of(
         isr, elr = tuple(row["isr"] or ()), tuple(row["elr"] or ())
 
 
-def _start_of(leader: int, epoch: int, events: Sequence[Row], snapshots: Sequence[Snapshot]) -> tuple[int | None, str]:
+def _start_of(
+    leader: int, epoch: int, events: Sequence[Row], snapshots: Sequence[Snapshot]
+) -> tuple[int | None, Reading]:
     """(the leader's log end when the epoch began, where that was read)."""
     for row in events:
         told = row["event"] == "leadership_start" and row["epoch"] == epoch and row["from_offset"] is not None
         if told and row["node"] == leader:
-            return row["from_offset"], f"evidence journal of broker {leader}"
+            return row["from_offset"], Reading(source="journal", node=leader)
     others: dict[int, Snapshot] = {}
     for snapshot in snapshots:
         start = snapshot.start_of(epoch)
@@ -192,11 +194,11 @@ def _start_of(leader: int, epoch: int, events: Sequence[Row], snapshots: Sequenc
     if len(others) == 1:
         ((start, snapshot),) = others.items()
         return start, _checkpoint(snapshot)
-    return None, "not recorded" if not others else "replicas differ, and the leader left no word of its own"
+    return None, Reading(source="replicas-differ") if others else NOWHERE
 
 
-def _checkpoint(snapshot: Snapshot) -> str:
-    return f"leader-epoch-checkpoint of broker {snapshot.node} ({snapshot.row['reason']} snapshot)"
+def _checkpoint(snapshot: Snapshot) -> Reading:
+    return Reading(source="checkpoint", node=snapshot.node, reason=snapshot.row["reason"])
 
 
 def _chain(leader: int, epoch: int, snapshots: Sequence[Snapshot]) -> tuple[tuple[int, int], ...] | None:

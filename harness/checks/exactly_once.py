@@ -13,12 +13,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract import Class
-from harness.checks.findings import Finding, RunContext, plural, span_words
+from harness.checks.findings import Finding, RunContext
 from harness.checks.group_offsets import offsets_ruled
 from harness.checks.group_register import registers, resets
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, span_words
 
 CHECK = "read-process-write"
 # values.decode_output, as Spark reads it
@@ -107,26 +109,27 @@ def _finding(context: RunContext, row: Row) -> Finding:
     classification, cause = _ruled(context, row)
     sentence = (
         f"{plural(count, 'record')} of {story.name} ({span_words(row['low'], row['high'])}) {plural(count, 'has')} "
-        f"{_WORDS[row['kind']]} (group {row['group']} committed {row['certain']}): {cause}."
+        f"{_WORDS[row['kind']]} (group {row['group']} committed {row['certain']}): {cause_words(cause)}."
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=row["kind"], topic=story.topic,
         part=story.part, count=count, sentence=sentence, cause=cause,
-        open_question=cause if classification == "observation" else "", offsets=[row["low"], row["high"]],
-        values=row["values"] or (), salt=row["group"],
+        open_question=classification == "observation", offsets=[row["low"], row["high"]],
+        values=row["values"] or (),
         evidence={"group": row["group"], "committed": row["certain"], "committed_at_most": row["possible"]},
     )  # fmt: skip
 
 
-def _ruled(context: RunContext, row: Row) -> tuple[Class, str]:
+def _ruled(context: RunContext, row: Row) -> tuple[Class, Cause]:
     story = context.partition(row["tp"])
     lost = [loss for loss in context.found.get("lost-write", ()) if loss.classification == "permitted"]
     elsewhere = [loss for loss in lost if loss.topic != story.topic]
     if row["kind"] == "missing" and elsewhere:
-        return "permitted", f"outputs were lost by a permitted {elsewhere[0].cause_kind}"
+        return "permitted", Cause(code="outputs-lost", by=elsewhere[0].ruling.cause if elsewhere[0].ruling else None)
     if row["kind"] != "missing":
         return offsets_ruled(story, since=0, until=2**62)
     unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
     if unread:
-        return "observation", f"outputs may lie in what was not read of {', '.join(sorted(unread)[:3])}"
-    return "violation", "nothing permits it"
+        doubt = Doubt(code="outputs-not-read", partitions=tuple(sorted(unread)[:3]))
+        return "observation", Cause(code="outputs-not-read", doubt=doubt)
+    return "violation", NOTHING_PERMITS_IT

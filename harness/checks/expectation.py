@@ -1,6 +1,7 @@
 """Expectations of a scenario's steps that failed: each is a violation that names its step."""
 
 from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -15,8 +16,9 @@ def find(context: RunContext) -> list[Finding]:
         findings.append(
             Finding(
                 run=context.run, check="expectation", classification="violation", kind="failed", count=1,
-                sentence=sentence, cause=f"step {number}", t_first=step["t0"], t_last=step["t1"],
-                salt=str(step["step"]), evidence={"step": step["step"], "text": step["text"], "seen": seen},
+                sentence=sentence, cause=Cause(code="step-failed", number=number), t_first=step["t0"],
+                t_last=step["t1"],
+                apart=str(step["step"]), evidence={"step": step["step"], "text": step["text"], "seen": seen},
                 faults=[row["fault"] for row in context.story.faults if row["step"] == step["step"]],
             )
         )  # fmt: skip

@@ -1,24 +1,29 @@
 """A finding, and what every family of checks needs to make one: the rows of a run, its story, rulings and wording."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from harness.checks.contract import Class, Judge, Ruling
+from harness.checks.contract import Judge
 from harness.checks.detection import SEEN_POLL, Flagged
 from harness.checks.fates import EpochRead, Fate, epoch_of_copies
 from harness.checks.fingerprint import fingerprint_of
+from harness.checks.rulings import Cause, Class, Ruling
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import CORRUPT_READS, Row
+from harness.checks.wording.causes import cause_words
 
 EXAMPLES_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One row of findings.parquet. `rows`: the flagged rows behind it, for the evidence tables; not stored."""
+    """One row of findings.parquet. `rows`: the flagged rows behind it, for the evidence tables; not stored.
+
+    fault_kinds: those of `faults`, which find_all fills in.
+    """
 
     run: int
     check: str
@@ -28,7 +33,7 @@ class Finding:
     part: int | None = None
     count: int
     sentence: str
-    cause: str = ""
+    cause: Cause | None = None
     epoch: int | None = None
     offsets: Sequence[int] = ()
     values: Sequence[int] = ()
@@ -39,15 +44,17 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     rows: Sequence[Flagged] = ()
     ruling: Ruling | None = None
-    open_question: str = ""  # what cannot be told and makes the run inconclusive, where no ruling says it
-    salt: str = ""  # what else tells this finding from its like: a step's number
+    open_question: bool = False  # what cannot be told makes the run inconclusive, where no ruling says it
+    apart: str = ""  # what else tells this finding from its like: a step's number
+    fault_kinds: Sequence[str] = ()
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same kind of thing in another run: no partition, counts, offsets, epochs or times."""
+        """The same for the same kind of thing in another run: no topic, counts, offsets, epochs, times or words."""
         return fingerprint_of(
-            check=self.check, classification=self.classification, kind=self.kind, topic=self.topic,
-            cause=self.cause_kind or self.cause, salt=self.salt,
+            check=self.check, classification=self.classification, kind=self.kind,
+            cause=self.cause.codes if self.cause else (), fault_kinds=self.fault_kinds,
+            settings=self.cause.settings if self.cause else (), apart=self.apart,
         )  # fmt: skip
 
     @property
@@ -56,8 +63,11 @@ class Finding:
         return bool(self.open_question or (self.ruling is not None and self.ruling.undecided))
 
     @property
-    def cause_kind(self) -> str:
-        return self.ruling.cause if self.ruling else ""
+    def facts(self) -> dict[str, Any]:
+        """What kind of thing it is, for whoever compares findings of many runs."""
+        settings = [setting.as_dict() for setting in self.cause.settings] if self.cause else []
+        cause = self.cause.as_dict() if self.cause else None
+        return {"cause": cause, "fault_kinds": list(self.fault_kinds), "settings": settings}
 
     def as_row(self, name: str) -> dict[str, Any]:
         return {
@@ -67,8 +77,8 @@ class Finding:
             "count": self.count, "values": list(self.values[:EXAMPLES_MAX]),
             "offsets": list(self.offsets[:EXAMPLES_MAX]), "operations": list(self.operations[:EXAMPLES_MAX]),
             "t_first": self.t_first, "t_last": self.t_last, "faults": list(self.faults), "epoch": self.epoch,
-            "cause": self.cause, "sentence": self.sentence, "fingerprint": self.fingerprint,
-            "evidence": json.dumps(self.evidence, sort_keys=True),
+            "cause": cause_words(self.cause), "sentence": self.sentence, "fingerprint": self.fingerprint,
+            "evidence": json.dumps({**self.evidence, "facts": self.facts}, sort_keys=True),
         }  # fmt: skip
 
 
@@ -170,59 +180,3 @@ def finding_of_rows(
         operations=[row.op for row in rows if row.op is not None], t_first=min(times, default=None),
         t_last=max(times, default=None), **more,
     )  # fmt: skip
-
-
-# ---- wording --------------------------------------------------------------------------------------------------------
-
-
-def plural(count: int, noun: str) -> str:
-    many = {"is": "are", "was": "were", "has": "have", "lies": "lie"}.get(noun)
-    if many is not None:
-        return noun if count == 1 else many
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def ranges(numbers: Iterable[int | None], *, most: int = 4) -> str:
-    """1247-1283, or 3, 5-7 and 9; a cut says how many it hides."""
-    ordered = sorted({number for number in numbers if number is not None})
-    spans: list[list[int]] = []
-    for number in ordered:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in spans[:most]]
-    if len(spans) > most:
-        return ", ".join(words) + f" and {len(spans) - most} more ranges up to {ordered[-1]}"
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else "unknown"
-
-
-def span_words(low: int, high: int) -> str:
-    return f"offset {low}" if low == high else f"offsets {low} to {high}"
-
-
-def offsets_words(rows: Sequence[Flagged]) -> str:
-    known = [row.off for row in rows if row.off is not None]
-    if not known:
-        return "at unknown offsets"
-    return f"at offset{'s' if len(set(known)) > 1 else ''} {ranges(known)}"
-
-
-def acks_words(rows: Sequence[Flagged]) -> str:
-    names = {-1: "acks=all", 1: "acks=1", 0: "acks=0"}
-    return " or ".join(sorted({names.get(row.acks if row.acks is not None else -1, "unknown acks") for row in rows}))
-
-
-def epochs_words(numbers: Iterable[int | None]) -> str:
-    known = {number for number in numbers if number is not None}
-    if not known:
-        return "in an unknown epoch"
-    return f"in epoch{'s' if len(known) > 1 else ''} {ranges(known)}"
-
-
-def nodes_words(nodes: Iterable[int]) -> str:
-    ordered = [str(node) for node in nodes]
-    if not ordered:
-        return "no broker"
-    noun = "broker " if len(ordered) == 1 else "brokers "
-    return noun + (ordered[0] if len(ordered) == 1 else ", ".join(ordered[:-1]) + " and " + ordered[-1])

@@ -15,10 +15,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.findings import Finding, RunContext, plural, span_words
+from harness.checks.findings import Finding, RunContext
 from harness.checks.group_register import Key, Register, members, registers, resets
+from harness.checks.rulings import Cause, CauseCode
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, span_words
 
 CHECK = "group-delivery"
 _MEMBER = {"run": pa.int32(), "process": pa.int32(), "group": pa.string()}
@@ -29,13 +32,16 @@ _STEPS = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "t": pa.int
 _COMMITTED = {"run": pa.int32(), "tp": pa.int32(), "group": pa.string(), "t": pa.int64(), "least": pa.int64(),
               "most": pa.int64()}  # fmt: skip
 # Why a record was delivered to a second member, by what had been committed when it was.
-_CAUSES = {
-    "uncommitted": "nothing beyond them had been committed when they were read again",
-    "unknown": "whether anything beyond them had been committed when they were read again, nobody knows",
-    "held-on": "they were committed only after the assignment in which they were read again had begun",
-    "sought": "they had been committed, and the member that read them again had sought in the partition",
-    "after-commit": "they had been committed before the assignment began in which they were read again",
+_CAUSES: Mapping[str, CauseCode] = {
+    "uncommitted": "redelivered-uncommitted",
+    "unknown": "redelivered-unknown",
+    "held-on": "redelivered-held-on",
+    "sought": "redelivered-sought",
+    "after-commit": "redelivered-after-commit",
 }
+_DELIVERED_ONCE: CauseCode = "committed-is-delivered-once"
+_READ_LATER: CauseCode = "committed-before-it-was-read"
+_NEVER_READ: CauseCode = "committed-and-never-read"
 
 
 def query(runs: Runs) -> list[Row]:
@@ -257,22 +263,22 @@ def find(context: RunContext) -> list[Finding]:
 def _finding(context: RunContext, row: Row) -> Finding:
     story = context.partition(row["tp"])
     count, records = row["count"], plural(row["count"], "record")
-    check, classification, cause = "group-skip", "violation", "an offset was committed beyond records that nobody read"
+    check, classification, code = "group-skip", "violation", _NEVER_READ
     if row["kind"] == "after-commit":
-        check, cause = "group-redelivery", "what is committed is delivered once"
+        check, code = "group-redelivery", _DELIVERED_ONCE
         sentence = (
             f"Process {row['process']} of group {row['group']} read {records} of {story.name} "
             f"({span_words(row['low'], row['last'])}) although the group had committed {row['high']} before its "
             "assignment began."
         )
     elif row["kind"] == "at-least-once":
-        check, classification, cause = "group-redelivery", "observation", _CAUSES[row["seen"]]
+        check, classification, code = "group-redelivery", "observation", _CAUSES[row["seen"]]
         sentence = (
             f"{records} of {story.name} ({span_words(row['low'], row['high'])}) {plural(count, 'was')} delivered to "
-            f"more than one member of group {row['group']}: {cause}."
+            f"more than one member of group {row['group']}: {cause_words(Cause(code=code))}."
         )
     elif row["kind"] == "ahead":
-        cause = "an offset was committed before its records were read"
+        code = _READ_LATER
         sentence = (
             f"Group {row['group']} committed offset {row['high']} of {story.name} {context.story.seconds(row['t'])}, "
             f"beyond {records} ({span_words(row['low'], row['last'])}) that its members read only later."
@@ -286,9 +292,10 @@ def _finding(context: RunContext, row: Row) -> Finding:
     committed = {"committed_at_least": row["committed"]} if "committed" in row else {"committed": row["high"]}
     return Finding(
         run=context.run, check=check, classification="violation" if classification == "violation" else "observation",
-        kind=row["kind"], topic=story.topic, part=story.part, count=count, sentence=sentence, cause=cause,
+        kind=row["kind"], topic=story.topic, part=story.part, count=count, sentence=sentence,
+        cause=Cause(code=code),
         offsets=[row["low"], row["last" if "last" in row else "high"]], values=row.get("values") or (),
         operations=sorted(row.get("ops") or ()), t_first=row.get("t0", row.get("t")),
-        t_last=row.get("t1", row.get("t")), salt=row["group"],
+        t_last=row.get("t1", row.get("t")),
         evidence={"group": row["group"], **committed, "process": row.get("process")},
     )  # fmt: skip

@@ -9,13 +9,15 @@ allowed under a fault, or a disk was lost, between the commit and the answer, no
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Class
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
 from harness.checks.group_register import Register, registers
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.runs import Runs
 from harness.checks.settings import Settings
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
 from harness.history.schemas import STATUS_OK
 
 CHECK = "lost-group-offset"
@@ -58,7 +60,7 @@ def _kind(register: Register | None, told: int | None, event: Row) -> str | None
 
 def find(context: RunContext) -> list[Finding]:
     settings = Settings(context)
-    groups: dict[tuple[int, str, str, Class, str], list[Row]] = {}
+    groups: dict[tuple[int, str, str, Class, Cause], list[Row]] = {}
     for row in context.rows.get(CHECK, ()):
         if row["kind"] == "lost" and _expired(settings, row):
             continue
@@ -67,7 +69,8 @@ def find(context: RunContext) -> list[Finding]:
         story = context.partition(row["tp"])
         ruled = offsets_ruled(story, since=row["committed_t"] or 0, until=row["t1"])
         groups.setdefault((row["tp"], row["group"], row["kind"], *ruled), []).append(row)
-    return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in sorted(groups.items())]
+    ordered = sorted(groups.items(), key=lambda group: group[0][:4])
+    return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
 
 
 def _expired(settings: Settings, row: Row) -> bool:
@@ -81,20 +84,20 @@ def _all_told(context: RunContext, row: Row) -> bool:
 
 
 def _finding(
-    context: RunContext, story: PartitionStory, kind: str, ruled: tuple[Class, str], rows: Sequence[Row]
+    context: RunContext, story: PartitionStory, kind: str, ruled: tuple[Class, Cause], rows: Sequence[Row]
 ) -> Finding:
     first = rows[0]
-    classification, why = ruled
+    classification, cause = ruled
     had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
     told = "" if first["told"] is None else f" ({first['told']})"
     sentence = (
         f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {story.name} and was "
-        f"told {_WORDS[kind]}{told}{had}, first {context.story.seconds(first['t1'])}: {why}."
+        f"told {_WORDS[kind]}{told}{had}, first {context.story.seconds(first['t1'])}: {cause_words(cause)}."
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=kind, topic=story.topic, part=story.part,
-        count=len(rows), sentence=sentence, cause=why, open_question="" if classification == "violation" else why,
-        t_first=first["t0"], t_last=rows[-1]["t1"], salt=first["group"],
+        count=len(rows), sentence=sentence, cause=cause, open_question=cause.doubt is not None,
+        t_first=first["t0"], t_last=rows[-1]["t1"],
         offsets=[row["told"] for row in rows if row["told"] is not None],
         faults=[fault["fault"] for fault in story.faults_between(first["committed_t"] or first["t0"], first["t1"])],
         evidence={
@@ -105,10 +108,12 @@ def _finding(
     )  # fmt: skip
 
 
-def offsets_ruled(story: PartitionStory, *, since: int, until: int) -> tuple[Class, str]:
+def offsets_ruled(story: PartitionStory, *, since: int, until: int) -> tuple[Class, Cause]:
     """What may have been done meanwhile to the partition that keeps a group's offsets, and would not have been seen."""
     if any(since <= loss.t <= until for loss in story.disk_losses):
-        return "observation", "a disk was lost, and nobody recorded which copies of the group's offsets it held"
+        doubt = Doubt(code="group-offsets-on-a-lost-disk")
+        return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
     if story.unclean_allowed is not False and story.faults_between(since, until):
-        return "observation", "unclean elections were allowed, and those of the group's offsets are not recorded"
-    return "violation", "nothing permits it"
+        doubt = Doubt(code="group-offsets-elected-uncleanly")
+        return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
+    return "violation", NOTHING_PERMITS_IT

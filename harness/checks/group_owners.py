@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.words import plural
 from harness.history.schemas import STATUS_FAIL
 
 CHECK = "two-owners"
@@ -99,8 +101,8 @@ def _finding(context: RunContext, tp: int, group: str, rows: Sequence[Row]) -> F
     )
     return Finding(
         run=context.run, check=CHECK, classification="violation", kind="same-generation", topic=story.topic,
-        part=story.part, count=len(rows), sentence=sentence, cause="one generation gave a partition to two members",
-        t_first=first["begin_t"], t_last=rows[-1]["begin_t"], salt=group,
+        part=story.part, count=len(rows), sentence=sentence, cause=Cause(code="one-generation-two-members"),
+        t_first=first["begin_t"], t_last=rows[-1]["begin_t"],
         faults=[fault["fault"] for fault in story.faults_between(first["begin_t"], first["begin_t"])],
         evidence={
             "group": group,

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.findings import Finding, RunContext, plural, span_words
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, span_words
 from harness.history.schemas import STATUS_FAIL, STATUS_OK
 
 CHECK = "head-skip"
@@ -37,7 +40,7 @@ def query(runs: Runs) -> list[Row]:
         committed = commits.get((row["run"], client["group"], row["tp"]), ()) if client["group"] else ()
         start = _start(row, client, seeks.get(place, ()), committed)
         if start is not None and start[0] < row["off"]:
-            spans.append({**row, "start": start[0], "why": start[1], "first": row["off"]})
+            spans.append({**row, "start": start[0], "cause": start[1], "first": row["off"]})
     between = _between(runs, spans) if spans else {}
     return [{**span, **between[key]} for span in spans if (key := tuple(span[name] for name in _SPAN)) in between]
 
@@ -59,29 +62,25 @@ def _by_group(runs: Runs) -> dict[tuple[int, str, int], list[Row]]:
     return grouped
 
 
-def _start(row: Row, client: Row, own: Sequence[Row], committed: Sequence[Row]) -> tuple[int, str] | None:
+def _start(row: Row, client: Row, own: Sequence[Row], committed: Sequence[Row]) -> tuple[int, Cause] | None:
     """(the offset it had to start at or below, why); None where it was free to start anywhere."""
     before = [event for event in own if event["t0"] <= row["t1"]]
     last = before[-1] if before else None
     if last is not None and last["event"] == "seek":
-        return max(last["off"] or 0, 0), f"it had sought to {_place(last['off'])}"
+        return max(last["off"] or 0, 0), Cause(code="sought", offset=last["off"])
     free = client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest")
     commits = [event["off"] for event in committed if event["t0"] <= row["t1"]]
     if commits and (not free or _certain_before(committed, row["t0"] if last is None else last["t0"])):
-        return max(commits), f"the group's committed offset was {max(commits)}"
+        return max(commits), Cause(code="group-committed", offset=max(commits))
     if last is not None and last["off"] is not None and client["group"] is None:
-        return last["off"], f"it was assigned the partition at {last['off']}"
+        return last["off"], Cause(code="assigned-at", offset=last["off"])
     # Without a group and with auto.offset.reset=none, a client reads only what it was assigned from the beginning.
-    return None if free else (0, "it starts at the earliest record")
+    return None if free else (0, Cause(code="earliest-record"))
 
 
 def _certain_before(committed: Sequence[Row], t: int) -> bool:
     """What was sent to a transaction is stored at a time that nobody knows."""
     return any(row["status"] == STATUS_OK and row["txn"] is None and row["t1"] < t for row in committed)
-
-
-def _place(off: int | None) -> str:
-    return "the beginning" if off is None or off < 0 else f"offset {off}"
 
 
 def _first_records(runs: Runs) -> list[Row]:
@@ -119,20 +118,21 @@ def _between(runs: Runs, spans: Sequence[Row]) -> dict[tuple[int, ...], dict[str
 def find(context: RunContext) -> list[Finding]:
     found = []
     for row in sorted(context.rows.get(CHECK, ()), key=lambda row: (row["tp"], row["t0"], row["process"])):
-        story = context.partition(row["tp"])
+        story, cause = context.partition(row["tp"]), row["cause"]
         sentence = (
-            f"Process {row['process']} began to read {story.name} at offset {row['off']}, although {row['why']}: "
+            f"Process {row['process']} began to read {story.name} at offset {row['off']}, although "
+            f"{cause_words(cause)}: "
             f"{plural(row['skipped'], 'record')} of the final log {plural(row['skipped'], 'lies')} between "
             f"({span_words(row['skip_from'], row['skip_to'])})."
         )
         found.append(
             Finding(
                 run=context.run, check=CHECK, classification="violation", kind="first-poll", topic=story.topic,
-                part=story.part, count=row["skipped"], sentence=sentence, cause=row["why"], epoch=row["epoch"],
+                part=story.part, count=row["skipped"], sentence=sentence, cause=cause, epoch=row["epoch"],
                 offsets=[row["skip_from"], row["skip_to"]], values=[row["value"]], operations=[row["op"]],
                 t_first=row["t0"], t_last=row["t1"],
                 evidence={"process": row["process"], "assignment": row["assignment"], "start": row["start"],
-                          "first_offset": row["off"], "why": row["why"]},
+                          "first_offset": row["off"], "why": cause_words(cause)},
             )
         )  # fmt: skip
     return found

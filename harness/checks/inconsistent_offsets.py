@@ -6,13 +6,15 @@ one another below their own high watermarks, where they must agree byte for byte
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Class
 from harness.checks.damage import Damages
 from harness.checks.detection import SEEN_FINAL, SEEN_REPLICA, Flagged
 from harness.checks.fates import Fate
-from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.rulings import Cause, Class
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import nodes_words, plural, ranges
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -22,14 +24,15 @@ def find(context: RunContext) -> list[Finding]:
         for row in rows:
             assert row.off is not None  # the flag compares offsets
             offsets.setdefault(row.off, []).append(row)
-        groups: dict[tuple[Class, str], list[Flagged]] = {}
+        groups: dict[tuple[Class, Cause], list[Flagged]] = {}
         for values in offsets.values():
             groups.setdefault(_ruled(context, story, values), []).extend(values)
         for (classification, cause), members in groups.items():
             count = len({row.off for row in members})
             sentence = (
                 f"{plural(count, 'offset')} of {story.name} ({ranges(row.off for row in members)}) "
-                f"{plural(count, 'has')} had more than one value: {cause}."
+                f"{plural(count, 'has')} had more than one value: "
+                f"{cause_words(cause)}."
             )
             findings.append(
                 finding_of_rows(
@@ -40,10 +43,10 @@ def find(context: RunContext) -> list[Finding]:
     return findings
 
 
-def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]) -> tuple[Class, str]:
+def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]) -> tuple[Class, Cause]:
     finals = [row for row in values if row.seen & SEEN_FINAL]
     if len(finals) > 1:
-        return "violation", "two final reads disagree"
+        return "violation", Cause(code="final-reads-disagree")
     # Without a final reading of the offset, the value of the highest epoch is taken for the one that stayed.
     stayed = (
         finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
@@ -51,13 +54,13 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     losers = [row for row in values if row is not stayed]
     rulings = [context.ruling(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
-        return "permitted", f"the first value was lost by a permitted {rulings[0].cause}, the second written after it"
+        return "permitted", Cause(code="first-value-lost", by=rulings[0].cause)
     if all(ruling.classification != "violation" for ruling in rulings):
         undecided = next(ruling.undecided for ruling in rulings if ruling.undecided)
-        return "observation", f"the first value was lost, and nobody can tell whether that was permitted: {undecided}"
+        return "observation", Cause(code="first-value-lost-in-doubt", doubt=undecided)
     if any(row.seen & SEEN_REPLICA for row in losers):
-        return "violation", "reads from different replicas disagree, and no permitted loss explains it"
-    return "violation", "no permitted loss lies between the two"
+        return "violation", Cause(code="replicas-disagree")
+    return "violation", Cause(code="no-loss-between")
 
 
 def find_divergence(context: RunContext) -> list[Finding]:
@@ -68,7 +71,7 @@ def find_divergence(context: RunContext) -> list[Finding]:
         by_partition.setdefault(row["tp"], []).append(row)
     for tp, rows in by_partition.items():
         story = context.partition(tp)
-        groups: dict[tuple[str, Class, str], list[Row]] = {}
+        groups: dict[tuple[str, Class, Cause], list[Row]] = {}
         for row in rows:
             kind = "different" if row["variants"] > 1 else "missing"
             classification, cause = _divergence_ruled(context, story, damages, row, kind)
@@ -82,36 +85,37 @@ def find_divergence(context: RunContext) -> list[Finding]:
 
 def _divergence_ruled(
     context: RunContext, story: PartitionStory, damages: Damages, row: Row, kind: str
-) -> tuple[Class, str]:
+) -> tuple[Class, Cause]:
     """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
     in_sync = set(story.final_isr)
     if kind == "missing":
         lacking = {node for node in in_sync if node in story.end_snapshots} - set(row["nodes"])
         if lacking and lacking <= damages.nodes:
-            nodes, unread = nodes_words(sorted(lacking)), damages.unread(story)
+            nodes, unread = tuple(sorted(lacking)), damages.unread(story)
             if lacking <= unread:
-                return "permitted", f"the log of {nodes} was damaged, and it has not had to read it"
-            return "violation", f"the log of {nodes} was damaged, and has not been cut at a start after a crash"
+                return "permitted", Cause(code="damaged-and-not-read", nodes=nodes)
+            return "violation", Cause(code="damaged-and-not-cut", nodes=nodes)
         if "compact" in (story.cleanup_policy or ""):
             if row["kept"]:
-                return "violation", "a replica of the ISR lacks the last record of a key, which no compaction removes"
-            unknown = "" if row["kept"] is False else ", and whether these were the last of their keys nobody knows"
-            return "observation", f"every replica compacts its own log in its own time{unknown}"
-        return "violation", "a replica of the ISR has no record where another one has"
+                return "violation", Cause(code="replica-lacks-the-last-of-a-key")
+            if row["kept"] is False:
+                return "observation", Cause(code="compacts-in-its-own-time")
+            return "observation", Cause(code="compacts-in-its-own-time-as-far-as-known")
+        return "violation", Cause(code="replica-lacks-a-record")
     if row["sync_variants"] > 1:  # whoever else holds a record there
-        return "violation", "members of the ISR hold different records below the high watermark"
+        return "violation", Cause(code="in-sync-replicas-differ")
     fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
     ruling = context.judge(story).rule(fate)
     if ruling.classification == "permitted":
-        return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"
+        return "permitted", Cause(code="logs-parted-by-a-loss", by=ruling.cause, epoch=ruling.cause_epoch)
     if ruling.undecided:
-        return "observation", f"nobody can tell whether a permitted loss parted the logs: {ruling.undecided}"
-    return "violation", "no permitted loss parted the logs"
+        return "observation", Cause(code="logs-parted-in-doubt", doubt=ruling.undecided)
+    return "violation", Cause(code="logs-parted-without-a-loss")
 
 
 def _divergence_finding(
     context: RunContext, story: PartitionStory, rows: Sequence[Row], count: int, kind: str, classification: Class,
-    cause: str,
+    cause: Cause,
 ) -> Finding:  # fmt: skip
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["off"] for row in rows]
@@ -123,7 +127,7 @@ def _divergence_finding(
             f"{plural(count, 'offset')} of {story.name} {plural(count, 'has')} a record in the final log of one member "
             f"of the ISR and none in another's ({nodes_words(lacking)}), below their"
         )
-    sentence = f"{told} high watermarks ({ranges(offsets)}): {cause}."
+    sentence = f"{told} high watermarks ({ranges(offsets)}): {cause_words(cause)}."
     return Finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
         part=story.part, count=count, sentence=sentence, cause=cause, offsets=offsets,

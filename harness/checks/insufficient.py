@@ -6,7 +6,7 @@ nothing: there what was read is the evidence. Empty polls say nothing either way
 """
 
 from harness.checks.coverage import Facts
-from harness.checks.findings import plural
+from harness.checks.wording.words import plural
 
 
 def reasons(facts: Facts) -> list[str]:

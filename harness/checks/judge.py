@@ -7,7 +7,7 @@ later and elsewhere. Many folders are judged in one Spark job.
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,12 @@ from harness.checks.asking import Progress, asking
 from harness.checks.catalogue import FAMILIES
 from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, acks_during_fault, measure, zombies
 from harness.checks.detection import Detection, detect
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
 from harness.checks.outcome import outcome_of
 from harness.checks.runs import Runs, by_run
 from harness.checks.story import RunStory, read_story
 from harness.checks.tables import Row, Tables, check_tables, open_tables
+from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.derived import complete
 from harness.history.evidence_schemas import EVIDENCE
@@ -260,8 +261,13 @@ def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> lis
 
 def find_all(context: RunContext) -> list[Finding]:
     for family in FAMILIES:
-        context.found[family.name] = family.find(context)
+        context.found[family.name] = [_with_fault_kinds(context, finding) for finding in family.find(context)]
     return [finding for family in FAMILIES for finding in context.found[family.name]]
+
+
+def _with_fault_kinds(context: RunContext, finding: Finding) -> Finding:
+    kinds = {fault["kind"] for fault in context.story.faults.numbered(finding.faults)}
+    return replace(finding, fault_kinds=sorted(kind for kind in kinds if kind)) if kinds else finding
 
 
 _ORDER = {"violation": 0, "permitted": 1, "observation": 2}
@@ -317,16 +323,12 @@ def _verdict(
 def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
     reasons = [_closed(str(reason)) for reason in given.run.get("inconclusive") or ()]
     for step in facts.context.story.steps:
-        if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed"):
+        told = step["step"] == given.run.get("plan_ended_at_step")  # the controller said so itself
+        if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not told:
             seen = f" Seen: {step['seen']}." if step["seen"] else ""
-            if any(step["text"] in reason for reason in reasons):
-                continue  # the controller said so itself
             reasons.append(f"Step {step['step'] + 1} waited in vain: {step['text']}.{seen}")
     expected = given.scenario is not None and given.scenario.expect.unreadable
-    said = " ".join(reasons)
-    unread = [
-        story for story in facts.context.story.partitions.values() if not story.read_to_end and story.name not in said
-    ]
+    unread = [story for story in facts.context.story.partitions.values() if not story.read_to_end]
     if unread and not expected:
         names = ", ".join(story.name for story in unread[:5]) + (", ..." if len(unread) > 5 else "")
         reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")

@@ -7,21 +7,17 @@ frozen high watermark), and *unseen* (the partition was not read that far and no
 from collections.abc import Sequence
 
 from harness.checks.causes import faults_of, loss_evidence
-from harness.checks.contract import Ruling, forfeited
+from harness.checks.contract import forfeited
 from harness.checks.detection import Flagged
-from harness.checks.findings import (
-    Finding,
-    RunContext,
-    acks_words,
-    epochs_words,
-    finding_of_rows,
-    nodes_words,
-    offsets_words,
-    plural,
-)
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.min_isr import broken_promises
 from harness.checks.removal import Removal, removed
+from harness.checks.rulings import Cause, Ruling
 from harness.checks.story import PartitionStory
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.rulings import doubt_words
+from harness.checks.wording.words import acks_words, epochs_words, nodes_words, offsets_words, plural
+from harness.history.finding_facts import Setting
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -81,7 +77,7 @@ def _lost(context: RunContext, story: PartitionStory, rows: Sequence[Flagged], *
                 context, story, members, check="lost-write", classification=ruling.classification,
                 kind="undecided" if ruling.undecided else "lost",
                 sentence=_sentence(story, members, ruling),
-                cause=cause_words(story, ruling), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
+                cause=loss_cause(story, ruling, members), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
                 faults=[fault["fault"] for fault in faults_of(story, ruling, members)],
             )
         )  # fmt: skip
@@ -95,47 +91,42 @@ def _compacted_away(context: RunContext, story: PartitionStory, rows: Sequence[F
     )
     return finding_of_rows(
         context, story, rows, check="compacted-away", classification="violation", kind="last-of-its-key",
-        sentence=sentence, cause="the last record of a key was removed", evidence={"log_start": story.log_start},
+        sentence=sentence, cause=Cause(code="last-of-its-key-removed"), evidence={"log_start": story.log_start},
     )  # fmt: skip
 
 
 def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling) -> str:
     epochs = {row.epoch for row in rows} if ruling.epoch is None else {ruling.epoch}
     held = sorted(frozenset().union(*(row.held_at_end for row in rows)))
-    whose = "no replica's final log" if not held and story.end_snapshots else "not in the final log"
-    if not whose.startswith("not"):
-        whose = f"in {whose}"
+    whose = "in no replica's final log" if not held and story.end_snapshots else "not in the final log"
     head = (
         f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {epochs_words(epochs)} "
         f"{offsets_words(rows)} of {story.name} {plural(len(rows), 'is')} {whose}"
     )
     if held:
         head += f" ({nodes_words(held)} still {'holds' if len(held) == 1 else 'hold'} some of them)"
-    why = f"; nobody can tell whether that was permitted: {ruling.undecided}" if ruling.undecided else ""
-    return f"{head}: {cause_words(story, ruling)}{why}."
+    doubt = ruling.undecided
+    why = f"; nobody can tell whether that was permitted: {doubt_words(doubt)}" if doubt else ""
+    return f"{head}: {cause_words(loss_cause(story, ruling, rows))}{why}."
 
 
-def cause_words(story: PartitionStory, ruling: Ruling) -> str:
-    election = ruling.election
-    if ruling.cause == "destruction":
-        nodes = nodes_words(sorted({loss.node for loss in ruling.disk_losses}))
-        return f"the disks of every in-sync copy were lost ({nodes})"
-    if ruling.cause == "log-start":
-        hand = "by an unknown hand" if ruling.undecided else "and no setting asks for that"
-        return f"the log's start was moved to {story.log_start}, beyond them, {hand}"
-    if election is None:
-        return "no election and no lost disk explains it"
-    end = "an unknown log end" if election.start is None else f"log end {election.start}"
-    who = f"broker {election.leader}"
-    if ruling.cause == "unclean-election":
-        note = "" if election.allowed else f", although {election.allowed_by} forbids it,"
-        return f"{who}, elected uncleanly in epoch {election.epoch} with {end}{note or ','} never had them"
-    if ruling.cause == "fail-over":
-        return f"{who} took over in epoch {election.epoch} with {end} and did not have them"
-    if ruling.cause == "restart":
-        return f"{who} led before and after, and began epoch {election.epoch} with {end}"
-    membership = "a member of the ISR" if election.leader not in election.elr_before else "an eligible leader replica"
-    return f"{who}, {membership}, was elected cleanly in epoch {election.epoch} with {end} and did not have them"
+def loss_cause(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) -> Cause:
+    """The ruling's cause with what decided it: the election or the disks, and the settings."""
+    deciding = [rule for rule in ruling.rules if rule.holds or (rule.rule == "min-insync-replicas")]
+    settings = [rule.setting for rule in deciding if rule.setting is not None]
+    if ruling.cause == "unclean-election" and ruling.election is not None and ruling.election.permission.setting:
+        settings.append(ruling.election.permission.setting)
+    if any(rule.rule == "fail-over" for rule in deciding):
+        settings += [Setting(key="acks", value=str(acks), scope="client") for acks in sorted(_acks(rows))]
+    return Cause(
+        code=ruling.cause, election=ruling.election, doubt=ruling.undecided, settings=tuple(dict.fromkeys(settings)),
+        nodes=tuple(sorted({loss.node for loss in ruling.disk_losses})),
+        offset=story.log_start if ruling.cause == "log-start" else None,
+    )  # fmt: skip
+
+
+def _acks(rows: Sequence[Flagged]) -> set[int]:
+    return {row.acks for row in rows if row.acks in (0, 1)}
 
 
 def _unreadable(context: RunContext, story: PartitionStory, rows: Sequence[Flagged]) -> Finding:
@@ -149,7 +140,7 @@ def _unreadable(context: RunContext, story: PartitionStory, rows: Sequence[Flagg
     marks = {node: row["high_watermark"] for node, row in story.end_snapshots.items()}
     return finding_of_rows(
         context, story, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
-        cause="no leader" if leaderless else "frozen high watermark",
+        cause=Cause(code="no-leader" if leaderless else "frozen-high-watermark"),
         evidence={
             "end_offset": story.end_offset, "isr": list(story.final_isr),
             "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],
@@ -164,7 +155,8 @@ def _unseen(context: RunContext, story: PartitionStory, rows: Sequence[Flagged])
     )
     return finding_of_rows(
         context, story, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
-        cause="not read to its end", evidence={"end_offset": story.end_offset, "read_to_end": story.read_to_end},
+        cause=Cause(code="not-read-to-its-end"),
+        evidence={"end_offset": story.end_offset, "read_to_end": story.read_to_end},
     )  # fmt: skip
 
 
@@ -174,5 +166,5 @@ def _unclassed(context: RunContext, story: PartitionStory, count: int) -> Findin
     )
     return Finding(
         run=context.run, check="lost-write", classification="violation", kind="unclassed", topic=story.topic,
-        part=story.part, count=count, sentence=sentence, cause="not classed",
+        part=story.part, count=count, sentence=sentence, cause=Cause(code="not-classed"),
     )  # fmt: skip

@@ -13,10 +13,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.findings import Finding, RunContext, plural, ranges
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause, Doubt, min_isr_setting
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory, holds_up
 from harness.checks.tables import Row
+from harness.checks.wording.rulings import doubt_words
+from harness.checks.wording.words import plural, ranges
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
@@ -170,13 +173,15 @@ def _finding(context: RunContext, story: PartitionStory, rows: Sequence[Row]) ->
         f"with acks=all by broker {shortage.leader} in epoch {shortage.epoch} while the ISR was {list(shortage.isr)} "
         f"and min.insync.replicas={shortage.least}"
     )
-    open_question = "" if shortage.knew else "nothing shows that the leader knew of the shrink when it answered"
+    doubt = None if shortage.knew else Doubt(code="leader-may-not-have-known")
+    why = f": {doubt_words(doubt)}" if doubt is not None else ""
     return Finding(
         run=context.run, check=CHECK, classification="violation" if shortage.knew else "observation",
         kind="knowing" if shortage.knew else "unknowing", topic=story.topic, part=story.part, count=len(rows),
-        sentence=f"{sentence}{': ' if open_question else ''}{open_question}.", cause="min.insync.replicas not kept",
+        sentence=f"{sentence}{why}.",
+        cause=Cause(code="min-insync-replicas-not-kept", doubt=doubt, settings=(min_isr_setting(shortage.least),)),
         epoch=shortage.epoch, offsets=[row["off"] for row in rows], values=[row["value"] for row in rows],
         operations=sorted({row["op"] for row in rows}), t_first=min(row["t1"] for row in rows),
-        t_last=max(row["t1"] for row in rows), open_question=open_question,
+        t_last=max(row["t1"] for row in rows), open_question=doubt is not None,
         evidence={"leader": shortage.leader, "isr": list(shortage.isr), "min_insync_replicas": shortage.least},
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Phantoms: values read that nobody sent, and values read before they were sent. Nothing permits either."""
 
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.wording.words import offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:

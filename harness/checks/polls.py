@@ -13,10 +13,13 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract import lawful_rewind
 from harness.checks.detection import Flagged
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
 
 NAME = "polls"
 Span = tuple[int | None, int | None]  # when the poll before began, and when this one ended
@@ -61,29 +64,29 @@ def find(context: RunContext) -> list[Finding]:
     spans = {(row["tp"], row["value"], row["off"]): (row["since"], row["until"]) for row in context.rows.get(NAME, ())}
     for flag, (check, kind, what) in _KINDS.items():
         for story, rows in context.by_partition(flag):
-            groups: dict[tuple[bool, str], list[Flagged]] = {}
+            groups: dict[Cause, list[Flagged]] = {}
             for row in rows:
                 groups.setdefault(_excuse(story, row, spans), []).append(row)
-            for (lawful, cause), members in groups.items():
+            for cause, members in groups.items():
                 sentence = (
-                    f"{plural(len(members), 'read record')} {offsets_words(members)} of {story.name} {what}: {cause}."
+                    f"{plural(len(members), 'read record')} {offsets_words(members)} of {story.name} {what}: "
+                    f"{cause_words(cause)}."
                 )
                 findings.append(
                     finding_of_rows(
                         context, story, members, check=check, kind=kind, sentence=sentence, cause=cause,
-                        classification="permitted" if lawful else "violation",
+                        classification="violation" if cause == NOTHING_PERMITS_IT else "permitted",
                     )
                 )  # fmt: skip
     return findings
 
 
-def _excuse(story: PartitionStory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> tuple[bool, str]:
+def _excuse(story: PartitionStory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> Cause:
     if row.off is None or row.step is None:
-        return False, "nothing permits it"
+        return NOTHING_PERMITS_IT
     came_from = row.off - row.step
     since, until = spans.get((row.tp, row.value, row.off), (None, None))
     rewind = lawful_rewind(story, offset=came_from, epoch=row.read_epoch, t=until, strict=True, since=since)
     if rewind is None:
-        return False, "nothing permits it"
-    how = f"the election of epoch {rewind.epoch} lawfully truncated the log to {rewind.began_at} under the consumer"
-    return True, how
+        return NOTHING_PERMITS_IT
+    return Cause(code="rewound-under-the-consumer", epoch=rewind.epoch, offset=rewind.start)

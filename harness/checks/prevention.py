@@ -1,12 +1,14 @@
-"""What would have kept records that were lost: said from the rule that decided, and never run."""
+"""What would have kept records that were lost: derived from the rule that decided, and never run."""
 
 from collections.abc import Sequence
 
-from harness.checks.contract import Ruling
 from harness.checks.fates import Fate
+from harness.checks.rulings import Ruling
+from harness.checks.unclean_rules import UNCLEAN_KEY
+from harness.history.finding_facts import Remedy
 
 
-def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:
+def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[Remedy]:
     """What would have kept the records, from the rule that decided. It was not run.
 
     in_sync: the largest ISR in force when one of them was acknowledged; replicas: how many the partition has.
@@ -14,25 +16,12 @@ def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), repli
     if ruling.classification == "violation":
         return []
     if ruling.cause == "unclean-election" and ruling.election is not None:
-        back = " or ".join(f"broker {node}" for node in ruling.election.eligible) or "an in-sync replica"
-        ways = [
-            f"With unclean.leader.election.enable=false the partition would have stayed without a leader until {back} "
-            "came back, and nothing acknowledged with acks=all would have been lost."
-        ]
+        eligible = ruling.election.eligible
+        ways = [Remedy(code="no-unclean-election", key=UNCLEAN_KEY, value="false", nodes=eligible)]
         if fate.acks not in (0, 1) and 0 < len(in_sync) < replicas:
-            ways.append(
-                f"With min.insync.replicas={len(in_sync) + 1} none of these records would have been acknowledged: "
-                f"the ISR was {list(in_sync)}, and acks=all then needs {len(in_sync) + 1} members."
-            )
+            value = str(len(in_sync) + 1)
+            ways.append(Remedy(code="more-in-sync", key="min.insync.replicas", value=value, in_sync=tuple(in_sync)))
         return ways
     if ruling.cause == "fail-over":
-        return [
-            "With acks=all the leader would have acknowledged these records only after every in-sync replica had them; "
-            "the new leader would have had them too.",
-        ]
-    if ruling.cause == "destruction":
-        return [
-            "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of "
-            "disks lost at once refuses writes that fewer copies would hold."
-        ]
-    return []
+        return [Remedy(code="acks-of-all", key="acks", value="all")]
+    return [Remedy(code="another-disk")] if ruling.cause == "destruction" else []

@@ -17,17 +17,27 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.detection import Flagged
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.rulings import Cause, CauseCode
 from harness.checks.runs import Runs
 from harness.checks.settings import Settings
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
+from harness.history.finding_facts import Setting
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # What a record takes on disk beside its value and key, at the most: its own headers and a batch to itself.
 _OVERHEAD_BYTES = 128
+_KINDS: Mapping[CauseCode, str] = {
+    "compaction-of-a-key": "compaction",
+    "compaction-of-a-tombstone": "compaction",
+    "retention-time": "retention",
+    "retention-size": "retention",
+}
 
 
 def query(runs: Runs) -> list[Row]:
@@ -79,6 +89,10 @@ class _Policy:
     stamped_by_client: bool
 
 
+def _setting(key: str, value: int | str) -> Setting:
+    return Setting(key=key, value=str(value), scope="topic")
+
+
 class Removal:
     """Tells of one run's records why the configuration removed them, if it did."""
 
@@ -90,17 +104,17 @@ class Removal:
         }
         self._policies: dict[int, _Policy] = {}
 
-    def of(self, row: Flagged) -> str | None:
-        """In words, why the record is lawfully gone; None where no setting takes it away."""
+    def of(self, row: Flagged) -> Cause | None:
+        """Why the record is lawfully gone; None where no setting takes it away."""
         return self._of(row.tp, row.value, row.off)
 
-    def of_record(self, record: Row) -> str | None:
+    def of_record(self, record: Row) -> Cause | None:
         return self._of(record["tp"], record["value"], record["off"])
 
     def compacts(self, story: PartitionStory) -> bool:
         return self._policy(story).compacts
 
-    def _of(self, tp: int, value: int, off: int | None) -> str | None:
+    def _of(self, tp: int, value: int, off: int | None) -> Cause | None:
         known = self._rows.get((tp, value))
         if known is None:
             return None
@@ -113,24 +127,25 @@ class Removal:
         if not policy.compacts or off is None or known["latest"] is None:
             return None
         if known["latest"] > off:
-            return "compaction, by a later record of the same key"
+            return Cause(code="compaction-of-a-key", settings=(_setting("cleanup.policy", "compact"),))
         return self._deleted_for_good(policy, known)
 
-    def _deleted_for_good(self, policy: _Policy, known: Row) -> str | None:
+    def _deleted_for_good(self, policy: _Policy, known: Row) -> Cause | None:
         """Of the last record of a key."""
         if not known["tombstone"] or known["oldest"] is not None:
             return None
         age_ms = self._age_ms(policy, known)
         if age_ms is not None and age_ms < policy.delete_retention_ms:
             return None
-        return f"compaction, as a tombstone after delete.retention.ms={policy.delete_retention_ms}"
+        setting = _setting("delete.retention.ms", policy.delete_retention_ms)
+        return Cause(code="compaction-of-a-tombstone", settings=(setting,))
 
-    def _deleted(self, story: PartitionStory, policy: _Policy, known: Row) -> str | None:
+    def _deleted(self, story: PartitionStory, policy: _Policy, known: Row) -> Cause | None:
         age_ms = self._age_ms(policy, known)
         if policy.retention_ms is not None and (age_ms is None or age_ms >= policy.retention_ms):
-            return f"retention.ms={policy.retention_ms}"
+            return Cause(code="retention-time", settings=(_setting("retention.ms", policy.retention_ms),))
         if policy.retention_bytes is not None and self._bytes_left(story) >= policy.retention_bytes:
-            return f"retention.bytes={policy.retention_bytes}"
+            return Cause(code="retention-size", settings=(_setting("retention.bytes", policy.retention_bytes),))
         return None
 
     def _age_ms(self, policy: _Policy, known: Row) -> float | None:
@@ -178,18 +193,18 @@ class Removal:
         return [value * 60_000 for value in minutes] + [value * 3_600_000 for value in hours]
 
 
-def removed(context: RunContext, story: PartitionStory, rows: Sequence[tuple[Flagged, str]]) -> list[Finding]:
+def removed(context: RunContext, story: PartitionStory, rows: Sequence[tuple[Flagged, Cause]]) -> list[Finding]:
     """One observation per reason: the records are accounted for."""
-    groups: dict[str, list[Flagged]] = {}
-    for row, why in rows:
-        groups.setdefault(why, []).append(row)
+    groups: dict[Cause, list[Flagged]] = {}
+    for row, cause in rows:
+        groups.setdefault(cause, []).append(row)
     return [
         finding_of_rows(
             context, story, members, check=CHECK, classification="observation",
-            kind="compaction" if why.startswith("compaction") else "retention", cause=why,
+            kind=_KINDS[cause.code], cause=cause,
             sentence=f"{plural(len(members), 'acknowledged record')} {offsets_words(members)} of {story.name} "
-            f"{plural(len(members), 'was')} removed by {why}.",
-            evidence={"log_start": story.log_start, "setting": why},
+            f"{plural(len(members), 'was')} removed by {cause_words(cause)}.",
+            evidence={"log_start": story.log_start, "setting": cause_words(cause)},
         )
-        for why, members in groups.items()
+        for cause, members in groups.items()
     ]  # fmt: skip

@@ -5,9 +5,11 @@ overtook it, and the attempt that failed lies as far away as a record may wait f
 """
 
 from harness.checks.attempts import Attempts
-from harness.checks.contract import Class, Ruling
-from harness.checks.findings import Finding, RunContext, finding_of_rows, offsets_words, plural
+from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.rewinds import Rewinds
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class, Ruling
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -17,26 +19,26 @@ def find(context: RunContext) -> list[Finding]:
     around_ns = scenario.workload.delivery_timeout_ms * 1_000_000 if scenario is not None else 0
     attempts = Attempts(context)
     for story, rows in context.by_partition("send_order"):
-        groups: dict[tuple[Class, str], list[int]] = {}
-        open_ends: dict[str, Ruling] = {}
+        groups: dict[tuple[Class, Cause], list[int]] = {}
+        open_ends: dict[Cause, Ruling] = {}
         for index, row in enumerate(rows):
             rewind = rewinds.of(story, row)
             classification: Class
             if rewind is not None:
-                classification, why = rewind.classification, rewind.cause
+                classification, cause = rewind.classification, rewind.cause
             elif attempts.idempotent(row):
-                classification, why = "violation", "nothing permits it"
+                classification, cause = "violation", NOTHING_PERMITS_IT
             else:
                 repeated = attempts.repeated(story, row, around_ns=around_ns)
-                classification, why = repeated.classification, repeated.why
+                classification, cause = repeated.classification, repeated.cause
                 if repeated.ruling is not None:
-                    open_ends[why] = repeated.ruling
-            groups.setdefault((classification, why), []).append(index)
+                    open_ends[cause] = repeated.ruling
+            groups.setdefault((classification, cause), []).append(index)
         for (classification, cause), indexes in groups.items():
             members = [rows[index] for index in indexes]
             sentence = (
                 f"{plural(len(members), 'record')} {offsets_words(members)} of {story.name} got an offset at or below "
-                f"that of a record the same process sent before: {cause}."
+                f"that of a record the same process sent before: {cause_words(cause)}."
             )
             findings.append(
                 finding_of_rows(

@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.checks.contract import Class, Ruling, lawful_rewind
+from harness.checks.contract import lawful_rewind
 from harness.checks.detection import Flagged
 from harness.checks.elections import Election
 from harness.checks.findings import RunContext
+from harness.checks.rulings import Cause, Class, Ruling
 from harness.checks.story import PartitionStory
 
 _FAR = 2**62
@@ -21,7 +22,7 @@ _FAR = 2**62
 @dataclass(frozen=True, kw_only=True)
 class Rewind:
     classification: Class
-    cause: str  # for people
+    cause: Cause
 
 
 class _Lost:
@@ -56,7 +57,7 @@ class Rewinds:
         """None when nothing explains it."""
         election = self._by_election(story, row)
         if election is not None:
-            cause = f"the election of epoch {election.epoch} lawfully truncated the log to {election.began_at}"
+            cause = Cause(code="rewound-by-election", epoch=election.epoch, offset=election.start)
             return Rewind(classification="permitted", cause=cause)
         return self._by_losses(story, row) or self._by_a_zombie(story, row)
 
@@ -74,14 +75,12 @@ class Rewinds:
             return None
         undecided = lost["observation"].above(row.off or 0, row.t0)
         if undecided is not None:
-            cause = (
-                f"what stood above it was lost, and nobody can tell whether that was permitted: {undecided.undecided}"
-            )
+            cause = Cause(code="lost-above-it-in-doubt", doubt=undecided.undecided)
             return Rewind(classification="observation", cause=cause)
         ruling = lost["permitted"].above(row.off or 0, row.t0)
         if ruling is None:
             return None
-        return Rewind(classification="permitted", cause=f"what stood above it was lost by a permitted {ruling.cause}")
+        return Rewind(classification="permitted", cause=Cause(code="lost-above-it", by=ruling.cause))
 
     def _of(self, story: PartitionStory) -> dict[str, _Lost]:
         if story.tp not in self._lost:
@@ -100,9 +99,9 @@ class Rewinds:
         ruling = self._context.ruling(story, row)
         election = ruling.election
         if ruling.classification == "observation":
-            cause = f"it was lost itself, and nobody can tell whether that was permitted: {ruling.undecided}"
+            cause = Cause(code="lost-itself-in-doubt", doubt=ruling.undecided)
             return Rewind(classification="observation", cause=cause)
         if ruling.classification != "permitted" or election is None or election.earliest_t > row.t1:
             return None
-        why = f"a leader acknowledged it that epoch {election.epoch} had replaced, and it was lawfully lost"
-        return Rewind(classification="permitted", cause=why)
+        cause = Cause(code="acknowledged-by-a-deposed-leader", epoch=election.epoch)
+        return Rewind(classification="permitted", cause=cause)

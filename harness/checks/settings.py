@@ -46,4 +46,8 @@ class Settings:
 
 
 def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isdigit()
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True

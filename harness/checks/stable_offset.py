@@ -10,9 +10,12 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract import lawful_rewind
-from harness.checks.findings import Finding, RunContext, plural, ranges
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
 
 CHECK = "last-stable-offset"
 _ROWS_MAX = 20_000
@@ -55,24 +58,26 @@ def query(runs: Runs) -> list[Row]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    groups: dict[tuple[int, bool, str], list[Row]] = {}
+    groups: dict[tuple[int, Cause], list[Row]] = {}
     for row in context.rows.get(CHECK, ()):
         rewind = lawful_rewind(
             context.partition(row["tp"]), offset=row["off"], epoch=None, t=row["open_until"], strict=True
         )
-        cause = "nothing permits it" if rewind is None else f"the election of epoch {rewind.epoch} rewound the log"
-        groups.setdefault((row["tp"], rewind is not None, cause), []).append(row)
+        lawful = Cause(code="rewound-under-the-reader", epoch=rewind.epoch) if rewind is not None else None
+        groups.setdefault((row["tp"], lawful or NOTHING_PERMITS_IT), []).append(row)
     found = []
-    for (tp, lawful, cause), rows in groups.items():
+    for (tp, cause), rows in groups.items():
+        classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "permitted"
         story, count = context.partition(tp), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
         sentence = (
             f"{plural(count, 'record')} of {story.name} (at {ranges(row['off'] for row in rows)}) "
             f"{plural(count, 'was')} returned to read_committed readers while a transaction with an earlier record "
-            f"there was still open (first to process {rows[0]['process']}, past transaction {rows[0]['txn']}): {cause}."
+            f"there was still open (first to process {rows[0]['process']}, past transaction {rows[0]['txn']}): "
+            f"{cause_words(cause)}."
         )
         found.append(
             Finding(
-                run=context.run, check=CHECK, classification="permitted" if lawful else "violation", kind="passed",
+                run=context.run, check=CHECK, classification=classification, kind="passed",
                 topic=story.topic, part=story.part, count=count, sentence=sentence, cause=cause,
                 offsets=[row["off"] for row in rows], values=[row["value"] for row in rows],
                 operations=sorted({row["op"] for row in rows}), t_first=min(row["t1"] for row in rows),

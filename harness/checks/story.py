@@ -67,6 +67,14 @@ class Faults(Sequence[Row]):
     def __getitem__(self, index):  # type: ignore[no-untyped-def]  # as every sequence's
         return self._rows[index]
 
+    def numbered(self, numbers: Iterable[int]) -> list[Row]:
+        """Those with these numbers."""
+        return [self._by_number[number] for number in numbers if number in self._by_number]
+
+    @cached_property
+    def _by_number(self) -> Mapping[int, Row]:
+        return {row["fault"]: row for row in self._rows}
+
     def between(self, begin: int, end: int) -> list[Row]:
         """Those that were seen in force at some moment of [begin, end]."""
         found = []

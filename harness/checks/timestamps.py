@@ -14,10 +14,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.contract import Class
-from harness.checks.findings import Finding, RunContext, plural, ranges
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
 from harness.scenario import ATTACHED
 
 CHECK = "timestamps"
@@ -96,11 +98,12 @@ def find(context: RunContext) -> list[Finding]:
 def _finding(context: RunContext, tp: int, kind: str, across: bool, rows: Sequence[Row]) -> Finding:
     story, count = context.partition(tp), rows[0]["total"]
     classification: Class = "observation" if across else "violation"
-    cause = "two leaders' clocks may differ" if across else "nothing permits it"
+    cause = Cause(code="two-clocks") if across else NOTHING_PERMITS_IT
     first = rows[0]
     sentence = (
         f"{plural(count, 'record')} of {story.name} (at {ranges(row['off'] for row in rows)}) "
-        f"{plural(count, 'was')} {_WORDS[kind]} (first {first['now_ms']} ms, where {_against(kind, first)}): {cause}."
+        f"{plural(count, 'was')} {_WORDS[kind]} (first {first['now_ms']} ms, where {_against(kind, first)}): "
+        f"{cause_words(cause)}."
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=f"{kind}-across-leaders" if across else kind,

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as sf
 
-from harness.checks.contract import Class
 from harness.checks.fates import Fate
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
 from harness.checks.removal import Removal
+from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class
 from harness.checks.runs import Runs
 from harness.checks.tables import Row
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
 from harness.history.schemas import STATUS_OK
 
 CHECK = "torn-transaction"
@@ -59,7 +61,7 @@ def query(runs: Runs) -> list[Row]:
 
 def find(context: RunContext) -> list[Finding]:
     removal = Removal(context)
-    groups: dict[tuple[Class, str, bool], list[tuple[Row, list[Row]]]] = {}
+    groups: dict[tuple[Class, Cause, bool], list[tuple[Row, list[Row]]]] = {}
     for row in sorted(context.rows.get(CHECK, ()), key=lambda row: row["txn"]):
         missing = [record for record in row["missing"] if removal.of_record(record) is None]
         if missing:
@@ -68,7 +70,7 @@ def find(context: RunContext) -> list[Finding]:
     return [_finding(context, *key, torn) for key, torn in groups.items()]
 
 
-def _ruled(context: RunContext, missing: Sequence[Row]) -> tuple[Class, str]:
+def _ruled(context: RunContext, missing: Sequence[Row]) -> tuple[Class, Cause]:
     rulings = []
     for record in missing:
         story = context.partition(record["tp"])
@@ -78,17 +80,17 @@ def _ruled(context: RunContext, missing: Sequence[Row]) -> tuple[Class, str]:
                     committed=False, in_a_log=False)  # fmt: skip
         rulings.append(context.judge(story).rule(fate))
     if not rulings:
-        return "observation", "their partitions were not read that far"
+        return "observation", Cause(code="not-read-that-far")
     if any(ruling.classification == "violation" for ruling in rulings):
-        return "violation", "nothing permits it"
+        return "violation", NOTHING_PERMITS_IT
     if any(ruling.undecided for ruling in rulings):
         undecided = next(ruling.undecided for ruling in rulings if ruling.undecided)
-        return "observation", f"nobody can tell whether the missing records were lawfully lost: {undecided}"
-    return "permitted", f"the missing records were lost by a permitted {rulings[0].cause}"
+        return "observation", Cause(code="missing-in-doubt", doubt=undecided)
+    return "permitted", Cause(code="missing-by-a-loss", by=rulings[0].cause)
 
 
 def _finding(
-    context: RunContext, classification: Class, cause: str, certain: bool, torn: Sequence[tuple[Row, list[Row]]]
+    context: RunContext, classification: Class, cause: Cause, certain: bool, torn: Sequence[tuple[Row, list[Row]]]
 ) -> Finding:
     records = [record for _, missing in torn for record in missing]
     sent, visible = sum(row["sent"] for row, _ in torn), sum(row["visible"] for row, _ in torn)
@@ -99,14 +101,14 @@ def _finding(
     story = context.partition(records[0]["tp"])
     sentence = (
         f"{plural(len(torn), what)}{unknown} {plural(len(torn), 'is')} in the final log in part: {visible} of {sent} "
-        f"records are there, {len(records)} are not ({', '.join(places[:5])}): {cause}."
+        f"records are there, {len(records)} are not ({', '.join(places[:5])}): {cause_words(cause)}."
     )
     transactions = [row["transaction"] for row, _ in torn]
     return Finding(
         run=context.run, check=CHECK, classification=classification,
         kind="candidate" if classification == "observation" else "torn", count=len(torn),
         topic=story.topic if one else None, part=story.part if one else None, sentence=sentence, cause=cause,
-        values=[record["value"] for record in records], salt="committed" if certain else "unknown",
+        values=[record["value"] for record in records], apart="committed" if certain else "unknown",
         offsets=[record["off"] for record in records if record["off"] is not None],
         t_first=min(row["t0"] for row in transactions), t_last=max(row["t1"] for row in transactions),
         evidence={

@@ -6,9 +6,11 @@ leaders in different epochs are lawful: the older one has not heard yet.
 
 from collections.abc import Iterable
 
-from harness.checks.findings import Finding, RunContext, nodes_words
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
+from harness.checks.wording.words import nodes_words
 
 CHECK = "two-leaders"
 
@@ -49,7 +51,7 @@ def _finding(context: RunContext, story: PartitionStory, epoch: int, leaders: di
     times = [t for t, _ in leaders.values()]
     return Finding(
         run=context.run, check=CHECK, classification="violation", kind="one-epoch", topic=story.topic, part=story.part,
-        count=len(leaders), epoch=epoch, t_first=min(times), t_last=max(times), cause="two leaders in one epoch",
+        count=len(leaders), epoch=epoch, t_first=min(times), t_last=max(times), cause=Cause(code="two-leaders"),
         sentence=f"{nodes_words(sorted(leaders)).capitalize()} led {story.name} in one epoch, {epoch}: {said}.",
         evidence={"epoch": epoch, "leaders": sorted(leaders)},
     )  # fmt: skip

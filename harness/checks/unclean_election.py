@@ -7,11 +7,13 @@ configuration forbids it, the election itself is the violation, whether or not i
 from collections.abc import Sequence
 from typing import Any
 
-from harness.checks.causes import fault_words
-from harness.checks.contract import Class
 from harness.checks.elections import Election
-from harness.checks.findings import Finding, RunContext, nodes_words, plural, ranges
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause, Class
 from harness.checks.story import PartitionStory
+from harness.checks.wording.chain import fault_words
+from harness.checks.wording.rulings import log_end_words, permission_words, reading_words
+from harness.checks.wording.words import nodes_words, plural, ranges
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -32,12 +34,12 @@ def _finding(context: RunContext, story: PartitionStory, election: Election, los
     cuts = [cut for cut in story.truncations if cut.epoch is not None and cut.epoch == election.epoch]
     faults = story.faults_between(election.t - election.uncertainty_ns, election.t + election.uncertainty_ns)
     before = max((each.epoch for each in story.elections if each.epoch < election.epoch), default=None)
-    end = "an unknown log end" if election.start is None else f"log end {election.start}"
+    end = log_end_words(election.start)
     elr = f" and the eligible leader replicas ({nodes_words(election.elr_before)})" if election.elr_before else ""
     sentence = (
         f"Broker {election.leader}, outside the ISR ({nodes_words(election.isr_before)}){elr}, was elected leader of "
         f"{story.name} in epoch {election.epoch}{'' if before is None else f' after epoch {before}'} with {end} "
-        f"({election.allowed_by}); {plural(lost, 'acknowledged record')} lost"
+        f"({permission_words(election.permission)}); {plural(lost, 'acknowledged record')} lost"
     )
     if cuts:
         cut_words = (f"broker {cut.node} truncated {ranges(range(cut.to_offset, cut.from_offset))}" for cut in cuts[:3])
@@ -51,20 +53,29 @@ def _finding(context: RunContext, story: PartitionStory, election: Election, los
     return Finding(
         run=context.run, check="unclean-election", classification=classification, kind="election",
         topic=story.topic, part=story.part, count=lost if lost else 1, sentence=sentence + ".", epoch=election.epoch,
-        cause=election.allowed_by, t_first=election.t, t_last=election.t, faults=[row["fault"] for row in faults],
+        cause=permission_cause(election), t_first=election.t, t_last=election.t,
+        faults=[row["fault"] for row in faults],
         offsets=[election.start] if election.start is not None else [],
         evidence=_evidence(election, before, cuts, lost, [loss.sentence for loss in own]),
     )  # fmt: skip
+
+
+def permission_cause(election: Election) -> Cause:
+    permission = election.permission
+    settings = (permission.setting,) if permission.setting is not None else ()
+    return Cause(code=permission.source, election=election, settings=settings)
 
 
 def _evidence(
     election: Election, before: int | None, cuts: Sequence[Any], lost: int, consequences: Sequence[str]
 ) -> dict[str, Any]:
     return {
-        "elected": election.leader, "elected_log_end": election.start, "elected_log_end_from": election.start_from,
+        "elected": election.leader, "elected_log_end": election.start,
+        "elected_log_end_from": reading_words(election.start_from),
         "epoch_before": before, "epoch_after": election.epoch, "leader_before": election.leader_before,
         "isr_before": list(election.isr_before), "elr_before": list(election.elr_before),
-        "isr_after": list(election.isr), "allowed": election.allowed, "allowed_by": election.allowed_by, "lost": lost,
+        "isr_after": list(election.isr), "allowed": election.allowed,
+        "allowed_by": permission_words(election.permission), "lost": lost,
         "consequences": list(consequences[:10]),
         "truncations": [
             {"node": cut.node, "t_ns": cut.t, "epoch": cut.epoch, "from_offset": cut.from_offset,

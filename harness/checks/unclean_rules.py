@@ -7,8 +7,10 @@ answer is that nobody knows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.checks.tables import Row
+from harness.history.finding_facts import Scope, Setting
 from harness.history.step_facts import elections_asked
 from harness.scenario import Scenario
 
@@ -18,13 +20,17 @@ END_OF_TIME_NS = 2**62
 _CARRIED_OUT_NS = 30 * 10**9
 
 
+# What decides: an operator who asked (or may have asked) for it, a setting, or brokers that are set differently.
+PermissionSource = Literal["operator", "operator-perhaps", "setting", "default-setting", "brokers-differ"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Permission:
-    """allowed: None where it is not known. allowed_by: what decides, for people; key: the same as a fact."""
+    """allowed: None where it is not known. setting: the one that decides, where one does."""
 
     allowed: bool | None
-    allowed_by: str
-    key: str
+    source: PermissionSource
+    setting: Setting | None = None
 
 
 class UncleanRules:
@@ -60,13 +66,10 @@ class UncleanRules:
                 continue
             in_time = asked.t1 is None or begin <= asked.t1
             if in_time and asked.granted == "yes" and asked.surely_concerns(topic, part):
-                return Permission(allowed=True, allowed_by="an operator asked for an unclean election", key="operator")
+                return Permission(allowed=True, source="operator")
             late = asked.granted == "unknown" and asked.t1 is not None and begin <= asked.t1 + _CARRIED_OUT_NS
             maybe |= in_time or late
-        if not maybe:
-            return None
-        why = "an operator asked for an unclean election, and nobody knows whether of this partition and with success"
-        return Permission(allowed=None, allowed_by=why, key="operator")
+        return Permission(allowed=None, source="operator-perhaps") if maybe else None
 
     def _by_setting(self, topic: str, t: int) -> Permission:
         own = self._last([row for row in self._changes if row["scope"] == "topic" and row["name"] == topic], t)
@@ -74,7 +77,7 @@ class UncleanRules:
             return _set("topic", own)
         spec = self._scenario_setting(topic)
         if spec is not None and not self._changed_for(topic):
-            return _set("topic", spec, " of the scenario")
+            return _set("topic", spec, of_scenario=True)
         return self._by_brokers(t)
 
     def _changed_for(self, topic: str) -> bool:
@@ -88,22 +91,18 @@ class UncleanRules:
     def _by_brokers(self, t: int) -> Permission:
         rows = [row for row in self._changes if row["scope"] != "topic"]
         general = self._last([row for row in rows if row["node"] is None or row["node"] < 0], t)
-        where = ""
+        of_scenario = False
         if general is None and self._scenario is not None:
             general = _truth(self._scenario.cluster.settings.get(UNCLEAN_KEY))
-            where = " of the scenario"
-        fallback = (
-            _set("broker", general, where) if general is not None
-            else Permission(allowed=False, allowed_by=f"Kafka's default {UNCLEAN_KEY}=false", key="default")
-        )  # fmt: skip
+            of_scenario = True
+        fallback = DEFAULT_PERMISSION if general is None else _set("broker", general, of_scenario=of_scenario)
         own = {node: self._last([row for row in rows if row["node"] == node], t) for node in self._nodes(rows)}
         if not any(value is not None and value != fallback.allowed for value in own.values()):
             return fallback
         # Brokers differ: the controller elects, by its own setting.
         controller = self._controller_at(t)
         if controller is None:
-            why = f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller"
-            return Permission(allowed=None, allowed_by=why, key="broker")
+            return Permission(allowed=None, source="brokers-differ")
         value = own.get(controller)
         return fallback if value is None else _set("broker", value)
 
@@ -126,6 +125,11 @@ def _truth(value: str | None) -> bool | None:
     return {"true": True, "false": False}.get((value or "").lower())
 
 
-def _set(scope: str, value: bool, where: str = "") -> Permission:
-    text = f"{scope} setting {UNCLEAN_KEY}={str(value).lower()}{where}"
-    return Permission(allowed=value, allowed_by=text, key=scope)
+def _set(scope: Scope, value: bool, *, of_scenario: bool = False) -> Permission:
+    setting = Setting(key=UNCLEAN_KEY, value=str(value).lower(), scope=scope, of_scenario=of_scenario)
+    return Permission(allowed=value, source="setting", setting=setting)
+
+
+DEFAULT_PERMISSION = Permission(
+    allowed=False, source="default-setting", setting=Setting(key=UNCLEAN_KEY, value="false", scope="default")
+)

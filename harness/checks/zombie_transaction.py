@@ -9,8 +9,10 @@ got an epoch, and proves nothing.
 
 from collections.abc import Mapping, Sequence
 
-from harness.checks.findings import Finding, RunContext, plural
+from harness.checks.findings import Finding, RunContext
+from harness.checks.rulings import Cause
 from harness.checks.tables import Row
+from harness.checks.wording.words import plural
 from harness.history.schemas import STATUS_OK
 
 CHECK = "zombie-transaction"
@@ -71,7 +73,7 @@ def _finding(context: RunContext, name: str, zombies: list[tuple[Row, Row]]) -> 
     )
     return Finding(
         run=context.run, check=CHECK, classification="violation", kind="fenced", count=len(zombies), sentence=sentence,
-        cause="a fenced producer committed", t_first=first["t0"], t_last=zombies[-1][0]["t1"], salt=name,
+        cause=Cause(code="fenced-producer-committed"), t_first=first["t0"], t_last=zombies[-1][0]["t1"],
         evidence={"transactional_id": name, "successor": successor["process"],
                   "transactions": [row["txn"] for row, _ in zombies[:20]]},
     )  # fmt: skip

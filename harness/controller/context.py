@@ -49,9 +49,13 @@ class Acknowledgements:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """inconclusive: one sentence per wait that ran out. scenario: with the schedule as it was drawn, written out."""
+    """inconclusive: one sentence per wait that ran out. scenario: with the schedule as it was drawn, written out.
+
+    ended_at: the step that ended the plan, which one of the sentences tells of.
+    """
 
     inconclusive: tuple[str, ...] = ()
+    ended_at: int | None = None
     scenario: Scenario | None = None
 
 

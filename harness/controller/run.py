@@ -81,6 +81,7 @@ class Run:
     _interrupted_in: str | None = None
     _was_read: bool = False
     _inconclusive: list[str] = field(default_factory=list)
+    _ended_at: int | None = None
 
     async def go(self) -> RunOutcome:
         folder, cluster = self.folder, self.cluster
@@ -227,6 +228,7 @@ class Run:
             await asyncio.sleep(self.scenario.workload.warm_up_s)
         result: PlanResult = await self.plan.run(context)
         self._inconclusive.extend(result.inconclusive)
+        self._ended_at = result.ended_at
         if result.scenario is not None:
             self.folder.write_scenario(self.write_out(result.scenario))
 
@@ -344,6 +346,7 @@ class Run:
             status=status,
             interrupted=self.interrupt.is_set(),
             inconclusive=self._inconclusive,
+            plan_ended_at_step=self._ended_at,
             error=error,
             read_every_replica=self.scenario.read_every_replica,
             observer_gaps=gaps,

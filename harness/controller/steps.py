@@ -31,7 +31,8 @@ class OrderedSteps:
             for number, step in enumerate(self._scenario.steps):
                 reason = await self._one(context, acts, number, step)
                 if reason is not None:
-                    return PlanResult(inconclusive=(f"step {number + 1} (line {step.line}): {reason}",))
+                    told = f"step {number + 1} (line {step.line}): {reason}"
+                    return PlanResult(inconclusive=(told,), ended_at=number)
             return PlanResult(inconclusive=tuple(await acts.finish()))
         finally:
             await acts.cancel()

@@ -38,6 +38,7 @@ class _Run(msgspec.Struct):
     phases: list[_Phase] = []
     anchors: list[_Anchor] = []
     inconclusive: list[str] = []
+    plan_ended_at_step: int | None = None
     load_began_ns: int | None = None
     load_ended_ns: int | None = None
     ended_ns: int | None = None

@@ -99,6 +99,7 @@ def _step(number: int, text: str) -> dict[str, Any]:
         "step": number,
         "kind": "act",
         "text": text,
+        "arguments": json.dumps({text: True}),
         "t0": at(KILL_S),
         "t1": at(KILL_S),
         "outcome": "ok",

@@ -221,20 +221,26 @@ def test_the_first_moment_of_a_finding_says_what_happened_then(story: tuple[Page
 
 
 @pytest.mark.parametrize(
-    ("system", "shown", "link", "node"),
+    ("system", "coordination", "link", "node"),
     [
-        ("Apache Kafka 4.3.1 (kraft)", "Apache Kafka 4.3.1 (KRaft)", "2→controller", "the controller"),
-        ("Apache Kafka 1.1.1 (ZooKeeper)", "Apache Kafka 1.1.1 (ZooKeeper)", "2→ZooKeeper", "ZooKeeper"),
-        ("reference cluster", "reference cluster", "2→coordination service", "the coordination service"),
+        ("Apache Kafka 4.3.1 (KRaft)", "kraft", "2→controller", "the controller"),
+        ("Apache Kafka 1.1.1 (ZooKeeper)", "zookeeper", "2→ZooKeeper", "ZooKeeper"),
+        ("reference cluster", "own", "2→coordination service", "the coordination service"),
+        (
+            "Apache Kafka 4.3.1 (KRaft)",
+            "",
+            "2→coordination service",
+            "the coordination service",
+        ),  # of before it was told
     ],
 )
 def test_node_100_is_called_what_the_system_has_there(
-    tmp_path: Path, system: str, shown: str, link: str, node: str
+    tmp_path: Path, system: str, coordination: str, link: str, node: str
 ) -> None:
-    run = loss_run(tmp_path, system=system)
+    run = loss_run(tmp_path, system=system, coordination=coordination)
     data = RunData(run)
     assert data.readable("n2>n100; node 100 answered") == f"{link}; {node} answered"
-    assert ("System", shown) in build(run).facts
+    assert ("System", system) in build(run).facts
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,11 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
                 nodes=[3],
                 epoch_before=1,
                 epoch_after=1,
+                isr_before=[1, 3],
+                isr_after=[1],
+                leader=1,
+                held_by="cut",
+                held_s=3.507,
             ),
             link(
                 7.513,
@@ -149,6 +154,9 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
                 epoch_after=1,
                 offset_before=first,
                 offset_after=last,
+                count=LOST,
+                acks=[-1],
+                in_sync=[1],
             ),
             link(8.022, "fault", "Fault 1 began: kill 1. Seen: process 4711 gone", nodes=[1], fault=1),
             link(
@@ -162,6 +170,7 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
                 epoch_after=2,
                 offset_before=last + 1,
                 offset_after=ELECTED_END,
+                unclean=True,
             ),
             link(
                 13.6,
@@ -171,6 +180,7 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
                 epoch_after=2,
                 offset_before=last + 1,
                 offset_after=ELECTED_END,
+                reason_text="diverging epoch",
             ),
         ],
         "rules": [
@@ -179,6 +189,13 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
                 "holds": permitted,
                 "evidence": f"Epoch 2 began at offset {ELECTED_END} under broker 2; the ISR before was [1], so the "
                 f"election was unclean; {allowed}.",
+                "name": "unclean-election",
+                "setting": {
+                    "key": "unclean.leader.election.enable",
+                    "value": "true" if permitted else "false",
+                    "scope": "topic",
+                    "of_scenario": False,
+                },
             },
             {
                 "rule": "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it.",
@@ -208,6 +225,12 @@ def _evidence_of_loss(classification: str) -> dict[str, Any]:
             {"replica": 3, "log_end": 258, "state": "", "in_isr": False, "source": "end snapshot"},
         ],
         "lost_range": {"first": first, "last": last},
+        "remedies": [
+            {"code": "no-unclean-election", "key": "unclean.leader.election.enable", "value": "false", "nodes": [1]},
+            {"code": "more-in-sync", "key": "min.insync.replicas", "value": "2", "in_sync": [1]},
+        ]
+        if permitted
+        else [],
         "prevention": [
             "With unclean.leader.election.enable=false the partition would have stayed without a leader until broker 1 "
             "came back, and nothing acknowledged with acks=all would have been lost.",
@@ -337,7 +360,13 @@ def _operations() -> Rows:
 
 
 def loss_run(
-    runs: Path, *, classification: str = "permitted", hostile: str = "", system: str = "", elr: Sequence[int] = ()
+    runs: Path,
+    *,
+    classification: str = "permitted",
+    hostile: str = "",
+    system: str = "",
+    coordination: str = "",
+    elr: Sequence[int] = (),
 ) -> Path:
     """The unclean election. `hostile` is put wherever a run's own text may stand."""
     text = written_out(load("unclean-election"))
@@ -345,7 +374,7 @@ def loss_run(
         text = text.replace('"unclean.leader.election.enable" = "true"', '"unclean.leader.election.enable" = "false"')
     folder = folder_of(runs, "unclean-election", text)
     if system:
-        folder.update(environment={"system": system})
+        folder.update(environment={"system": system} | ({"coordination": coordination} if coordination else {}))
     findings = _findings(classification)
     evidence = {
         "accounting": accounting(LOST),
@@ -356,7 +385,16 @@ def loss_run(
     tables: dict[str, Rows] = {
         "faults": _faults(),
         "steps": [
-            {"step": n, "kind": kind, "text": text, "t0": at(t0), "t1": at(t1), "outcome": "ok", "seen": seen}
+            {
+                "step": n,
+                "kind": kind,
+                "text": text,
+                "t0": at(t0),
+                "t1": at(t1),
+                "outcome": "ok",
+                "seen": seen,
+                "arguments": json.dumps({text: True}),
+            }
             for n, (kind, text, t0, t1, seen) in enumerate(_STEPS)
         ],
         "partition_states": [{**row, "elr": elr if row["isr"] == [1] else []} for row in states()],

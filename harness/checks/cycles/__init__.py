@@ -25,7 +25,7 @@ nothing of a batch as a whole), a transaction or a poll is one.
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
   values, topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle
   explained; `names` says what its operations, partitions and values are called; `told`: values that need no cycle;
-  `not_searched[run]`: sentences. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
+  `not_searched[run]`: NotSearched. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
     read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed

@@ -102,10 +102,14 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class NotSearched:
-    """What was left out. `first`, `last`: the places (event index or ns) between which no cycle was looked for."""
+    """What was left out. `first`, `last`: the places (event index or ns) between which no cycle was looked for.
+
+    is_unread: since a partition was not read that far.
+    """
 
     run: int
     reason: str
+    is_unread: bool = False
     first: int | None = None
     last: int | None = None
     operations: int | None = None

@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, Search
+from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, NotSearched, Search
 from harness.checks.cycles.names import Names, names_of
 from harness.checks.cycles.native_graph import NativeGraph, operation_of
 from harness.checks.cycles.search import search_graph
 from harness.checks.cycles.words import in_words
+from harness.checks.rulings import CycleCode
 from harness.checks.tables import Tables
 
 _SHOWN = 20
@@ -26,6 +27,7 @@ _KINDS = {
     Kind.G1C + Kind.REALTIME_SUFFIX: "G1c-ww-realtime",
     Kind.G1C: "G1c-ww",
 }
+_UNTIMED = {base + Kind.REALTIME_SUFFIX: base for base in (Kind.G0, Kind.G1C_WR, Kind.G1C, Kind.G_SINGLE, Kind.G2_ITEM)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class CycleRow:
     kind: str
     cycle_kind: str  # Elle's name for it
     promised: bool
-    reason: str
+    reason: CycleCode
     count: int
     cycle: Cycle
     names: Names
@@ -56,7 +58,7 @@ class CycleRow:
 @dataclass(frozen=True, kw_only=True)
 class NativeSearch:
     rows: Mapping[int, Sequence[CycleRow]] = field(default_factory=dict)
-    not_searched: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    not_searched: Mapping[int, Sequence[NotSearched]] = field(default_factory=dict)
 
 
 Told: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]  # run -> kind -> values of which something else tells
@@ -128,24 +130,23 @@ def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) ->
     )  # fmt: skip
 
 
-def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) -> tuple[bool, str]:
-    base = kind.removesuffix(Kind.REALTIME_SUFFIX)
-    timed = kind != base
+def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) -> tuple[bool, CycleCode]:
+    timed, base = kind in _UNTIMED, _UNTIMED.get(kind, kind)
     if base in (Kind.G_SINGLE, Kind.G2_ITEM):
-        return False, "a poll need not reach the end of the log, so what it did not read may have been there"
+        return False, "unread-may-have-been-there"
     if timed and base in (Kind.G1C_WR, Kind.G1C) and in_transactions and not read_committed:
-        return False, "who reads uncommitted records may read a transaction's first ones while it goes on"
+        return False, "reads-of-open-transactions"
     if timed and base == Kind.G1C_WR:
-        return True, "no record can be read before it was sent"
+        return True, "read-before-sent"
     if timed and base == Kind.G0:
-        return True, "a record that was acknowledged has its offset; what is sent later gets a higher one"
+        return True, "order-of-acknowledged"
     if timed and base == Kind.G1C:
-        return True, "what was acknowledged or read is in the log before what is sent later"
+        return True, "order-of-read"
     if base == Kind.G1C_WR:
         if read_committed:
-            return True, "every reader asked for committed records only, so each had to wait for the other"
-        return False, "who reads uncommitted records may read those of transactions that read his"
-    return False, "Kafka does not isolate transactions' writes from each other: they interleave"
+            return True, "committed-readers-waited"
+        return False, "reads-of-uncommitted"
+    return False, "writes-interleave"
 
 
 def _all_read_committed(run: int, tables: Tables) -> bool:
@@ -155,17 +156,18 @@ def _all_read_committed(run: int, tables: Tables) -> bool:
     return bool(readers) and all(isolation == "read_committed" for isolation in readers)
 
 
-def _left_out(tables: Tables, found: Search) -> dict[int, list[str]]:
-    sentences: dict[int, list[str]] = defaultdict(list)
+def _left_out(tables: Tables, found: Search) -> dict[int, list[NotSearched]]:
+    every: dict[int, list[NotSearched]] = defaultdict(list)
     for run, left_out in found.not_searched.items():
-        sentences[run] += [one.reason for one in left_out]
+        every[run] += left_out
     for run in range(tables.runs):
         unread = [
             f"{row['topic']}-{row['part']}" for row in tables.rows("partitions", run) if row["read_to_end"] is False
         ]
         if unread:
-            sentences[run].append(
+            reason = (
                 f"the order of writes behind what the final read saw of {', '.join(sorted(unread)[:_SHOWN])} is not "
                 "known, so no cycle through it was looked for"
             )
-    return dict(sentences)
+            every[run].append(NotSearched(run=run, reason=reason, is_unread=True))
+    return dict(every)

@@ -74,8 +74,9 @@ def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages,
 
 def _cycles(search: Search, place: int, run: RunRows) -> dict[str, Any]:
     errors = jepsen_errors(search, place, key_of=run.key, value_of=lambda _, value: run.value(value))
-    for statement in (each for name in errors if name.endswith("-cycle-exists") for each in errors[name]):
-        statement["scc"].sort(key=str)  # a set, as the golden answers write sets
+    for each in (each for found in errors.values() if isinstance(found, list) for each in found):
+        if "scc" in each:
+            each["scc"].sort(key=str)  # a set, as the golden answers write sets
     if left_out := search.not_searched.get(place):
         errors[NOT_SEARCHED] = [one.reason for one in left_out]
     return errors

@@ -181,6 +181,7 @@ class ForeignCluster(ABC):
 
     def environment(self) -> Mapping[str, str]:
         told = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
+        told["coordination"] = "kraft" if self._quorum else "zookeeper"
         told["brokers"] = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
         return {**told, "leaders and ISRs": "polled from each broker, not from the cluster's own books"}
 

@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId
 
 LAYOUTS = ("kraft", "kraft-quorum", "kraft-combined")
+_LAYOUT_WORDS = {"kraft": "KRaft", "kraft-quorum": "KRaft, three controllers", "kraft-combined": "KRaft, combined"}
 _METADATA = "__cluster_metadata-0"
 _TEST_SETTINGS: Mapping[str, str] = {
     "broker.session.timeout.ms": "3000",
@@ -41,7 +42,7 @@ class KraftKafka(KafkaSystem):
 
     @property
     def title(self) -> str:
-        return f"Apache Kafka {self.version} ({self.layout})"
+        return f"Apache Kafka {self.version} ({_LAYOUT_WORDS[self.layout]})"
 
     @cached_property
     def controllers(self) -> Sequence[NodeId]:
@@ -112,7 +113,8 @@ class KraftKafka(KafkaSystem):
         return self.with_events(history_of(read_log(metadata).entries, anchor), folders, anchor)
 
     def shown(self) -> Mapping[str, str]:
-        told = {"system": self.title, "brokers": " ".join(str(broker) for broker in sorted(self.spec.brokers))}
+        told = {"system": self.title, "coordination": "kraft"}
+        told |= {"brokers": " ".join(str(broker) for broker in sorted(self.spec.brokers))}
         told |= {"broker.session.timeout.ms": self._session_timeout_ms}
         told |= {key: value for key in SHOWN if (value := self.setting(key))}
         return told | {f"feature {name}": level for name, level in self.spec.features.items()}

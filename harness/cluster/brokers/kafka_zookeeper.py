@@ -71,7 +71,8 @@ class ZookeeperKafka(KafkaSystem):
         return self.with_events(books, folders, anchor)
 
     def shown(self) -> Mapping[str, str]:
-        told = {"system": self.title, "start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        told = {"system": self.title, "coordination": "zookeeper"}
+        told |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
         told |= {"zookeeper.session.timeout.ms": self._session_timeout_ms}
         return told | {key: value for key in SHOWN if (value := self.setting(key))}
 

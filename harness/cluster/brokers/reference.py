@@ -123,7 +123,8 @@ class ReferenceSystem:
         )
 
     def shown(self) -> Mapping[str, str]:
-        told = {"system": self.title, "start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        told = {"system": self.title, "coordination": "own"}
+        told |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
         told |= {key: self.setting(key) for key in _SHOWN}
         if self.spec.flaws:
             told["planted flaws"] = ", ".join(self.spec.flaws)

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from harness.checks.causes import in_sync_at_acknowledgement, shrink_reason
-from harness.checks.contract import Ruling
+from harness.checks.causes import in_sync_at_acknowledgement, what_held
 from harness.checks.detection import Flagged
-from harness.checks.elections import Election
+from harness.checks.elections import NOWHERE, Election
 from harness.checks.fates import Copy, Fate
 from harness.checks.prevention import prevention
+from harness.checks.rulings import Ruling
 from harness.checks.story import Faults, PartitionStory
+from harness.checks.unclean_rules import Permission
+from harness.history.finding_facts import Hold
 
 REPLICAS = (1, 2, 3)
 
@@ -42,7 +44,7 @@ def _row(acknowledged_at: int) -> Flagged:
 def _ruling() -> Ruling:
     election = Election(
         t=60, uncertainty_ns=0, epoch=1, leader=2, leader_before=1, unclean=True, isr=(2,), isr_before=(1,),
-        elr_before=(), start=5, start_from="", allowed=True, allowed_by="",
+        elr_before=(), start=5, start_from=NOWHERE, permission=Permission(allowed=True, source="operator"),
     )  # fmt: skip
     return Ruling(
         classification="permitted", cause="unclean-election", election=election, epoch=0, by_time=False, rules=()
@@ -66,8 +68,8 @@ def test_the_isr_at_acknowledgement_is_told_only_of_the_epoch_that_acknowledged(
 @pytest.mark.parametrize(
     ("acks", "in_sync", "setting"),
     [
-        (-1, (1,), "min.insync.replicas=2"),
-        (-1, (1, 2), "min.insync.replicas=3"),
+        (-1, (1,), "2"),
+        (-1, (1, 2), "3"),
         (-1, REPLICAS, ""),  # no replica was left out
         (-1, (), ""),  # not known
         (1, (1,), ""),  # acks=1 does not ask for it
@@ -78,24 +80,26 @@ def test_more_in_sync_replicas_would_have_refused_what_fewer_confirmed(
 ) -> None:
     fate = Fate(offset=7, epoch=0, acks=acks, t_acknowledged=50, committed=False, in_a_log=True)
     ways = prevention(_ruling(), fate, in_sync=in_sync, replicas=len(REPLICAS))
-    assert "unclean.leader.election.enable=false" in ways[0]
-    assert [f"With {setting} " in way for way in ways[1:]] == ([True] if setting else [])
+    assert [(way.key, way.value) for way in ways] == [
+        ("unclean.leader.election.enable", "false"),
+        *([("min.insync.replicas", setting)] if setting else []),
+    ]
 
 
 @pytest.mark.parametrize(
     ("kind", "nodes", "links", "told"),
     [
-        ("cut", [1, 2, 3], "n2>n1 n3>n1", " The cut had held their fetches from broker 1 for 3.0 s."),
-        ("cut", [1, 2, 3], "n2>n1", ""),  # broker 3 could fetch
-        ("cut", [1, 2, 3], "n1>n2 n1>n3", ""),  # fetches go the other way
-        ("pause", [2, 3], "", " Brokers 2 and 3 had been paused for 3.0 s."),
-        ("kill", [2], "", ""),  # broker 3 lived
+        ("cut", [1, 2, 3], "n2>n1 n3>n1", ("cut", 3.0)),
+        ("cut", [1, 2, 3], "n2>n1", None),  # broker 3 could fetch
+        ("cut", [1, 2, 3], "n1>n2 n1>n3", None),  # fetches go the other way
+        ("pause", [2, 3], "", ("paused", 3.0)),
+        ("kill", [2], "", None),  # broker 3 lived
     ],
 )
 def test_a_shrunk_isr_names_the_fault_that_kept_every_one_who_left(
-    kind: str, nodes: list[int], links: str, told: str
+    kind: str, nodes: list[int], links: str, told: tuple[Hold, float] | None
 ) -> None:
     second = 10**9
     fault = {"fault": 0, "kind": kind, "nodes": nodes, "links": links, "t_begin": second, "t_end": 9 * second}
     row = _state(4 * second, 1, 0, [1])
-    assert shrink_reason(_story(faults=[fault]), row, {2, 3}) == told
+    assert what_held(_story(faults=[fault]), row, {2, 3}) == told

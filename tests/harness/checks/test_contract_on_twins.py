@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.history.finding_facts import chain_of, remedies_of
 from harness.history.schemas import FINDINGS
 from harness.verdict import Verdict
 from tests.harness.checks import twins_of_copies, twins_of_scenarios
@@ -171,6 +172,23 @@ def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged: Jud
     assert evidence["isr_at_acknowledgement"] == [1, 2, 3]  # all of them held some, so no further copy was missing
     assert len(evidence["prevention"]) == 1
     assert finding.faults == [0]
+
+
+def test_a_loss_is_stored_with_what_its_sentences_say_as_facts(judged: Judged) -> None:
+    name, finding = judged["unclean_election_lost_three"].findings[0]
+    evidence = json.loads(finding.as_row(name)["evidence"])
+    unclean = {"key": "unclean.leader.election.enable", "value": "true", "scope": "topic", "of_scenario": False}
+    assert evidence["facts"] == {"cause": {"code": "unclean-election"}, "fault_kinds": ["kill"], "settings": [unclean]}
+    assert [(rule["name"], rule["setting"]) for rule in evidence["rules"]] == [
+        ("unclean-election", unclean), ("fail-over", None), ("destruction", None)
+    ]  # fmt: skip
+    links = {link.event: link for link in chain_of(evidence)}
+    assert (links["acknowledged"].count, links["acknowledged"].acks) == (3, (-1,))
+    assert links["isr-shrink"].isr_after == (1,)
+    assert links["election"].unclean
+    assert [(one.code, one.key, one.value, one.nodes) for one in remedies_of(evidence)] == [
+        ("no-unclean-election", "unclean.leader.election.enable", "false", (1,))
+    ]
 
 
 def test_a_violation_lists_every_exception_that_was_tried(judged: Judged) -> None:

@@ -1,52 +1,142 @@
 """A fingerprint is the same wherever the same kind of thing is found, and another where the kind is another."""
 
-import pytest
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.checks.elections import NOWHERE, Election
 from harness.checks.findings import Finding
-from harness.checks.fingerprint import like
+from harness.checks.rulings import CAUSE_CODES, Cause, Doubt
+from harness.checks.unclean_rules import DEFAULT_PERMISSION
+from harness.checks.wording import causes as wording
+from harness.history.finding_facts import Setting
+
+UNCLEAN = Setting(key="unclean.leader.election.enable", value="true", scope="topic")
+NUMBERS = st.integers(min_value=0, max_value=2**40)
+NODES = st.lists(st.integers(min_value=0, max_value=200), max_size=5).map(tuple)
+KINDS = st.lists(st.sampled_from(("kill", "cut", "pause", "wipe", "slow")), max_size=4)
+
+
+def election(epoch: int = 5, leader: int = 2, start: int | None = 1247) -> Election:
+    return Election(
+        t=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=1, unclean=True, isr=(leader,),
+        isr_before=(1,), elr_before=(), start=start, start_from=NOWHERE, permission=DEFAULT_PERMISSION,
+    )  # fmt: skip
 
 
 def finding(**changes: object) -> Finding:
-    told: dict[str, object] = {
-        "run": 0, "check": "duplicate", "classification": "violation", "kind": "twice-in-the-log", "topic": "orders",
-        "part": 0, "count": 3, "sentence": "3 values.", "cause": "broker 2 took over in epoch 5 with log end 1247",
-        "epoch": 5, "offsets": [1, 2], "values": [7], "t_first": 10,
+    told: dict[str, Any] = {
+        "run": 0, "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders", "part": 0,
+        "count": 3, "sentence": "3 values.", "epoch": 5, "offsets": [1, 2], "values": [7], "t_first": 10,
+        "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)), "fault_kinds": ["cut"],
     }  # fmt: skip
-    return Finding(**{**told, **changes})  # type: ignore[arg-type]
+    return Finding(**{**told, **changes})
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"run": 3, "part": 2, "count": 90, "sentence": "90 values.", "epoch": 9, "offsets": [4], "t_first": 99},
-        {"cause": "broker 1 took over in epoch 12 with log end 3"},
-        {"faults": [1, 2], "evidence": {"seconds": 2.5}},
-    ],
-)
-def test_another_seed_changes_no_fingerprint(changes: dict[str, object]) -> None:
+ELSEWHERE = st.fixed_dictionaries(
+    {
+        "run": st.integers(0, 50), "topic": st.text(max_size=20) | st.none(), "part": st.integers(0, 99) | st.none(),
+        "count": NUMBERS, "epoch": NUMBERS | st.none(), "offsets": st.lists(NUMBERS, max_size=4),
+        "values": st.lists(NUMBERS, max_size=4), "operations": st.lists(NUMBERS, max_size=4),
+        "t_first": NUMBERS | st.none(), "t_last": NUMBERS | st.none(),
+        "faults": st.lists(st.integers(0, 9), max_size=3),
+        "sentence": st.text(), "evidence": st.dictionaries(st.text(max_size=5), NUMBERS, max_size=3),
+        "cause": st.builds(
+            lambda epoch, leader, start, nodes, offset, partition: Cause(
+                code="unclean-election", election=election(epoch, leader, start), settings=(UNCLEAN,), epoch=epoch,
+                offset=offset, nodes=nodes, partitions=(partition,), number=offset,
+            ),
+            NUMBERS, st.integers(0, 9), NUMBERS | st.none(), NODES, NUMBERS, st.text(max_size=8),
+        ),
+    }
+)  # fmt: skip
+
+
+@given(ELSEWHERE)
+def test_topic_offsets_counts_times_nodes_and_words_change_no_fingerprint(changes: dict[str, Any]) -> None:
     assert finding(**changes).fingerprint == finding().fingerprint
 
 
+@given(kinds=KINDS, shuffled=st.randoms())
+def test_how_often_and_in_which_order_faults_struck_changes_none(kinds: list[str], shuffled: Any) -> None:
+    again = kinds * 2
+    shuffled.shuffle(again)
+    assert finding(fault_kinds=again).fingerprint == finding(fault_kinds=kinds).fingerprint
+
+
+def cause(code: Any = "unclean-election", **told: Any) -> Cause:
+    return Cause(code=code, **{"settings": (UNCLEAN,), **told})
+
+
+FACTS = st.fixed_dictionaries(
+    {
+        "check": st.sampled_from(("lost-write", "duplicate")),
+        "classification": st.sampled_from(("violation", "permitted", "observation")),
+        "kind": st.sampled_from(("lost", "undecided", "moved")),
+        "fault_kinds": KINDS.map(lambda kinds: tuple(sorted(set(kinds)))),
+        "apart": st.sampled_from(("", "1", "2")),
+        "cause": st.builds(
+            cause, st.sampled_from(CAUSE_CODES),
+            by=st.none() | st.sampled_from(("fail-over", "destruction")),
+            doubt=st.none() | st.sampled_from((Doubt(code="no-epochs-told"), Doubt(code="attempts-not-told"))),
+            settings=st.sampled_from(((), (UNCLEAN,), (Setting(key=UNCLEAN.key, value="false", scope="topic"),))),
+        ),
+    }
+)  # fmt: skip
+
+
+@given(FACTS, FACTS)
+def test_two_findings_have_one_fingerprint_only_if_all_their_facts_are_the_same(
+    one: Mapping[str, Any], other: Mapping[str, Any]
+) -> None:
+    assert (finding(**one).fingerprint == finding(**other).fingerprint) == (one == other)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"check": "lost-write"},
-        {"classification": "permitted"},
+        {"check": "dirty-read"},
+        {"classification": "violation"},
         {"kind": "moved"},
-        {"topic": "payments"},
-        {"cause": "nothing happened that would make the producer retry"},
-        {"salt": "group-a"},
+        {"cause": cause("fail-over")},
+        {"cause": None},
+        {"cause": cause(settings=())},
+        {"cause": cause(settings=(Setting(key=UNCLEAN.key, value="false", scope="topic"),))},
+        {"fault_kinds": ["cut", "kill"]},
+        {"fault_kinds": []},
+        {"apart": "3"},
     ],
 )
 def test_another_kind_of_thing_has_another(changes: dict[str, object]) -> None:
     assert finding(**changes).fingerprint != finding().fingerprint
 
 
-def test_topics_that_differ_by_a_number_are_alike() -> None:
-    assert finding(topic="run-17-orders").fingerprint == finding(topic="run-4-orders").fingerprint
+def test_who_set_it_is_no_part_of_it() -> None:
+    by_brokers = Setting(key=UNCLEAN.key, value=UNCLEAN.value, scope="broker", of_scenario=True)
+    assert finding(cause=cause(settings=(by_brokers,))).fingerprint == finding().fingerprint
 
 
-def test_one_broker_is_as_good_as_three_and_settings_keep_their_values() -> None:
-    assert like("the disks of brokers 1, 2 and 3 were lost") == like("the disks of broker 2 were lost")
-    assert like("offsets 10-12, 14 and 20-21") == like("offsets 7")
-    assert like("acks=1") != like("acks=0")
+def test_rewording_every_cause_leaves_all_fingerprints() -> None:
+    every = [finding(cause=cause(code, election=election(), by="fail-over", nodes=(1,))) for code in CAUSE_CODES]
+    before = [one.fingerprint for one in every]
+    said = [one.as_row("F1")["cause"] for one in every]
+    with patch.object(wording, "_WORDS", dict.fromkeys(wording._WORDS, "otherwise said")):
+        assert [one.as_row("F1")["cause"] for one in every] != said
+        assert [one.fingerprint for one in every] == before
+        assert [one.as_row("F1")["fingerprint"] for one in every] == before
+
+
+def test_every_cause_has_words() -> None:
+    whole = {
+        "election": election(), "by": "fail-over", "doubt": Doubt(code="no-epochs-told"), "nodes": (1, 2),
+        "offset": 3, "epoch": 4, "number": 5, "partitions": ("orders-0",), "check": "duplicate",
+    }  # fmt: skip
+    for code in CAUSE_CODES:
+        words = wording.cause_words(cause(code, **whole))
+        assert words, code
+        assert "None" not in words, code
+        assert "{" not in words, code

@@ -91,6 +91,17 @@ def test_what_the_controller_could_not_do_decides(
     assert len(judgement.reasons) == 1
 
 
+@pytest.mark.parametrize(("told", "reasons"), [({"plan_ended_at_step": 0}, 1), ({}, 2)])
+def test_the_step_that_ended_the_plan_is_said_once_whatever_the_words(
+    spark: SparkSession, tmp_path: Path, told: dict[str, object], reasons: int
+) -> None:
+    history = twins.nothing_happened()
+    history.step(kind="wait", text="wait leader 2", outcome="timeout")
+    judgement = judge(run_folder(tmp_path / "run", history, inconclusive=["the plan was not done"], **told), spark)
+    assert judgement.verdict.value == "inconclusive"
+    assert len(judgement.reasons) == reasons
+
+
 def test_a_run_that_ended_before_its_first_operation_is_judged(spark: SparkSession, tmp_path: Path) -> None:
     history = History(read_to_end=False)
     history.rows = {name: [] for name in TABLES}

@@ -1,8 +1,9 @@
 """Which election may have moved a log's end back, so that a later record lawfully got a lower offset."""
 
 from harness.checks.contract import lawful_rewind
-from harness.checks.elections import Election
+from harness.checks.elections import NOWHERE, Election
 from harness.checks.story import PartitionStory
+from harness.checks.unclean_rules import DEFAULT_PERMISSION
 
 OFFSET = 5
 
@@ -10,8 +11,8 @@ OFFSET = 5
 def election(epoch: int, leader: int, *, start: int, leader_before: int = -1) -> Election:
     return Election(
         t=epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader_before, unclean=False,
-        isr=(1, 2), isr_before=(1, 2), elr_before=(), start=start, start_from="its checkpoint", allowed=False,
-        allowed_by="Kafka's default",
+        isr=(1, 2), isr_before=(1, 2), elr_before=(), start=start, start_from=NOWHERE,
+        permission=DEFAULT_PERMISSION,
     )  # fmt: skip
 
 

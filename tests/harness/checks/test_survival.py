@@ -1,7 +1,8 @@
 """A record that outlived an event was not lost by it. Each story beside one in which nobody saw the record alive."""
 
-from harness.checks.contract import Judge, Ruling
+from harness.checks.contract import Judge
 from harness.checks.fates import Copy, EpochRead, Fate, epoch_of_copies
+from harness.checks.rulings import Ruling
 from harness.checks.story import PartitionStory, read_story
 from tests.harness.checks import model
 from tests.harness.checks.build import SECOND, History

@@ -1,17 +1,19 @@
 """Where nobody recorded where an unclean leader's log ended, what it wrote and what outlived it tells, or nothing."""
 
 from harness.checks.contract import rule
-from harness.checks.elections import Election
+from harness.checks.elections import NOWHERE, Election
 from harness.checks.fates import EpochRead, Fate
+from harness.checks.rulings import Doubt
 from harness.checks.story import PartitionStory, Truncation
 from harness.checks.survival import Survival
+from harness.checks.unclean_rules import Permission
 
 
 def election(epoch: int, leader: int, *, unclean: bool, allowed: bool = True) -> Election:
     return Election(
         t=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader - 1, unclean=unclean,
-        isr=(leader,), isr_before=(1,), elr_before=(), start=0 if epoch == 0 else None, start_from="not recorded",
-        allowed=allowed, allowed_by="topic setting",
+        isr=(leader,), isr_before=(1,), elr_before=(), start=0 if epoch == 0 else None, start_from=NOWHERE,
+        permission=Permission(allowed=allowed, source="setting"),
     )  # fmt: skip
 
 
@@ -35,7 +37,7 @@ LOST = Fate(offset=5, epoch=0, acks=-1, t_acknowledged=5, committed=True, in_a_l
 def test_an_allowed_unclean_election_without_a_known_log_end_leaves_a_loss_open() -> None:
     ruling = rule(story(election(1, 2, unclean=True)), LOST)
     assert ruling.classification == "observation"
-    assert "no log that was read tells whether the leader of epoch 1 had it" in ruling.undecided
+    assert ruling.undecided == Doubt(code="which-leader-lost-it", epochs=(1,))
 
 
 def test_one_that_the_configuration_forbids_does_not() -> None:

@@ -59,6 +59,7 @@ async def test_a_wait_that_runs_out_is_inconclusive_and_ends_the_story(play: Pla
     assert result.inconclusive == (
         "step 2 (line 11): wait leader 2 (topic orders): not within 0.05 s; last seen: leader 1",
     )
+    assert result.ended_at == 1
     assert world.outcomes() == ["ok", "timeout"]
     assert world.cluster.deeds == ["kill 3"]
 

@@ -204,7 +204,7 @@ def test_what_is_on_a_cycle_is_called_by_its_names(found: NativeSearch) -> None:
 def test_what_no_order_is_known_of_is_said(found: NativeSearch) -> None:
     unread = list(STORIES).index("not read to its end")
     assert set(found.not_searched) == {unread}
-    assert "t-0" in found.not_searched[unread][0]
+    assert "t-0" in found.not_searched[unread][0].reason
 
 
 def test_read_write_edges_show_the_lagging_poll_as_permitted(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,163 @@
+"""Why a finding is there, in words."""
+
+from collections.abc import Mapping
+
+from harness.checks.elections import Election
+from harness.checks.rulings import Cause, CauseCode
+from harness.checks.wording.rulings import doubt_words, log_end_words, permission_words
+from harness.checks.wording.words import nodes_words
+
+# Each is filled with the fields of its cause. What is not here is told of an election.
+_WORDS: Mapping[CauseCode, str] = {
+    "nothing-permits-it": "nothing permits it",
+    # ---- single records
+    "last-of-its-key-removed": "the last record of a key was removed",
+    "no-leader": "no leader",
+    "frozen-high-watermark": "frozen high watermark",
+    "not-read-to-its-end": "not read to its end",
+    "not-classed": "not classed",
+    "cut-and-written-again": "the log was cut by a permitted {by} and the record written again",
+    "moved-without-a-loss": "the record changed its offset and no permitted loss explains it",
+    "cut-in-doubt": "the log was cut, and nobody can tell whether that was permitted: {doubt}",
+    "retention-time": "{setting}",
+    "retention-size": "{setting}",
+    "compaction-of-a-key": "compaction, by a later record of the same key",
+    "compaction-of-a-tombstone": "compaction, as a tombstone after {setting}",
+    # ---- what its producer did
+    "never-retried": "the producer never retried",
+    "not-acknowledged": "the producer is not idempotent and its send was not acknowledged",
+    "sent-again": "the producer is not idempotent, and it sent again what may have been appended already",
+    "refused-before-the-append": "each attempt but one was refused before the append",
+    "nothing-made-it-retry": "the producer met nothing that would have made it send again",
+    "had-a-reason-to-retry": "the producer is not idempotent and had a reason to retry",
+    "attempts-not-told": "{doubt}",
+    "idempotent-producer": "an idempotent producer writes each record once",
+    # ---- offsets and logs
+    "final-reads-disagree": "two final reads disagree",
+    "replicas-disagree": "reads from different replicas disagree, and no permitted loss explains it",
+    "no-loss-between": "no permitted loss lies between the two",
+    "first-value-lost": "the first value was lost by a permitted {by}, the second written after it",
+    "first-value-lost-in-doubt": ("the first value was lost, and nobody can tell whether that was permitted: {doubt}"),
+    "damaged-and-not-read": "the log of {nodes} was damaged, and it has not had to read it",
+    "damaged-and-not-cut": "the log of {nodes} was damaged, and has not been cut at a start after a crash",
+    "replica-lacks-the-last-of-a-key": (
+        "a replica of the ISR lacks the last record of a key, which no compaction removes"
+    ),
+    "compacts-in-its-own-time": "every replica compacts its own log in its own time",
+    "compacts-in-its-own-time-as-far-as-known": (
+        "every replica compacts its own log in its own time, and whether these were the last of their keys nobody knows"
+    ),
+    "replica-lacks-a-record": "a replica of the ISR has no record where another one has",
+    "in-sync-replicas-differ": "members of the ISR hold different records below the high watermark",
+    "logs-parted-by-a-loss": "a permitted {by} in epoch {epoch} parted the logs",
+    "logs-parted-in-doubt": "nobody can tell whether a permitted loss parted the logs: {doubt}",
+    "logs-parted-without-a-loss": "no permitted loss parted the logs",
+    "rewound-by-election": "the election of epoch {epoch} lawfully truncated the log to {offset}",
+    "rewound-under-the-consumer": (
+        "the election of epoch {epoch} lawfully truncated the log to {offset} under the consumer"
+    ),
+    "rewound-under-the-reader": "the election of epoch {epoch} rewound the log",
+    "lost-above-it": "what stood above it was lost by a permitted {by}",
+    "lost-above-it-in-doubt": ("what stood above it was lost, and nobody can tell whether that was permitted: {doubt}"),
+    "lost-itself-in-doubt": "it was lost itself, and nobody can tell whether that was permitted: {doubt}",
+    "acknowledged-by-a-deposed-leader": (
+        "a leader acknowledged it that epoch {epoch} had replaced, and it was lawfully lost"
+    ),
+    # ---- damage
+    "no-disk-was-damaged": "a broker served a damaged record, and no disk was damaged by a fault",
+    "every-copy-was-damaged": "every in-sync copy of {partitions} had been damaged",
+    "damaged-and-read-at-its-start": (
+        "the log of {nodes} had been damaged, and it had started after a crash since and read it"
+    ),
+    "damaged-and-others-sound": "the log of {nodes} had been damaged, and other in-sync copies were sound",
+    # ---- transactions
+    "not-read-that-far": "their partitions were not read that far",
+    "missing-in-doubt": "nobody can tell whether the missing records were lawfully lost: {doubt}",
+    "missing-by-a-loss": "the missing records were lost by a permitted {by}",
+    "outputs-lost": "outputs were lost by a permitted {by}",
+    "outputs-not-read": "{doubt}",
+    "fenced-producer-committed": "a fenced producer committed",
+    # ---- groups
+    "one-generation-two-members": "one generation gave a partition to two members",
+    "group-offsets-on-a-lost-disk": "{doubt}",
+    "group-offsets-elected-uncleanly": "{doubt}",
+    "committed-is-delivered-once": "what is committed is delivered once",
+    "committed-before-it-was-read": "an offset was committed before its records were read",
+    "committed-and-never-read": "an offset was committed beyond records that nobody read",
+    "redelivered-uncommitted": "nothing beyond them had been committed when they were read again",
+    "redelivered-unknown": ("whether anything beyond them had been committed when they were read again, nobody knows"),
+    "redelivered-held-on": ("they were committed only after the assignment in which they were read again had begun"),
+    "redelivered-sought": ("they had been committed, and the member that read them again had sought in the partition"),
+    "redelivered-after-commit": ("they had been committed before the assignment began in which they were read again"),
+    "sought": "it had sought to {place}",
+    "group-committed": "the group's committed offset was {offset}",
+    "assigned-at": "it was assigned the partition at {offset}",
+    "earliest-record": "it starts at the earliest record",
+    # ---- cycles
+    "moved-by-a-permitted-loss": "a permitted loss moved the log ({check})",
+    "unread-may-have-been-there": (
+        "a poll need not reach the end of the log, so what it did not read may have been there"
+    ),
+    "reads-of-open-transactions": (
+        "who reads uncommitted records may read a transaction's first ones while it goes on"
+    ),
+    "read-before-sent": "no record can be read before it was sent",
+    "order-of-acknowledged": "a record that was acknowledged has its offset; what is sent later gets a higher one",
+    "order-of-read": "what was acknowledged or read is in the log before what is sent later",
+    "committed-readers-waited": ("every reader asked for committed records only, so each had to wait for the other"),
+    "reads-of-uncommitted": "who reads uncommitted records may read those of transactions that read his",
+    "writes-interleave": "Kafka does not isolate transactions' writes from each other: they interleave",
+    # ---- the cluster and the run
+    "min-insync-replicas-not-kept": "min.insync.replicas not kept",
+    "two-leaders": "two leaders in one epoch",
+    "two-clocks": "two leaders' clocks may differ",
+    "step-failed": "step {number}",
+}
+
+
+def cause_words(cause: Cause | None) -> str:
+    """ "" for a finding whose sentence says all there is."""
+    if cause is None:
+        return ""
+    if cause.code in _WORDS:
+        return _filled(cause)
+    if cause.code == "destruction":
+        return f"the disks of every in-sync copy were lost ({nodes_words(cause.nodes)})"
+    if cause.code == "log-start":
+        hand = "by an unknown hand" if cause.doubt else "and no setting asks for that"
+        return f"the log's start was moved to {cause.offset}, beyond them, {hand}"
+    if cause.election is None:
+        return "no election and no lost disk explains it"
+    return _elected(cause, cause.election)
+
+
+def _filled(cause: Cause) -> str:
+    return _WORDS[cause.code].format(
+        by=cause.by,
+        check=cause.check,
+        doubt=doubt_words(cause.doubt) if cause.doubt is not None else "",
+        epoch=cause.epoch,
+        offset="an unknown offset" if cause.offset is None else cause.offset,
+        place="the beginning" if cause.offset is None or cause.offset < 0 else f"offset {cause.offset}",
+        nodes=nodes_words(cause.nodes),
+        partitions=", ".join(cause.partitions),
+        setting=", ".join(f"{setting.key}={setting.value}" for setting in cause.settings),
+        number=cause.number,
+    )
+
+
+def _elected(cause: Cause, election: Election) -> str:
+    who, end = f"broker {election.leader}", log_end_words(election.start)
+    if cause.code == "unclean-election":
+        forbidden = f", although {permission_words(election.permission)} forbids it,"
+        note = "," if election.allowed else forbidden
+        return f"{who}, elected uncleanly in epoch {election.epoch} with {end}{note} never had them"
+    if cause.code == "fail-over":
+        return f"{who} took over in epoch {election.epoch} with {end} and did not have them"
+    if cause.code == "restart":
+        return f"{who} led before and after, and began epoch {election.epoch} with {end}"
+    if cause.code == "clean-election":
+        elr = election.leader in election.elr_before
+        membership = "an eligible leader replica" if elr else "a member of the ISR"
+        return f"{who}, {membership}, was elected cleanly in epoch {election.epoch} with {end} and did not have them"
+    return permission_words(election.permission)

@@ -1,0 +1,92 @@
+"""The links of a chain of causes and what would have kept a record, in words."""
+
+from collections.abc import Mapping, Sequence
+
+from harness.checks.elections import Election
+from harness.checks.story import DiskLoss, PartitionStory, Truncation
+from harness.checks.tables import Row
+from harness.checks.wording.rulings import log_end_words
+from harness.checks.wording.words import nodes_words
+from harness.history.finding_facts import Hold, Remedy
+
+# What strikes nodes as a whole: kind and victims say it all. Of the others the plan's own words say more.
+_STRIKES: Mapping[str, str] = {
+    "kill": "kill",
+    "crash": "crash",
+    "stop": "stop",
+    "pause": "pause",
+    "wipe": "wipe",
+    "disk-loss": "disk-loss",
+    "power-loss": "loss of unflushed records of",
+    "full": "full disk of",
+}
+
+
+def fault_words(fault: Row) -> str:
+    nodes = list(fault["nodes"] or ())
+    struck = _STRIKES.get(fault["kind"])
+    if struck is not None and nodes:
+        return f"{struck} {nodes_words(nodes)}"
+    label = str(fault["label"] or fault["kind"])
+    return f"{label} ({nodes_words(nodes)})" if nodes else label
+
+
+def fault_link_words(fault: Row) -> str:
+    proof = f" Seen: {fault['proof']}" if fault["proof"] else ""
+    return f"Fault {fault['fault']} began: {fault_words(fault)}.{proof}"
+
+
+def disk_link_words(loss: DiskLoss) -> str:
+    return f"Broker {loss.node} lost what its disk held: {loss.evidence}."
+
+
+def shrink_words(was: Sequence[int], now: Sequence[int]) -> str:
+    gone = nodes_words(sorted(set(was) - set(now)))
+    return f"The ISR shrank from {list(was)} to {list(now)}: {gone} no longer had to confirm a write."
+
+
+def held_words(held_by: Hold, seconds: float, gone: Sequence[int], leader: int) -> str:
+    """What had kept every one who left from the leader."""
+    if held_by == "cut":
+        return f" The cut had held their fetches from broker {leader} for {seconds:.1f} s."
+    return f" {nodes_words(sorted(gone)).capitalize()} had been {held_by} for {seconds:.1f} s."
+
+
+def election_link_words(story: PartitionStory, election: Election) -> str:
+    how = "uncleanly" if election.unclean else "cleanly"
+    before = nodes_words(election.isr_before)
+    if election.elr_before:
+        before += f" and the eligible leader replicas were {nodes_words(election.elr_before)}"
+    return (
+        f"Broker {election.leader} was elected {how} leader of {story.name} in epoch {election.epoch} with "
+        f"{log_end_words(election.start)}; the ISR before was {before}."
+    )
+
+
+def cut_link_words(cut: Truncation) -> str:
+    why = f" ({cut.reason})" if cut.reason else ""
+    following = "" if cut.epoch is None else f", following epoch {cut.epoch}"
+    return f"Broker {cut.node} truncated its log from {cut.from_offset} to {cut.to_offset}{following}{why}."
+
+
+def remedy_words(remedy: Remedy) -> str:
+    if remedy.code == "no-unclean-election":
+        back = " or ".join(f"broker {node}" for node in remedy.nodes) or "an in-sync replica"
+        return (
+            f"With {remedy.key}={remedy.value} the partition would have stayed without a leader until {back} "
+            "came back, and nothing acknowledged with acks=all would have been lost."
+        )
+    if remedy.code == "more-in-sync":
+        return (
+            f"With {remedy.key}={remedy.value} none of these records would have been acknowledged: "
+            f"the ISR was {list(remedy.in_sync)}, and acks=all then needs {remedy.value} members."
+        )
+    if remedy.code == "acks-of-all":
+        return (
+            f"With {remedy.key}={remedy.value} the leader would have acknowledged these records only after every "
+            "in-sync replica had them; the new leader would have had them too."
+        )
+    return (
+        "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of "
+        "disks lost at once refuses writes that fewer copies would hold."
+    )

@@ -1,0 +1,175 @@
+"""What a ruling rests on, in words: its rules and why they hold or do not, and what nobody can tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.checks.destruction import Destruction
+from harness.checks.elections import Election, Reading
+from harness.checks.rulings import (
+    Doubt,
+    DoubtCode,
+    HeldToMore,
+    NoLaterLeader,
+    RuleEvidence,
+    RuleName,
+    Ruling,
+    TookOver,
+)
+from harness.checks.unclean_rules import UNCLEAN_KEY, Permission, PermissionSource
+from harness.history.finding_facts import Setting
+
+_RULES: Mapping[RuleName, str] = {
+    "unclean-election": ("An unclean election that the configuration allows came between acknowledgement and loss."),
+    "fail-over": "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it.",
+    "destruction": "Every in-sync copy was destroyed.",
+    "min-insync-replicas": "It was acknowledged by as many in-sync replicas as min.insync.replicas demands.",
+}
+_HELD_TO_MORE: Mapping[str, str] = {
+    "acks-all": "It was acknowledged with acks=all.",
+    "committed": "It was below a high watermark that a reader or a log that held it was told: committed.",
+}
+_PERMISSIONS: Mapping[PermissionSource, str] = {
+    "operator": "an operator asked for an unclean election",
+    "operator-perhaps": (
+        "an operator asked for an unclean election, and nobody knows whether of this partition and with success"
+    ),
+    "brokers-differ": f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller",
+}
+_DOUBTS: Mapping[DoubtCode, str] = {
+    "moved-by-somebody": (
+        "it lies below the log's start, which no setting moved; somebody else runs this cluster, and whoever may "
+        "have asked for it to be removed (DeleteRecords) is not known"
+    ),
+    "acknowledged-by-a-deposed-leader": (
+        "it may have been acknowledged by broker {node}, deposed before, which cut its offset later; that log was not "
+        "read in between"
+    ),
+    "not-heard-of-its-successor": "broker {node}, deposed before, may have acknowledged it without having heard",
+    "cut-while-polled": (
+        "a log gave it up before the leadership changed, and who was in sync then was only polled for"
+    ),
+    "which-leader-lost-it": (
+        "no log that was read tells whether the leader of epoch {epochs} had it, or lost it later: the one would be "
+        "permitted, the other not"
+    ),
+    "what-the-disks-held": (
+        "nothing tells whether the disks that were lost held it, or whether it was seen after that"
+    ),
+    "disk-lost-while-polled": (
+        "a disk was lost, and who was in sync then is known only by what brokers were heard to say, if at all"
+    ),
+    "no-epochs-told": "these brokers tell no leader epochs, so nobody saw who was elected when",
+    "unclean-while-polled": (
+        "an unclean election was allowed, and of leaders and ISRs only what brokers were heard to say is known: "
+        "it may have been unclean"
+    ),
+    "fail-over-while-polled": (
+        "it was acknowledged with acks=1, and leadership may have gone to another broker and back unseen"
+    ),
+    "attempts-not-told": (
+        "the producer is not idempotent, and what its client met is not known: it may have sent it again"
+    ),
+    "leader-may-not-have-known": "nothing shows that the leader knew of the shrink when it answered",
+    "group-offsets-on-a-lost-disk": (
+        "a disk was lost, and nobody recorded which copies of the group's offsets it held"
+    ),
+    "group-offsets-elected-uncleanly": (
+        "unclean elections were allowed, and those of the group's offsets are not recorded"
+    ),
+    "outputs-not-read": "outputs may lie in what was not read of {partitions}",
+}
+
+
+def setting_words(setting: Setting) -> str:
+    told = f"{setting.key}={setting.value}"
+    if setting.scope == "default":
+        return f"Kafka's default {told}"
+    return f"{setting.scope} setting {told}{' of the scenario' if setting.of_scenario else ''}"
+
+
+def permission_words(permission: Permission) -> str:
+    """What allows or forbids an unclean election."""
+    if permission.setting is not None:
+        return setting_words(permission.setting)
+    return _PERMISSIONS[permission.source]
+
+
+def doubt_words(doubt: Doubt) -> str:
+    if doubt.rule is not None:
+        return evidence_words(doubt.rule.evidence).rstrip(".")
+    return _DOUBTS[doubt.code].format(
+        node=doubt.node, epochs=", ".join(map(str, doubt.epochs)), partitions=", ".join(doubt.partitions)
+    )
+
+
+def rules_as_json(ruling: Ruling) -> list[Mapping[str, Any]]:
+    """For pages: name, holds, setting are facts; the rest is for people."""
+    return [
+        {
+            "name": each.rule, "rule": _RULES[each.rule], "holds": each.holds,
+            "evidence": evidence_words(each.evidence),
+            "setting": None if each.setting is None else each.setting.as_dict(),
+        }
+        for each in ruling.rules
+    ]  # fmt: skip
+
+
+def evidence_words(evidence: RuleEvidence) -> str:
+    """Why a rule holds or does not."""
+    if isinstance(evidence, NoLaterLeader):
+        place = "its offset" if evidence.offset is None else f"offset {evidence.offset}"
+        epoch = "unknown" if evidence.epoch is None else evidence.epoch
+        return f"No leader after epoch {epoch} began its log at or below {place}."
+    if isinstance(evidence, Election):
+        return _election(evidence)
+    if isinstance(evidence, HeldToMore):
+        return _HELD_TO_MORE[evidence.why]
+    if isinstance(evidence, TookOver):
+        if not evidence.moved:
+            return f"Broker {evidence.leader} led before and after: nothing failed over."
+        end = "unknown" if evidence.start is None else evidence.start
+        return f"Broker {evidence.leader} took over in epoch {evidence.epoch} with log end {end}."
+    if isinstance(evidence, Destruction):
+        return _destruction(evidence)
+    return f"min.insync.replicas={evidence.least}, and fewer were in sync."
+
+
+def _election(election: Election) -> str:
+    start = "an unknown offset" if election.start is None else f"offset {election.start}"
+    elr = f" and the eligible leader replicas were {list(election.elr_before)}" if election.elr_before else ""
+    what = (
+        f"Epoch {election.epoch} began at {start} under broker {election.leader}; the ISR before was "
+        f"{list(election.isr_before)}{elr}, so the election was {'unclean' if election.unclean else 'clean'}"
+    )
+    return f"{what}; {permission_words(election.permission)}." if election.unclean else f"{what}."
+
+
+def _destruction(found: Destruction) -> str:
+    if found.found == "no-disk-lost":
+        return "No disk was lost after the record was last seen in sync."
+    if found.found == "copy-left":
+        nodes = sorted({loss.node for loss in found.losses})
+        return f"Lost disks: broker {', '.join(map(str, nodes))}; another in-sync copy was left."
+    elr = f" with the eligible leader replicas {list(found.elr)}" if found.elr else ""
+    who = f"The ISR was {list(found.isr)}{elr}" if found.alone is None else f"Broker {found.alone} alone had to have it"
+    disks = "; ".join(f"broker {loss.node} lost what its disk held ({loss.evidence})" for loss in found.losses)
+    rest = "; nobody recorded whether one had it again, or still" if found.holds is None else ""
+    return f"{who}; {disks}{rest}."
+
+
+def reading_words(reading: Reading) -> str:
+    """Where a log end was read."""
+    if reading.source == "journal":
+        return f"evidence journal of broker {reading.node}"
+    if reading.source == "checkpoint":
+        return f"leader-epoch-checkpoint of broker {reading.node} ({reading.reason} snapshot)"
+    if reading.source == "snapshot":
+        return f"{reading.reason} snapshot"
+    if reading.source == "truncation":
+        return "its truncation afterwards"
+    differ = "replicas differ, and the leader left no word of its own"
+    return differ if reading.source == "replicas-differ" else "not recorded"
+
+
+def log_end_words(start: int | None) -> str:
+    return "an unknown log end" if start is None else f"log end {start}"
