@@ -38,6 +38,8 @@ class _Run(msgspec.Struct):
     phases: list[_Phase] = []
     anchors: list[_Anchor] = []
     inconclusive: list[str] = []
+    missing: list[str] = []
+    journals: dict[str, int] = {}
     load_began_ns: int | None = None
     load_ended_ns: int | None = None
     ended_ns: int | None = None
