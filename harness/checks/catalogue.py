@@ -66,7 +66,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=two_leaders.CHECK, find=two_leaders.find),
     Family(name="dirty-read", find=dirty_read.find),
     Family(name="aborted-read", find=aborted_read.find),
-    Family(name="phantom", find=phantom.find),
+    Family(name=phantom.CHECK, find=phantom.find, query=phantom.query, follows_detection=True),
     Family(name="corrupt-record", find=corrupt_record.find),
     Family(name="duplicate", find=duplicate.find),
     Family(name="inconsistent-offsets", find=inconsistent_offsets.find),

@@ -13,7 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.findings import Finding, RunContext, nodes_words, plural, ranges
+from harness.checks.detection import Flagged
+from harness.checks.divergence import known_to_agree
+from harness.checks.findings import Finding, RunContext, finding_of_rows, nodes_words, plural, ranges
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory
 from harness.checks.tables import Row
@@ -22,7 +24,9 @@ CHECK = "evidence"
 NEAR_NS = 10 * 10**9  # an election this long before the read may not have been heard of by whoever answered it
 _ROWS_MAX = 10_000
 _NUMBER = "bit_xor(xxhash64(off, value))"
-_END = {"run": pa.int32(), "tp": pa.int32(), "node": pa.int32(), "snapshot": pa.int32()}
+# What log_digest.py promises of the same stretch: below its high watermark.
+_BELOW_MARK = "bit_xor(if(off < mark, xxhash64(off, epoch, value), 0L))"
+_END = {"run": pa.int32(), "tp": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "mark": pa.int64()}
 _SPAN = {"run": pa.int32(), "tp": pa.int32(), "first": pa.int64(), "last": pa.int64()}
 
 
@@ -32,7 +36,13 @@ def query(runs: Runs) -> list[Row]:
     And one row without a value for each partition that was read: the last offset and when it was begun to be read.
     """
     ends = [
-        {"run": story.run, "tp": partition.tp, "node": node, "snapshot": row["snapshot"]}
+        {
+            "run": story.run,
+            "tp": partition.tp,
+            "node": node,
+            "snapshot": row["snapshot"],
+            "mark": row["high_watermark"] or 0,
+        }
         for story in runs.stories
         for partition in story.partitions.values()
         for node, row in partition.end_snapshots.items()
@@ -53,12 +63,30 @@ def query(runs: Runs) -> list[Row]:
         return []
     logs = runs.tables.replica_log.join(sf.broadcast(runs.frame(_END, ends)), ["run", "tp", "node", "snapshot"])
     within = logs.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "tp"]).where("off between first and last")
-    numbers: dict[tuple[int, int], set[int]] = {}
-    for row in within.groupBy("run", "tp", "node").agg(sf.expr(_NUMBER).alias("number")).toArrow().to_pylist():
-        numbers.setdefault((row["run"], row["tp"]), set()).add(row["number"])
-    doubtful = [row for row in spans if row["number"] not in numbers.get((row["run"], row["tp"]), ())]
-    told: list[Row] = [{**row, "off": row["last"], "value": None} for row in spans]
+    numbers: dict[tuple[int, int], dict[int, int]] = {}
+    below: dict[tuple[int, int], dict[int, int]] = {}
+    asked = sf.expr(_NUMBER).alias("number"), sf.expr(_BELOW_MARK).alias("below_mark")
+    for row in within.groupBy("run", "tp", "node").agg(*asked).toArrow().to_pylist():
+        numbers.setdefault((row["run"], row["tp"]), {})[row["node"]] = row["number"]
+        below.setdefault((row["run"], row["tp"]), {})[row["node"]] = row["below_mark"]
+    doubtful = [row for row in spans if row["number"] not in numbers.get((row["run"], row["tp"]), {}).values()]
+    told: list[Row] = [
+        {**row, "off": row["last"], "value": None, "logs": below.get((row["run"], row["tp"]), {})} for row in spans
+    ]
     return told + (_unheld(runs, reads, within, doubtful) if doubtful else [])
+
+
+def last_read(context: RunContext) -> Mapping[int, int]:
+    """The last offset of the final read of each partition; none where no final log was read from disk."""
+    return {row["tp"]: row["last"] for row in context.rows.get(CHECK, ()) if row["value"] is None}
+
+
+def is_unreached(story: PartitionStory, row: Flagged, last: int) -> bool:
+    """Whether the final read ended before this record, though it is said to have gone beyond: every disk has it."""
+    in_sync = frozenset(story.final_isr)
+    if not story.read_to_end or row.off is None or not in_sync or not in_sync <= story.end_snapshots.keys():
+        return False
+    return last < row.off < (story.end_offset or 0) and in_sync <= row.held_at_end
 
 
 def _unheld(runs: Runs, reads: DataFrame, within: DataFrame, doubtful: Sequence[Row]) -> list[Row]:
@@ -82,7 +110,7 @@ def _unheld(runs: Runs, reads: DataFrame, within: DataFrame, doubtful: Sequence[
 
 
 def find(context: RunContext, rows: Sequence[Row]) -> list[Finding]:
-    findings = []
+    findings = [*_unlike_their_digests(context, rows), *_unreached(context)]
     by_partition: dict[int, list[Row]] = {}
     for row in rows:
         if row["value"] is not None:
@@ -95,6 +123,62 @@ def find(context: RunContext, rows: Sequence[Row]) -> list[Finding]:
             if kind:
                 groups.setdefault((kind, kind != "beyond-the-logs" and _is_settled(story)), []).append(row)
         findings += [_finding(context, story, kind, of_kind, certain) for (kind, certain), of_kind in groups.items()]
+    return findings
+
+
+def _unlike_their_digests(context: RunContext, rows: Sequence[Row]) -> list[Finding]:
+    """Logs that were the same when they were sealed, by their digests, and are not by their records."""
+    findings = []
+    for row in rows:
+        if row["value"] is not None or len(set(row["logs"].values())) < 2:
+            continue
+        story = context.partition(row["tp"])
+        if known_to_agree(story):
+            nodes = nodes_words(sorted(row["logs"]))
+            sentence = (
+                f"The final logs of {nodes} of {story.name} have the same digest (table replica_snapshots), and "
+                "not the same records (table replica_log)"
+            )
+            findings.append(
+                Finding(
+                    run=context.run, check=CHECK, classification="observation", kind="digests-and-records", count=1,
+                    topic=story.topic, part=story.part, sentence=f"{sentence}.", cause="disks contradict digests",
+                    open_question=sentence,
+                    evidence={
+                        "digests": [
+                            {"node": node, "digest": end["digest"]} for node, end in sorted(story.end_snapshots.items())
+                        ],
+                        "records": [{"node": node, "number": number} for node, number in sorted(row["logs"].items())],
+                    },
+                )
+            )  # fmt: skip
+    return findings
+
+
+def _unreached(context: RunContext) -> list[Finding]:
+    """Final reads that are said to have come to the end and lack what every log has before that."""
+    last, findings = last_read(context), []
+    for story, rows in context.by_partition("lost"):
+        members = [row for row in rows if is_unreached(story, row, last.get(story.tp, -1))]
+        if not members:
+            continue
+        sentence = (
+            f"The final read of {story.name} is said to have come to its end, {story.end_offset}, and its last record "
+            f"is {last.get(story.tp, 'none')}; {plural(len(members), 'acknowledged record')} behind that "
+            f"{plural(len(members), 'is')} in the log of every in-sync replica ({nodes_words(story.final_isr)})"
+        )
+        findings.append(
+            finding_of_rows(
+                context, story, members, check=CHECK, classification="observation", kind="final-read-stops",
+                sentence=f"{sentence}.", cause="the final read contradicts its end", open_question=sentence,
+                evidence={
+                    "final_read": {"end_offset": story.end_offset, "last_offset": last.get(story.tp)},
+                    "on_disk": [
+                        {"node": node, "log_end": end["log_end"]} for node, end in sorted(story.end_snapshots.items())
+                    ],
+                },
+            )
+        )  # fmt: skip
     return findings
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from harness.checks.findings import RunContext, plural
 from harness.checks.tables import Row
 
-_SENDERS = ("producer", "both", None)
+SENDERS = ("producer", "both", None)
 
 
 def cut_journals(context: RunContext, *, of_senders: bool = False) -> list[str]:
     """Clients whose journals are known to have no end."""
     rows: Sequence[Row] = context.tables.get("processes", ())
     cut = [row for row in rows if row.get("journal_complete") is False]
-    return sorted({row["client"] for row in cut if not of_senders or row["role"] in _SENDERS})
+    return sorted({row["client"] for row in cut if not of_senders or row["role"] in SENDERS})
 
 
 def reasons(context: RunContext, run: Mapping[str, Any], accounting: Mapping[str, Any]) -> list[str]:

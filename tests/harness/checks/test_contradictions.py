@@ -1,6 +1,7 @@
 """Evidence against evidence: each contradiction beside a lawful history that differs in what explains it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -8,7 +9,7 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement
 from harness.history.schemas import UNREADABLE_EVENT
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, SECOND, History, judge_stories
+from tests.harness.checks.build import ISR, SECOND, History, judge_all, judge_stories
 from tests.harness.checks.twins import acknowledged
 
 STORIES: dict[str, Callable[[], History]] = {}
@@ -111,6 +112,20 @@ def logs_end_before_what_was_read_since_power_was_lost() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL[:8]))
     for node in ISR:
         history.fault("power-loss", [node], at=104, until=106)
+    return history
+
+
+@story
+def the_final_read_stops_before_its_end() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] < 7]
+    return history
+
+
+@story
+def the_final_read_leaves_one_out() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] != 7]
     return history
 
 
@@ -250,6 +265,32 @@ def a_value_of_a_sender_whose_journal_was_cut() -> History:
     return history
 
 
+def next_after_what_was_sent(*, complete: bool | None, sequence: int = 10, named: bool = True) -> History:
+    """Client 0 sent values 0 to 9, and another one of its series was read."""
+    history = acknowledged()
+    history.final([*((off, off) for off in range(10)), (10, sequence)])
+    for row in history.rows["records"]:
+        row["process"] = 0 if row["kind"] == 0 else row["process"]
+    if named:
+        history.client(0, role="producer", journal_complete=complete)
+    return history
+
+
+@story
+def a_value_after_the_last_of_a_journal_that_may_have_been_cut() -> History:
+    return next_after_what_was_sent(complete=None)
+
+
+@story
+def a_value_after_the_last_of_a_journal_that_is_whole() -> History:
+    return next_after_what_was_sent(complete=True)
+
+
+@story
+def a_value_of_no_client_that_is_known() -> History:
+    return next_after_what_was_sent(complete=None, named=False)
+
+
 NOTED, BAD = "observation", "violation"
 OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "disks_hold_what_was_read": (PASS, set()),
@@ -266,6 +307,8 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
         OPEN, {("reads-beyond-the-logs", NOTED), ("high-watermark-told-to-readers", NOTED)},
     ),
     "logs_end_before_what_was_read_since_power_was_lost": (PASS, set()),
+    "the_final_read_stops_before_its_end": (OPEN, {("final-read-stops", NOTED)}),
+    "the_final_read_leaves_one_out": (VIOLATION, set()),
     "a_high_watermark_above_its_log": (OPEN, {("high-watermark-beside-its-log", NOTED)}),
     "a_high_watermark_above_a_log_that_was_cut": (PASS, set()),
     "a_high_watermark_above_a_log_that_was_cut_but_never_so_long": (OPEN, {("high-watermark-beside-its-log", NOTED)}),
@@ -283,6 +326,9 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "a_journal_without_its_end": (OPEN, set()),
     "journals_with_their_ends": (PASS, set()),
     "a_value_of_a_sender_whose_journal_was_cut": (OPEN, set()),
+    "a_value_after_the_last_of_a_journal_that_may_have_been_cut": (OPEN, set()),
+    "a_value_after_the_last_of_a_journal_that_is_whole": (VIOLATION, set()),
+    "a_value_of_no_client_that_is_known": (VIOLATION, set()),
 }  # fmt: skip
 
 
@@ -325,3 +371,20 @@ def test_why_not_all_that_was_sent_is_known_is_said(judged: dict[str, Judgement]
     assert (phantom.check, phantom.classification) == ("phantom", "observation")
     assert "the end of the journal of client-1 is missing" in phantom.sentence
     assert any("1 journal has no end (client-1)" in reason for reason in judgement.reasons)
+
+
+def test_logs_that_are_not_what_their_digests_say_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    altered = read_then_collected({1: ALL, 2: ALL, 3: [each for each in ALL if each[0] != 4]}, marks={3: 10})
+    for row in altered.rows["replica_snapshots"]:
+        row["digest"] = 7
+        row["run"] = 1
+    for rows in altered.rows.values():
+        for row in rows:
+            row["run"] = 1
+    altered.run = 1
+
+    _, judgement = judge_all(spark, tmp_path, [read_then_collected({}), altered])  # the second keeps its digests
+
+    (finding,) = (each for _, each in judgement.findings)
+    assert (finding.check, finding.kind) == ("evidence", "digests-and-records")
+    assert judgement.verdict is OPEN
