@@ -132,6 +132,7 @@ def _write_lines(journal: JournalFile, lines: Iterator[Any]) -> None:
     waiting: list[bytes] = []
     for line in lines:
         waiting.append(_ENCODER.encode(line))
+        journal._lines += 1
         if len(waiting) >= _LINES_AT_ONCE:
             os.write(journal._file, b"\n".join(waiting) + b"\n")
             waiting.clear()

@@ -127,6 +127,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("client-stuck", "Client stuck", "cluster",
              "A producer got nothing acknowledged although nothing was wrong with the cluster."),
     # ---- the run
+    _anomaly("evidence", "Evidence against evidence", "run",
+             "Two parts of what was recorded contradict each other, or a part of it is missing."),
     _anomaly("expectation", "A stated expectation failed", "run", "What a step of the scenario demands was not so."),
     _anomaly("no-data", "No data, or too little evidence", "run",
              "Too little happened, or was looked at, for a verdict; the verdict says so.",

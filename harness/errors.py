@@ -8,6 +8,10 @@ import traceback
 from pathlib import Path
 
 _SAID_MAX = 200
+_REMEDIES = {
+    "what its tables hold": "seal the run again from its journals",
+    "what its journals hold": "put them back as the run left them",
+}
 
 
 class HarnessError(Exception):
@@ -24,12 +28,12 @@ MISFITS = (
 )  # fmt: skip
 
 
-def misfit(place: object, error: Exception) -> HarnessError:
+def misfit(place: object, error: Exception, *, what: str = "what its tables hold") -> HarnessError:
     """One line for it. Which line of code stumbled stays in it, for it may be a bug of ours as well."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f", {Path(frame.filename).name} line {frame.lineno}" for frame in last)
     said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
     return HarnessError(
-        f"{place}: what its tables hold does not fit together ({type(error).__name__}: {said}{where}): "
-        "seal the run again from its journals; if they are its own, this is a bug"
+        f"{place}: {what} does not fit together ({type(error).__name__}: {said}{where}): {_REMEDIES[what]}; "
+        "if they are its own, this is a bug"
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from harness.checks.causes import faults_of, loss_evidence
 from harness.checks.detection import Flagged
+from harness.checks.disks_against_reads import is_unreached, last_read
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.isolation import strict_readers
 from harness.checks.lost_write import loss_cause
@@ -20,7 +21,7 @@ def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    removal, strict = Removal(context), strict_readers(context)
+    removal, strict, last = Removal(context), strict_readers(context), last_read(context)
     for story, rows in context.by_partition("dirty"):
         in_sync = frozenset(story.final_isr)
         rows = [row for row in rows if _promised(row, strict) and removal.of(row) is None]
@@ -28,6 +29,8 @@ def find(context: RunContext) -> list[Finding]:
         for row in rows:
             if in_sync and in_sync <= row.held_at_end and row.off is not None and row.off >= (story.end_offset or 0):
                 continue  # the high watermark went back for the moment: unreadable, and every in-sync copy has it
+            if is_unreached(story, row, last.get(story.tp, -1)):
+                continue  # the evidence contradicts itself, and says so
             ruling = context.ruling(story, row)
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
         for group in groups.values():

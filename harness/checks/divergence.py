@@ -129,13 +129,13 @@ def _final_nodes(story: RunStory) -> list[Row]:
             "high_watermark": row["high_watermark"], "place": place,
         }
         for partition in story.partitions.values()
-        if not _known_to_agree(partition)
+        if not known_to_agree(partition)
         for place, (node, row) in enumerate(sorted(partition.end_snapshots.items()))
         if row["high_watermark"] is not None
     ]  # fmt: skip
 
 
-def _known_to_agree(partition: PartitionStory) -> bool:
+def known_to_agree(partition: PartitionStory) -> bool:
     told = {
         (row["digest"], row["log_start"] or 0, row["high_watermark"])
         for row in partition.end_snapshots.values()

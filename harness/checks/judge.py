@@ -23,7 +23,7 @@ from pyspark.errors import (
 )
 from pyspark.sql import SparkSession
 
-from harness.checks import availability, cycle, evidence, insufficient
+from harness.checks import availability, cycle, evidence, insufficient, missing
 from harness.checks.asking import Progress, asking
 from harness.checks.catalogue import FAMILIES
 from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, acks_during_fault, measure, zombies
@@ -283,7 +283,7 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     scenario = given.scenario
     coverage = measure(scenario.coverage if scenario else {}, facts)
     accounting = evidence.accounting_summary(facts.context, facts.accounting, facts)
-    verdict, reasons = _verdict(given, facts, named, coverage)
+    verdict, reasons = _verdict(given, facts, named, coverage, accounting)
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     return Judgement(
@@ -294,13 +294,15 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
 
 
 def _verdict(
-    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[Mapping[str, Any]]
-) -> tuple[Verdict, list[str]]:
+    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[Mapping[str, Any]],
+    accounting: Mapping[str, Any],
+) -> tuple[Verdict, list[str]]:  # fmt: skip
     """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
     errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
     open_ends = (
         _inconclusive(given, facts)
+        + missing.reasons(facts.context, given.run, accounting)
         + cycle.not_searched(facts.context)
         + [f"{name}: {f.sentence}" for name, f in named if f.is_open]
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from harness.checks.causes import faults_of, loss_evidence
 from harness.checks.contract import forfeited
 from harness.checks.detection import Flagged
+from harness.checks.disks_against_reads import is_unreached, last_read
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.min_isr import broken_promises
 from harness.checks.removal import Removal, removed
@@ -22,11 +23,13 @@ from harness.history.finding_facts import Setting
 
 def find(context: RunContext) -> list[Finding]:
     findings: list[Finding] = []
-    removal = Removal(context)
+    removal, last = Removal(context), last_read(context)
     for story, rows in context.by_partition("lost", "unseen"):
         reasons = {row.value: removal.of(row) for row in rows}
         taken = [(row, why) for row in rows if (why := reasons[row.value]) is not None]
-        lost, unreadable, unseen = _parted(story, [row for row in rows if reasons[row.value] is None])
+        lost, unreadable, unseen = _parted(
+            story, last.get(story.tp, -1), [row for row in rows if reasons[row.value] is None]
+        )
         findings += _lost(context, story, lost, compacts=removal.compacts(story))
         findings += removed(context, story, taken)
         if unreadable:
@@ -39,7 +42,10 @@ def find(context: RunContext) -> list[Finding]:
     return findings
 
 
-def _parted(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
+def _parted(
+    story: PartitionStory, last: int, rows: Sequence[Flagged]
+) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
+    """`last`: the offset at which the final read ended."""
     lost, unreadable, unseen = [], [], []
     in_sync = frozenset(story.final_isr)
     logs_known = bool(in_sync) and in_sync <= story.end_snapshots.keys()
@@ -47,6 +53,8 @@ def _parted(story: PartitionStory, rows: Sequence[Flagged]) -> tuple[list[Flagge
         above = not story.read_to_end or story.end_offset is None or row.off is None or row.off >= story.end_offset
         if logs_known and above and in_sync <= row.held_at_end:
             unreadable.append(row)
+        elif is_unreached(story, row, last):
+            unseen.append(row)  # and the evidence contradicts itself
         elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
             lost.append(row)
         else:

@@ -1,7 +1,34 @@
-"""Phantoms: values read that nobody sent, and values read before they were sent. Nothing permits either."""
+"""Phantoms: values read that nobody sent, and values read before they were sent. Nothing permits either.
 
+An invocation is in the journal before its records leave, so a journal that is whole knows all that was sent. Where the
+journal of a sender is known to be cut short nobody does, and it is an open question; so it is where a value goes on
+after the last one of a producer of whose journal nobody knows whether it is whole, as older runs' are.
+"""
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.detection import Flagged
 from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.missing import SENDERS, cut_journals
+from harness.checks.runs import Runs
+from harness.checks.tables import Row
 from harness.checks.wording.words import offsets_words, plural
+from harness.history.values import NAMED_FROM, SEQUENCE_BITS
+
+CHECK = "phantom"
+
+
+def query(runs: Runs) -> list[Row]:
+    """The last value that each client sent, of the runs with phantoms."""
+    flagged = runs.detection.flagged
+    found = [{"run": run} for run, rows in flagged.items() if any("phantom" in row.flags for row in rows)]
+    if not found:
+        return []
+    wanted = sf.broadcast(runs.frame({"run": pa.int32()}, found))
+    sent = runs.tables.records.where(f"kind = 0 and value between 0 and {NAMED_FROM - 1}").join(wanted, "run")
+    last: list[Row] = sent.groupBy("run", "process").agg(sf.max("value").alias("value")).toArrow().to_pylist()
+    return last
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -11,11 +38,32 @@ def find(context: RunContext) -> list[Finding]:
         ("early", "read-before-sent", "before their send began"),
     ):
         for story, rows in context.by_partition(flag):
-            values = f"{plural(len(rows), 'value')} {plural(len(rows), 'was')}"
-            sentence = f"{values} read {offsets_words(rows)} of {story.name} {what}."
-            findings.append(
-                finding_of_rows(
-                    context, story, rows, check="phantom", classification="violation", kind=kind, sentence=sentence
-                )
-            )
+            groups: dict[str, list[Flagged]] = {}
+            for row in rows:
+                groups.setdefault(_unknown_sender(context, row) if flag == "phantom" else "", []).append(row)
+            for doubt, members in groups.items():
+                values = f"{plural(len(members), 'value')} {plural(len(members), 'was')}"
+                told = f": nobody can tell whether they were sent, for {doubt}" if doubt else ""
+                sentence = f"{values} read {offsets_words(members)} of {story.name} {what}{told}."
+                findings.append(
+                    finding_of_rows(
+                        context, story, members, check=CHECK, kind=kind, sentence=sentence, open_question=bool(doubt),
+                        classification="observation" if doubt else "violation",
+                    )
+                )  # fmt: skip
     return findings
+
+
+def _unknown_sender(context: RunContext, row: Flagged) -> str:
+    """Why it may have been sent all the same; empty where it was not."""
+    if cut := cut_journals(context, of_senders=True):
+        return f"the end of the {'journal' if len(cut) == 1 else 'journals'} of {', '.join(cut)} is missing"
+    if not 0 <= row.value < NAMED_FROM:
+        return ""
+    producer = row.value >> SEQUENCE_BITS
+    senders = {each["process"]: each for each in context.tables.get("processes", ()) if each["role"] in SENDERS}
+    last = max((each["value"] for each in context.rows.get(CHECK, ()) if each["process"] == producer), default=-1)
+    known = senders.get(producer)
+    if known is None or known.get("journal_complete") is not None or last < 0 or row.value <= last:
+        return ""
+    return f"they go on after the last that {known['client']} is known to have sent, and its journal may lack its end"

@@ -215,6 +215,12 @@ CauseCode = Literal[
     "redelivered-sought",
     "redelivered-after-commit",
     "moved-by-a-permitted-loss",
+    # of evidence against evidence
+    "disks-contradict-reads",
+    "disks-contradict-digests",
+    "final-read-contradicts-its-end",
+    "high-watermark-above-the-log-end",
+    "books-contradict",
     # of the cluster and the run
     "min-insync-replicas-not-kept",
     "two-leaders",

@@ -9,16 +9,22 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, records_of
 from harness.errors import HarnessError
+from harness.history.schemas import UNREADABLE_EVENT
 from harness.interfaces import BrokerEvent, LogRecord, NodeId, ReplicaLog
 
 EVENTS = "events.jsonl"
 METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, and it is no replica of a topic
 # Kafka's own books, which no scenario writes: their records are not read.
 _INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
+_REMEDY = "put the file back as its broker left it"
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WINDOW_BYTES = 1 << 16
 _ATTEMPTS = 5
 _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
@@ -133,29 +139,60 @@ def read_high_watermarks(data: Path) -> dict[tuple[str, int], int]:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
 
 
+class _Entry(msgspec.Struct):
+    """A line of a broker's journal; numbers as the tables hold them."""
+
+    t: _Int64
+    event: str
+    topic: str | None = None
+    partition: _Int32 | None = None
+    epoch: _Int32 | None = None
+    from_offset: _Int64 | None = None
+    to_offset: _Int64 | None = None
+    reason: str | None = None
+    detail: Any = None
+    cut: str | None = None
+
+
+_ENTRY: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
+
+
 def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
-    """What a broker journalled of itself; the batches that truncations cut are decoded from their files."""
+    """What a broker journalled of itself; the batches that truncations cut are decoded from their files.
+
+    A line that cannot be read, with others behind it, is an event of its own: something is missing there.
+    Raises HarnessError.
+    """
     try:
         lines = (evidence / EVENTS).read_bytes().splitlines()  # bytes: a torn line may end within a character
     except FileNotFoundError:
         return
-    for line in lines:
+    t_ns = 0
+    for number, line in enumerate(lines, start=1):
         try:
-            entry = json.loads(line)
-        except ValueError:
-            continue  # the last line of a broker that was killed while writing it
+            entry = _ENTRY.decode(line)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise HarnessError(
+                f"{evidence / EVENTS}:{number}: no line of a broker's journal ({error}); {_REMEDY}"
+            ) from error
+        except msgspec.DecodeError:
+            if number < len(lines):  # else a broker was killed while writing it
+                where = f"{Path(*evidence.parts[-2:]) / EVENTS}:{number}"
+                yield BrokerEvent(node=node, t_ns=t_ns, event=UNREADABLE_EVENT, detail=where)
+            continue
+        t_ns = entry.t
         yield BrokerEvent(
             node=node,
-            t_ns=entry["t"],
-            event=entry["event"],
-            topic=entry.get("topic"),
-            partition=entry.get("partition"),
-            epoch=entry.get("epoch"),
-            from_offset=entry.get("from_offset"),
-            to_offset=entry.get("to_offset"),
-            reason=entry.get("reason"),
-            detail=_text(entry.get("detail")),
-            cut=tuple(_cut(evidence, entry)),
+            t_ns=entry.t,
+            event=entry.event,
+            topic=entry.topic,
+            partition=entry.partition,
+            epoch=entry.epoch,
+            from_offset=entry.from_offset,
+            to_offset=entry.to_offset,
+            reason=entry.reason,
+            detail=_text(entry.detail),
+            cut=tuple(_cut(evidence, entry.cut)),
         )
 
 
@@ -163,9 +200,9 @@ def _text(detail: Any) -> str | None:
     return detail if detail is None or isinstance(detail, str) else json.dumps(detail)
 
 
-def _cut(evidence: Path, entry: dict[str, Any]) -> Sequence[LogRecord]:
+def _cut(evidence: Path, named: str | None) -> Sequence[LogRecord]:
     """The file of a cut lies below the journal's folder; a journal that names another one is not believed."""
-    name = Path(entry.get("cut") or "/")
+    name = Path(named or "/")
     if name.is_absolute() or ".." in name.parts:
         return ()
     path = evidence / name

@@ -13,7 +13,7 @@ from typing import Protocol
 from harness.clock import Clock
 from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
-from harness.errors import HarnessError
+from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.controller_rows import BOOKS, ROWS, read_rows, snapshot_path
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import seal
@@ -103,6 +103,8 @@ def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
         seal(folder)
     except OSError as error:  # a folder in the place of a file, say
         raise HarnessError(f"{error.filename or folder.path} cannot be read: {error.strerror or error}") from error
+    except MISFITS as error:
+        raise misfit(folder.path, error, what="what its journals hold") from error
     folder.update(inconclusive=reasons, **({"status": "unfinished"} if was_killed else {}))
 
 

@@ -22,6 +22,7 @@ from harness.controller.workers import Workers
 from harness.errors import HarnessError
 from harness.harms import TellsWhatIsMissing
 from harness.history.journal import ProcessNumbers
+from harness.history.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealing import note, seal
 from harness.interfaces import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
@@ -350,6 +351,7 @@ class Run:
             error=error,
             read_every_replica=self.scenario.read_every_replica,
             observer_gaps=gaps,
+            journals=opened_journals(self.folder),
         )
         seal(self.folder)
 

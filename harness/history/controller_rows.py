@@ -30,7 +30,7 @@ class _Line(msgspec.Struct):
 
 
 _BYTES_IN_MEMORY = 6  # a byte of JSON as rows, about
-_REMEDY = "no run of ours wrote this: take the line away"
+_REMEDY = "no run of ours wrote this: put the file back as its run left it"
 _TOLD = {
     "partitions": ("topic", "part"),
     "partition_states": ("topic", "part", "t"),
@@ -68,7 +68,8 @@ def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
         return {}
     memory.check(f"{path}: its rows", path.stat().st_size * _BYTES_IN_MEMORY)
     decoder = msgspec.json.Decoder(_Line)
-    for number, text in enumerate(path.read_bytes().split(b"\n")):
+    texts = path.read_bytes().rstrip(b"\n").split(b"\n")
+    for number, text in enumerate(texts):
         if not text:
             continue
         try:
@@ -77,8 +78,10 @@ def read_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
                 msgspec.convert(line.row, shape)
         except (msgspec.ValidationError, RecursionError) as error:
             raise HarnessError(f"{path}:{number + 1}: no row of the controller's ({error}); {_REMEDY}") from error
-        except msgspec.DecodeError:
-            break  # written by a process that was killed in the middle of it: nothing can follow
+        except msgspec.DecodeError as error:
+            if number + 1 < len(texts):
+                raise HarnessError(f"{path}:{number + 1}: cannot be read, and lines follow it; {_REMEDY}") from error
+            break  # written by a process that was killed in the middle of it
         key: Any = tuple(line.identity) if line.identity is not None else number
         tables.setdefault(line.table, {})[key] = line.row
     return {table: list(rows.values()) for table, rows in tables.items()}

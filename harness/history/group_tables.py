@@ -102,7 +102,7 @@ def group_events_table(
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def processes_table(processes: Sequence[Process], *, run: int) -> pa.Table:
+def processes_table(processes: Sequence[Process], *, complete: Sequence[bool | None], run: int) -> pa.Table:
     """One row per client, in order of its number."""
     rows = [
         {
@@ -118,8 +118,9 @@ def processes_table(processes: Sequence[Process], *, run: int) -> pa.Table:
             "transactional_id": each.transactional_id,
             "offset_reset": each.offset_reset,
             "tells_attempts": each.tells_attempts,
+            "journal_complete": is_complete,
         }
-        for each in sorted(processes, key=lambda process: process.process)
+        for each, is_complete in sorted(zip(processes, complete, strict=True), key=lambda pair: pair[0].process)
     ]
     return pa.Table.from_pylist(rows, schema=TABLES["processes"])
 

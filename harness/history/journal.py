@@ -3,6 +3,7 @@
 The invocation of an operation is on disk before its first record leaves; one line brings all its answers. So a record
 without an answer line is `info`, whoever was killed. Lines are appended by one writer; only the last can be torn.
 
+    ["J", worker]                              the first line: the file is being written
     ["P", process, client, acks, t, replica, library, role, idempotent, isolation, group, transactional_id,
      offset_reset, tells_attempts]             a fresh client begins; operations that follow are its own
     ["D", number, topic, partition]            a short number for a topic-partition, in this file
@@ -16,10 +17,11 @@ without an answer line is `info`, whoever was killed. Lines are appended by one 
     ["O", f, t0, t1, count, error]             an operation without records (subscribe, crash)
     ["B", txn, t]                              a transaction is about to begin; txn is its number in this file
     ["E", txn, t, outcome, error]              it was committed (0), aborted (1), or nobody knows (2)
+    ["F", lines]                               the last line: the writer was done; how many lines came before
 
 A value that is no number of the workload's own (values.py) is written as -1-k, where k is its place in `texts`. What
-stands at the end of a line may be missing: older journals have fewer columns. A transaction without its end line is
-one of which nobody knows.
+stands at the end of a line may be missing: older journals have fewer columns, and neither J nor F. A transaction
+without its end line is one of which nobody knows.
 """
 
 import os
@@ -54,6 +56,10 @@ _KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Status = Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
+class Opened(msgspec.Struct, array_like=True, tag="J", frozen=True):
+    worker: str
 
 
 class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
@@ -167,9 +173,12 @@ class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
     error: str | None
 
 
-Line = Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End
+class Finished(msgspec.Struct, array_like=True, tag="F", frozen=True):
+    lines: int
+
+
+Line = Opened | Process | Declare | Invoke | Sent | Read | Assigned | Group | Met | Done | Begin | End | Finished
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 class ProcessNumbers:
@@ -198,6 +207,8 @@ class JournalFile:
         self._transactions = 0
         self._numbers: dict[tuple[str | None, int | None], int] = {}
         self._process = -1
+        self._lines = 0
+        self._write(Opened(worker))
 
     @property
     def process(self) -> int:
@@ -319,6 +330,7 @@ class JournalFile:
 
     def close(self) -> None:
         if self._file >= 0:
+            self._write(Finished(self._lines))
             os.close(self._file)
             self._file = -1
 
@@ -331,6 +343,7 @@ class JournalFile:
 
     def _write(self, line: Line) -> None:
         os.write(self._file, _ENCODER.encode(line) + b"\n")
+        self._lines += 1
 
 
 def _numbers(encoded: Iterable[bytes]) -> tuple[list[int], list[str]]:
@@ -354,32 +367,3 @@ def _keys(keys: list[bytes | None]) -> list[int | None]:
     """The numbers of the workload's own keys, k0, k1, ...; nothing where there are none."""
     matches = [None if key is None else _KEY.fullmatch(key) for key in keys]
     return [None if match is None else int(match[1]) for match in matches] if any(matches) else []
-
-
-def read_lines(path: Path) -> list[Line]:
-    return lines_in(path.read_bytes())[0]
-
-
-class UnfitLine(Exception):
-    """A line of JSON that is none of a journal; no writer that was killed leaves such. index: of those not empty."""
-
-    def __init__(self, index: int, why: str) -> None:
-        super().__init__(why)
-        self.index = index
-
-
-def lines_in(text: bytes) -> tuple[list[Line], bool]:
-    """The lines up to one that cannot be read, and whether there is such: a writer that was killed tears its last."""
-    try:
-        return _DECODER.decode_lines(text), False
-    except (msgspec.DecodeError, RecursionError):
-        lines: list[Line] = []
-        for line in text.split(b"\n"):
-            if line:
-                try:
-                    lines.append(_DECODER.decode(line))
-                except (msgspec.ValidationError, RecursionError) as error:
-                    raise UnfitLine(len(lines), str(error)) from error
-                except msgspec.DecodeError:
-                    break
-        return lines, True

@@ -8,12 +8,9 @@ a process that does this beside a run stays small.
 
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from harness.errors import HarnessError
 from harness.history.journal import (
@@ -23,18 +20,21 @@ from harness.history.journal import (
     Declare,
     Done,
     End,
+    Finished,
     Group,
     Invoke,
+    Line,
     Met,
+    Opened,
     Part,
     Process,
     Read,
     Sent,
-    UnfitLine,
-    lines_in,
 )
+from harness.history.journal_lines import UnfitLine, lines_in
+from harness.history.journal_state import FIELDS, Asked, Before, State
 from harness.history.strings import Strings
-from harness.history.unfit_journal import UNFIT, check_length, unfit_line, unfit_operation
+from harness.history.unfit_journal import UNFIT, check_length, unfit_before, unfit_line, unfit_operation
 
 NONE: Final = -(2**63)  # stands for null in the integer columns
 NO_WORD: Final = -1
@@ -46,64 +46,9 @@ _TAIL_BYTES = 64
 _OK, _FAIL, _INFO = STATUS["ok"], STATUS["fail"], STATUS["info"]
 _OPERATIONS = {"committed": "commit", "seek": "seek"}  # group events that a client asked for
 
-# What the integers of a row are. begun: the operation's place by its call. told_each, key_each, time_each: the block
-# has such an entry for each of its records, not one for all.
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "operations": ("begun", "client", "word", "t0", "txn", "t1", "status", "count", "error"),
-    "blocks": ("op", "sent", "count", "assignment", "first", "log_append", "told_each", "key_each", "time_each"),
-    "told": ("tp", "status", "epoch", "t0", "t1", "error"),
-    "off": ("off",),
-    "value": ("value",),
-    "key": ("key",),
-    "timestamp_ms": ("timestamp_ms",),
-    "begun": ("client", "t0"),
-    "ended": ("txn", "t1", "outcome", "error"),
-    "took": ("txn", "client"),
-    "events": ("word", "t0", "t1", "status", "generation", "member", "error", "client", "txn", "count"),
-    "places": ("tp", "off"),
-    "met": ("client", "t0", "word", "node", "of_tp", "epoch", "status", "error"),
-}
-
 
 class JournalChanged(HarnessError):
     """A journal is not the file any more that was read before: it is shorter, or another."""
-
-
-class Asked(msgspec.Struct, array_like=True, frozen=True):
-    """An operation without its answer."""
-
-    begun: int
-    client: int
-    txn: int
-    invoke: Invoke
-
-
-class State(msgspec.Struct, kw_only=True):
-    """All that is needed to read on. `tail`: the bytes before `position`, by which the file is known again."""
-
-    inode: int
-    position: int = 0
-    tail: bytes = b""
-    torn: bool = False  # a line that cannot be read: what follows is not taken
-    operations_begun: int = 0
-    operations_ended: int = 0
-    clients: list[Process] = []
-    numbers: dict[int, int] = {}  # of a topic-partition in the journal: its place in `places`
-    places: list[tuple[str, int]] = []
-    unanswered: dict[int, Asked] = {}
-    assignments: dict[int, dict[int, int]] = {}  # by process and place: how often it was gained
-    transactions: dict[int, int] = {}  # number in the journal: place
-    transactions_begun: int = 0
-
-
-@dataclass(kw_only=True)
-class Before:
-    """What a journal had grown to when it was put away last."""
-
-    state: State = field(default_factory=lambda: State(inode=-1))
-    integers: dict[str, list[memoryview]] = field(default_factory=lambda: {name: [] for name in FIELDS})
-    words: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
 
 
 class JournalColumns:
@@ -128,6 +73,8 @@ class JournalColumns:
             Done: self._done,
             Begin: self._begin_transaction,
             End: self._end_transaction,
+            Opened: self._opened,
+            Finished: self._finished,
         }
 
     def integers(self, name: str) -> list[Any]:
@@ -167,13 +114,23 @@ class JournalColumns:
         """Takes all there is, and what has no answer yet gets none."""
         while self.take():
             pass
+        rest = self._text_from(self.state.position)
         if not self.state.torn:
-            self._feed(self._text_from(self.state.position))
+            self._feed(rest)
+        elif rest.strip():
+            raise unfit_before(self.path, self.state.position)
         for operation, asked in self.state.unanswered.items():
             try:
                 self._never_answered(asked)
             except UNFIT as error:
                 raise unfit_operation(self.path, operation, error) from error
+
+    @property
+    def is_complete(self) -> bool | None:
+        """Whether its writer came to its end; None where that was not written down."""
+        if self.state.torn:
+            return False
+        return self.state.finished if self.state.opened else None
 
     def is_as_before(self) -> bool:
         """Whether the file begins with what was read of it."""
@@ -204,6 +161,8 @@ class JournalColumns:
             lines, self.state.torn = lines_in(text)
             for index, line in enumerate(lines):  # noqa: B007  # told where a line is unfit
                 takes[type(line)](line)
+            self.state.lines += len(lines)
+            self._check_count(lines)
         except UnfitLine as error:
             raise unfit_line(self.path, self.state.position, text, error.index, error) from error
         except UNFIT as error:
@@ -328,6 +287,17 @@ class JournalColumns:
         if place not in places:
             places.append(place)
         self.state.numbers[line.number] = places.index(place)
+
+    def _opened(self, line: Opened) -> None:
+        self.state.opened = True
+
+    def _finished(self, line: Finished) -> None:
+        self.state.finished = True
+
+    def _check_count(self, lines: Sequence[Line]) -> None:
+        """Held against the count of whoever wrote it."""
+        if lines and isinstance(lines[-1], Finished) and lines[-1].lines != self.state.lines - 1:
+            raise ValueError(f"{lines[-1].lines} lines were written before this one, {self.state.lines - 1} are here")
 
     def _begin_client(self, line: Process) -> None:
         self.state.clients.append(line)

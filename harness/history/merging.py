@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from harness.history.journal import Process
-from harness.history.journal_columns import FIELDS, NO_PARTITION, NO_WORD, JournalColumns
+from harness.history.journal_columns import NO_PARTITION, NO_WORD, JournalColumns
+from harness.history.journal_state import FIELDS
 from harness.history.values import ValueNames
 
 TopicPart = tuple[str, int]
@@ -20,6 +21,7 @@ class Merged:
 
     columns: dict[str, dict[str, Any]]
     clients: list[Process]
+    complete: list[bool | None]  # of each client: whether its journal came to its end
     words: dict[str, int]
     tps: dict[TopicPart, int]
 
@@ -28,6 +30,7 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
     """In the order of the journals; they are used up. `known`: topic-partitions that need not occur in any of them."""
     words: dict[str, int] = {}
     clients: list[Process] = []
+    complete: list[bool | None] = []
     mentioned = {place for journal in journals for place in journal.state.places}
     tps = {place: number for number, place in enumerate(sorted(mentioned.union(known)))}
     shifts = []
@@ -51,11 +54,12 @@ def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequenc
             }
         )
         clients += state.clients
+        complete += [journal.is_complete] * len(state.clients)
         operations += state.operations_ended
         begun += state.operations_begun
         transactions += state.transactions_begun
     columns = {name: _column(name, fields, journals, shifts) for name, fields in FIELDS.items()}
-    return Merged(columns=columns, clients=clients, words=words, tps=tps)
+    return Merged(columns=columns, clients=clients, complete=complete, words=words, tps=tps)
 
 
 def _column(

@@ -15,10 +15,11 @@ import msgspec
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.history.journal import CONTROLLER_ROWS
-from harness.history.journal_columns import FIELDS, Before, JournalColumns, State
+from harness.history.journal_columns import JournalColumns
+from harness.history.journal_state import FIELDS, Before, State
 
 FOLDER = "converting"
-_FORMAT = 1  # of the pieces; another one is not read
+_FORMAT = 2  # of the pieces; another one is not read
 _LONG = 8
 _STRING_BYTES = 100  # in memory, about
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 SCHEMA_VERSION = 1
 DERIVED = ("activity", "jumps")  # told of the records alone; runs that were sealed before there were such lack them
 ADDED = (*DERIVED, "disk_events")  # tables that a folder sealed by an older version may lack
+UNREADABLE_EVENT = "unreadable_line"  # of broker_events: a line of the broker's journal; detail says which
 ROW_GROUP = 131_072  # rows: few enough that a million are shared out evenly
 
 # records.kind
@@ -95,6 +96,7 @@ TABLES: dict[str, pa.Schema] = {
     # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
     # tells_attempts: client_events has each of its attempts to produce a batch that failed; null: not known.
+    # journal_complete: the journal it is in came to its end, and was not cut short; null: not known.
     "processes": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -108,6 +110,7 @@ TABLES: dict[str, pa.Schema] = {
         transactional_id=_STRING,
         offset_reset=_STRING,
         tells_attempts=pa.bool_(),
+        journal_complete=pa.bool_(),
     ),
     # What clients met, in order of time (harness/client_events.py). event: attempt_failed | timeout | disconnect |
     # connect | leader. node: the other end; of `leader` the leader that metadata named, -1 where there is none.
@@ -229,7 +232,8 @@ TABLES: dict[str, pa.Schema] = {
     # The controller from t on. node -1 = none.
     "controllers": _schema(run=pa.int32(), t=_NS, uncertainty_ns=_NS, node=pa.int32(), controller_epoch=pa.int32()),
     # What brokers journalled about themselves. event: truncation | leadership_start | leadership_end |
-    # high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
+    # high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) |
+    # unreadable_line (of its journal) ...
     # truncation: log end went from from_offset down to to_offset (the new log end); epoch: leader epoch followed.
     "broker_events": _schema(
         run=pa.int32(),
@@ -336,7 +340,7 @@ TABLES: dict[str, pa.Schema] = {
 LATER: dict[str, tuple[str, ...]] = {
     "ops": ("txn", "i0", "i1"),
     "records": ("mop", "key", "timestamp_ms", "log_append", "tombstone"),
-    "processes": ("tells_attempts",),
+    "processes": ("tells_attempts", "journal_complete"),
     "partition_states": ("elr",),
     "steps": ("arguments",),
     "replica_snapshots": ("digest",),

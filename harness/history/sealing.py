@@ -19,6 +19,7 @@ from harness.history.halves import begun_journals
 from harness.history.journal_columns import JournalChanged
 from harness.history.log_digest import with_digests
 from harness.history.merging import TopicPart
+from harness.history.opened_journals import check_journals
 from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import TABLES
@@ -26,13 +27,18 @@ from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
 from harness.printable import printable
 
+_FINAL_READ = "final-read"
 _FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
 def seal(folder: RunFolder) -> None:
-    """Writes every table, the empty ones too. Can be repeated: the sources stay."""
+    """Writes every table, the empty ones too. Can be repeated: the sources stay. Raises HarnessError.
+
+    What it finds missing is kept in run.json: the checks say so.
+    """
+    check_journals(folder)
     rows = read_rows(folder.history / ROWS)
     for table, more in read_rows(folder.history / BOOKS / ROWS).items():
         rows.setdefault(table, []).extend(more)
@@ -50,7 +56,7 @@ def seal(folder: RunFolder) -> None:
     for name, table in derived.tables().items():
         folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))
-    folder.write_table("partitions", _table("partitions", _partitions(rows, converted.tps)))
+    folder.write_table("partitions", _table("partitions", _partitions(rows, converted)))
     folder.write_table("controllers", _table("controllers", _controllers(rows)))
     snapshots = [read_snapshots(folder.history), read_snapshots(folder.history / BOOKS)]
     log = _with_tp(pa.concat_tables(snapshots), converted.tps)
@@ -61,6 +67,9 @@ def seal(folder: RunFolder) -> None:
     for table in _FROM_ROWS:
         folder.write_table(table, _table(table, rows.get(table, [])))
     folder.files.remove_folder(FOLDER)
+    missing = _missing(folder, rows, converted)
+    if missing != folder.run.get("missing", []):
+        folder.update(missing=missing)
 
 
 def note(folder: RunFolder, line: str) -> None:
@@ -107,13 +116,28 @@ def _named(names: ValueNames) -> list[dict[str, Any]]:
     return [{"run": 0, "value": value, "text": text} for value, text in names.items()]
 
 
-def _partitions(rows: Rows, tps: dict[TopicPart, int]) -> list[dict[str, Any]]:
+def _partitions(rows: Rows, converted: Converted) -> list[dict[str, Any]]:
+    """A final read whose journal lacks its end may have come to the end of a partition: nobody can hold it to that."""
     told = {(row["topic"], row["part"]): row for row in rows.get("partitions", ())}
+    cut = {"read_to_end": False, "note": "the journal of the final read has no end"}
+    over = cut if _FINAL_READ in converted.cut_short else {}
     table = []
-    for (topic, part), tp in tps.items():
+    for (topic, part), tp in converted.tps.items():
         blank = {"run": 0, "topic": topic, "part": part, "read_to_end": False, "note": "not read"}
-        table.append(blank | told.get((topic, part), {}) | {"tp": tp})
+        table.append(blank | told.get((topic, part), {}) | over | {"tp": tp})
     return table
+
+
+def _missing(folder: RunFolder, rows: Rows, converted: Converted) -> list[str]:
+    """Nothing tells of the leaders and the in-sync replicas of partitions that a finished run knows."""
+    if not converted.tps or folder.run.get("status") in (None, "error"):
+        return []
+    stated = {(row["topic"], row["part"]) for row in rows.get("partition_states", ())}
+    without = [f"{topic}-{part}" for topic, part in converted.tps if (topic, part) not in stated]
+    if not without:
+        return []
+    names = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
+    return [f"No state of {names} is known: neither books nor brokers tell who led and who was in sync."]
 
 
 def _controllers(rows: Rows) -> list[dict[str, Any]]:

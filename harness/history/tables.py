@@ -37,7 +37,8 @@ class Conversion:
 
     def finish(self, known: Iterable[TopicPart] = ()) -> "Converted":
         """`known`: topic-partitions of the run that need not occur in any journal; they get ids all the same."""
-        all_of_them = merged(self._journals.ended(), self._names, list(known))
+        journals = self._journals.ended()
+        all_of_them = merged(journals, self._names, list(known))
         columns, run, clients = all_of_them.columns, self._run, all_of_them.clients
         last_t = _last_t(all_of_them)
         transactions = Transactions(begun=columns["begun"], ended=columns["ended"], took=columns["took"])
@@ -45,7 +46,7 @@ class Conversion:
         return Converted(
             ops=operations.table,
             record_tables=partial(record_tables, all_of_them, operations, transactions, run=run),
-            processes=processes_table(clients, run=run),
+            processes=processes_table(clients, complete=all_of_them.complete, run=run),
             transactions=transactions.table(clients, list(all_of_them.words), run=run, last_t=last_t),
             group_events=group_events_table(
                 columns["events"], columns["places"], transactions, run=run, clients=clients,
@@ -55,12 +56,16 @@ class Conversion:
                 columns["met"], run=run, clients=clients, names=list(all_of_them.tps), words=list(all_of_them.words)
             ),
             tps=all_of_them.tps,
+            cut_short=frozenset(each.path.stem for each in journals if each.is_complete is False),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """record_tables: the records, a row group at a time. tps: the dense ids of topic-partitions, in order of name."""
+    """record_tables: the records, a row group at a time. tps: the dense ids of topic-partitions, in order of name.
+
+    cut_short: the journals, by their stems, that are known to lack their end.
+    """
 
     ops: pa.Table
     record_tables: Callable[[], Iterator[pa.Table]]
@@ -69,6 +74,7 @@ class Converted:
     group_events: pa.Table
     client_events: pa.Table
     tps: dict[TopicPart, int]
+    cut_short: frozenset[str] = frozenset()
 
     @property
     def records(self) -> pa.Table:

@@ -39,6 +39,8 @@ class _Run(msgspec.Struct):
     anchors: list[_Anchor] = []
     inconclusive: list[str] = []
     plan_ended_at_step: int | None = None
+    missing: list[str] = []
+    journals: dict[str, int] = {}
     load_began_ns: int | None = None
     load_ended_ns: int | None = None
     ended_ns: int | None = None

@@ -1,6 +1,6 @@
 """What a journal holds that no writer of ours can have left, told with the file and the line.
 
-A line that is cut short is none of that: it was torn with its writer, and ends its journal.
+A last line that is cut short is none of that: it was torn with its writer.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 LINE_BYTES_MAX = 64_000_000  # a poll of a million records is half of that
 # What taking a line raises that is JSON of the right shape: what it refers to is not there, or is no such number.
 UNFIT = (LookupError, ValueError, OverflowError, TypeError)
-_REMEDY = "no run of ours wrote this: take the journal away, or this line and what follows it"
+_REMEDY = "no run of ours wrote this: put the file back as its run left it"
 _PIECE_BYTES = 1_000_000
 
 
@@ -23,6 +23,13 @@ def unfit_line(path: Path, position: int, text: bytes, index: int, error: BaseEx
     places = [place for place, line in enumerate(text.split(b"\n")) if line]
     return JournalUnfit(
         f"{path}:{_line_at(path, position) + places[index]}: no line of a journal ({_why(error)}); {_REMEDY}"
+    )
+
+
+def unfit_before(path: Path, position: int) -> JournalUnfit:
+    """A line that ends at `position` was cut short, and lines follow it."""
+    return JournalUnfit(
+        f"{path}:{_line_at(path, position) - 1}: no line of a journal (cut short, and lines follow it); {_REMEDY}"
     )
 
 

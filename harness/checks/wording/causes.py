@@ -63,6 +63,12 @@ _WORDS: Mapping[CauseCode, str] = {
     "acknowledged-by-a-deposed-leader": (
         "a leader acknowledged it that epoch {epoch} had replaced, and it was lawfully lost"
     ),
+    # ---- evidence against evidence
+    "disks-contradict-reads": "disks contradict reads",
+    "disks-contradict-digests": "disks contradict digests",
+    "final-read-contradicts-its-end": "the final read contradicts its end",
+    "high-watermark-above-the-log-end": "high watermark above the log end",
+    "books-contradict": "books contradict",
     # ---- damage
     "no-disk-was-damaged": "a broker served a damaged record, and no disk was damaged by a fault",
     "every-copy-was-damaged": "every in-sync copy of {partitions} had been damaged",

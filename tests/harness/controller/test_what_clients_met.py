@@ -8,7 +8,8 @@ from harness.client_events import ClientEvent
 from harness.client_use import ClientUse
 from harness.clock import SystemClock
 from harness.controller.worker_main import CountingJournal, FreshClients
-from harness.history.journal import JournalFile, Met, Process, ProcessNumbers, Sent, read_lines
+from harness.history.journal import JournalFile, Met, Process, ProcessNumbers, Sent
+from harness.history.journal_lines import read_lines
 from harness.history.tables import Conversion
 from harness.history.values import ValueNames
 from harness.interfaces import Send, SendOutcome

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.history_writing import write_run
+from harness.errors import HarnessError
 from harness.history import halves, journal_columns
 from harness.history.files_below import FilesBelow
 from harness.history.following import follow
@@ -168,8 +169,9 @@ def _another(run: RunFolder) -> None:
 
 def _rewritten(run: RunFolder) -> None:
     path = journal_paths(run.history)[0]
-    text = path.read_bytes()
-    path.write_bytes(text[:200] + text[text.index(b"\n", 400) :])  # the same file, with a line less
+    lines = path.read_bytes().split(b"\n")
+    first = next(place for place, line in enumerate(lines) if line.startswith(b'["I"'))
+    path.write_bytes(b"\n".join([*lines[:first], *lines[first + 2 : -2], b""]))  # with an operation less, and no end
 
 
 def _gone(run: RunFolder) -> None:
@@ -191,7 +193,7 @@ def _a_piece_is_empty(run: RunFolder) -> None:
 
 def _a_piece_is_of_another_version(run: RunFolder) -> None:
     piece = run.path / FOLDER / "piece-00000"
-    piece.write_bytes(piece.read_bytes().replace(b'"format":1', b'"format":0', 1))
+    piece.write_bytes(piece.read_bytes().replace(b'"format":2', b'"format":0', 1))
 
 
 @pytest.mark.parametrize(
@@ -246,12 +248,28 @@ def test_large_journals_are_converted_by_two_and_by_one_where_the_other_fails(
     assert log_of(run) == []
 
 
-def test_a_line_that_cannot_be_read_ends_its_journal_the_same_way_for_both(run: RunFolder) -> None:
+@pytest.mark.parametrize("ended", [b"", b"\n"], ids=["cut", "whole"])
+def test_a_last_line_that_cannot_be_read_ends_its_journal_the_same_way_for_both(run: RunFolder, ended: bytes) -> None:
     path = journal_paths(run.history)[0]
     lines = path.read_bytes().split(b"\n")
     for torn in (10, len(lines) // 2 + 5):
-        path.write_bytes(b"\n".join([*lines[:torn], b'["R",7,', *lines[torn:]]))
+        path.write_bytes(b"\n".join([*lines[:torn], b'["R",7,']) + ended)
         ordinary = sealed_tables(run)
         follow_from_half(run)
         assert sealed_tables(run) == ordinary
     assert log_of(run) == []
+
+
+@pytest.mark.parametrize("behind", ["at once", "later"])
+def test_a_line_that_cannot_be_read_with_lines_behind_it_is_named_however_they_came(
+    run: RunFolder, behind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = journal_paths(run.history)[0]
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:10], b'["R",7,', *lines[10:]]))
+    if behind == "later":  # the follower saw the journal when that line was its last
+        upto = sum(len(line) + 1 for line in lines[:10]) + len(b'["R",7,') + 1
+        monkeypatch.setattr(journal_columns, "PIECE_BYTES", upto)
+
+    with pytest.raises(HarnessError, match=rf"{path.name}:11: no line of a journal \(.*lines follow it"):
+        seal(run)

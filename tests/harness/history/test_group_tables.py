@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from harness.client_use import ClientUse
 from harness.history.group_tables import IN_ABORTED, IN_UNKNOWN
-from harness.history.journal import JournalFile, read_lines
+from harness.history.journal import JournalFile
+from harness.history.journal_lines import read_lines
 from harness.history.schemas import TABLES
 from harness.history.values import encode
 from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
@@ -231,7 +232,6 @@ def test_a_journal_cut_anywhere_is_read_up_to_there_and_its_open_transaction_is_
     journal.group_event(event("committed", {ORDERS[0]: 4}), transaction=transaction)
     before_the_end = len(path.read_bytes())
     journal.end_transaction(transaction, TransactionEnd(outcome="committed"))
-    journal.close()
     whole = path.read_bytes()
 
     for end in range(before_the_end, len(whole) - 1):

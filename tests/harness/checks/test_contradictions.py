@@ -1,0 +1,390 @@
+"""Evidence against evidence: each contradiction beside a lawful history that differs in what explains it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement
+from harness.history.schemas import UNREADABLE_EVENT
+from harness.verdict import Verdict
+from tests.harness.checks.build import ISR, SECOND, History, judge_all, judge_stories
+from tests.harness.checks.twins import acknowledged
+
+STORIES: dict[str, Callable[[], History]] = {}
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
+ALL = [(off, 0, off) for off in range(10)]
+
+
+def story(make: Callable[[], History]) -> Callable[[], History]:
+    STORIES[make.__name__] = make
+    return make
+
+
+def read_then_collected(
+    logs: dict[int, list[tuple[int, int, int]]], *, at: float = 110, marks: dict[int, int] | None = None,
+    exact: bool = True,
+) -> History:  # fmt: skip
+    """Ten records are acknowledged and read; then the logs of these brokers are read from disk."""
+    history = acknowledged()
+    if not exact:
+        history.rows["partition_states"].clear()
+    history.final([(off, off) for off in range(10)])
+    for node, log in logs.items():
+        history.snapshot(node, log, at=at, high_watermark=(marks or {}).get(node, len(log)), epochs="0:0")
+    return history
+
+
+def with_another(off: int) -> list[tuple[int, int, int]]:
+    return [(each, epoch, 77 if each == off else value) for each, epoch, value in ALL]
+
+
+# ---- disks against reads
+
+
+@story
+def disks_hold_what_was_read() -> History:
+    return read_then_collected(dict.fromkeys(ISR, ALL))
+
+
+@story
+def disks_hold_another_value_than_was_read() -> History:
+    return read_then_collected(dict.fromkeys(ISR, with_another(5)))
+
+
+@story
+def disks_hold_another_value_and_nothing_tells_of_elections() -> History:
+    return read_then_collected(dict.fromkeys(ISR, with_another(5)), exact=False)
+
+
+@story
+def disks_were_read_before_the_reader_read() -> History:
+    return read_then_collected(dict.fromkeys(ISR, with_another(5)), at=90)
+
+
+@story
+def only_a_followers_disk_was_read() -> History:
+    return read_then_collected({2: with_another(5)})
+
+
+@story
+def only_the_leaders_disk_was_read() -> History:
+    return read_then_collected({1: with_another(5)})
+
+
+@story
+def a_new_leader_wrote_another_value_there_before_the_disks_were_read() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, with_another(5)))
+    history.state(2, 1, (2,), at=105, start=5)
+    return history
+
+
+@story
+def disks_lack_a_record_that_was_read() -> History:
+    return read_then_collected(
+        {key: [each for each in ALL if each[0] != 5] for key in ISR}, marks=dict.fromkeys(ISR, 10)
+    )
+
+
+@story
+def disks_lack_a_record_of_a_compacted_topic() -> History:
+    history = disks_lack_a_record_that_was_read()
+    history.partition["cleanup_policy"] = "compact"
+    return history
+
+
+@story
+def a_record_was_removed_from_the_head_after_it_was_read() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL[3:]), marks=dict.fromkeys(ISR, 10))
+    for row in history.rows["replica_snapshots"]:
+        row["log_start"] = 3
+    return history
+
+
+@story
+def logs_end_before_what_was_read() -> History:
+    return read_then_collected(dict.fromkeys(ISR, ALL[:8]))
+
+
+@story
+def logs_end_before_what_was_read_since_power_was_lost() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL[:8]))
+    for node in ISR:
+        history.fault("power-loss", [node], at=104, until=106)
+    return history
+
+
+@story
+def the_final_read_stops_before_its_end() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] < 7]
+    return history
+
+
+@story
+def the_final_read_leaves_one_out() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] != 7]
+    return history
+
+
+# ---- high watermarks against log ends
+
+
+@story
+def a_high_watermark_above_its_log() -> History:
+    return read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 50})
+
+
+@story
+def a_high_watermark_above_a_log_that_was_cut() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12})
+    history.truncation(2, 10, 15, epoch=0, at=108)
+    return history
+
+
+@story
+def a_high_watermark_above_a_log_that_was_cut_but_never_so_long() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 50})
+    history.truncation(2, 10, 15, epoch=0, at=108)
+    return history
+
+
+@story
+def a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL), marks={2: 12})
+    history.state(3, 1, (3, 2), at=107, start=10)
+    return history
+
+
+def wrote_down(history: History, node: int, mark: int, *, at: float) -> History:
+    history._add("broker_events", node=node, t=int(at * SECOND), event="high_watermark_checkpoint", topic="t", part=0,
+                 to_offset=mark)  # fmt: skip
+    return history
+
+
+@story
+def a_broker_wrote_down_a_mark_that_its_log_reaches() -> History:
+    return wrote_down(read_then_collected(dict.fromkeys(ISR, ALL)), 2, 10, at=50)
+
+
+@story
+def a_broker_wrote_down_a_mark_that_its_log_never_reached() -> History:
+    return wrote_down(read_then_collected(dict.fromkeys(ISR, ALL)), 2, 11, at=50)
+
+
+@story
+def a_broker_wrote_down_a_mark_and_lost_its_disk() -> History:
+    history = wrote_down(read_then_collected(dict.fromkeys(ISR, ALL)), 2, 11, at=50)
+    history.fault("wipe", [2], at=60, until=61)
+    return history
+
+
+@story
+def readers_were_told_an_end_beyond_every_log() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.partition["end_offset"] = 14
+    return history
+
+
+# ---- books against brokers
+
+
+@story
+def epochs_go_back_in_the_books() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.state(1, 3, ISR, at=20, start=10)
+    history.state(1, 2, ISR, at=30)
+    return history
+
+
+@story
+def a_topic_that_was_made_anew_begins_its_epochs_anew() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.state(1, 3, ISR, at=20, start=10)
+    history.state(1, 0, ISR, at=30)
+    history.rows["partition_states"][-1]["partition_epoch"] = 0
+    return history
+
+
+@story
+def in_sync_and_never_started() -> History:
+    history = read_then_collected({1: ALL, 2: ALL})
+    for node in (1, 2):
+        history.started(node, at=0.1)
+    return history
+
+
+@story
+def in_sync_and_no_replica() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.state(1, 0, (*ISR, 4), at=20)
+    return history
+
+
+@story
+def led_in_an_epoch_that_the_books_lack() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.state(1, 2, ISR, at=20, start=10)
+    history._add("broker_events", node=2, t=10 * SECOND, event="leadership_start", topic="t", part=0, epoch=1,
+                 from_offset=10)  # fmt: skip
+    return history
+
+
+@story
+def a_line_of_a_brokers_journal_cannot_be_read() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history._add("broker_events", node=2, t=SECOND, event=UNREADABLE_EVENT, detail="2/evidence/events.jsonl:7")
+    return history
+
+
+# ---- what is missing
+
+
+@story
+def a_journal_without_its_end() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.client(1, role="producer", journal_complete=False)
+    return history
+
+
+@story
+def journals_with_their_ends() -> History:
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    history.client(1, role="producer", journal_complete=True)
+    history.client(9, role="consumer")
+    return history
+
+
+@story
+def a_value_of_a_sender_whose_journal_was_cut() -> History:
+    history = read_then_collected({key: [*ALL, (10, 0, 10)] for key in ISR})
+    history.final([(10, 10)])
+    history.client(1, role="producer", journal_complete=False)
+    return history
+
+
+def next_after_what_was_sent(*, complete: bool | None, sequence: int = 10, named: bool = True) -> History:
+    """Client 0 sent values 0 to 9, and another one of its series was read."""
+    history = acknowledged()
+    history.final([*((off, off) for off in range(10)), (10, sequence)])
+    for row in history.rows["records"]:
+        row["process"] = 0 if row["kind"] == 0 else row["process"]
+    if named:
+        history.client(0, role="producer", journal_complete=complete)
+    return history
+
+
+@story
+def a_value_after_the_last_of_a_journal_that_may_have_been_cut() -> History:
+    return next_after_what_was_sent(complete=None)
+
+
+@story
+def a_value_after_the_last_of_a_journal_that_is_whole() -> History:
+    return next_after_what_was_sent(complete=True)
+
+
+@story
+def a_value_of_no_client_that_is_known() -> History:
+    return next_after_what_was_sent(complete=None, named=False)
+
+
+NOTED, BAD = "observation", "violation"
+OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
+    "disks_hold_what_was_read": (PASS, set()),
+    "disks_hold_another_value_than_was_read": (VIOLATION, {("reads-another-record", BAD)}),
+    "disks_hold_another_value_and_nothing_tells_of_elections": (OPEN, {("reads-another-record", NOTED)}),
+    "disks_were_read_before_the_reader_read": (PASS, set()),
+    "only_a_followers_disk_was_read": (PASS, set()),
+    "only_the_leaders_disk_was_read": (OPEN, {("reads-another-record", NOTED)}),
+    "a_new_leader_wrote_another_value_there_before_the_disks_were_read": (PASS, set()),
+    "disks_lack_a_record_that_was_read": (VIOLATION, {("reads-no-record", BAD)}),
+    "disks_lack_a_record_of_a_compacted_topic": (PASS, set()),
+    "a_record_was_removed_from_the_head_after_it_was_read": (PASS, set()),
+    "logs_end_before_what_was_read": (
+        OPEN, {("reads-beyond-the-logs", NOTED), ("high-watermark-told-to-readers", NOTED)},
+    ),
+    "logs_end_before_what_was_read_since_power_was_lost": (PASS, set()),
+    "the_final_read_stops_before_its_end": (OPEN, {("final-read-stops", NOTED)}),
+    "the_final_read_leaves_one_out": (VIOLATION, set()),
+    "a_high_watermark_above_its_log": (OPEN, {("high-watermark-beside-its-log", NOTED)}),
+    "a_high_watermark_above_a_log_that_was_cut": (PASS, set()),
+    "a_high_watermark_above_a_log_that_was_cut_but_never_so_long": (OPEN, {("high-watermark-beside-its-log", NOTED)}),
+    "a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one": (PASS, set()),
+    "a_broker_wrote_down_a_mark_that_its_log_reaches": (PASS, set()),
+    "a_broker_wrote_down_a_mark_that_its_log_never_reached": (OPEN, {("high-watermark-beyond-its-log", NOTED)}),
+    "a_broker_wrote_down_a_mark_and_lost_its_disk": (PASS, set()),
+    "readers_were_told_an_end_beyond_every_log": (OPEN, {("high-watermark-told-to-readers", NOTED)}),
+    "epochs_go_back_in_the_books": (OPEN, {("epochs-go-back", NOTED)}),
+    "a_topic_that_was_made_anew_begins_its_epochs_anew": (PASS, set()),
+    "in_sync_and_never_started": (OPEN, {("stranger-in-sync", NOTED)}),
+    "in_sync_and_no_replica": (OPEN, {("stranger-in-sync", NOTED)}),
+    "led_in_an_epoch_that_the_books_lack": (OPEN, {("unknown-epoch", NOTED)}),
+    "a_line_of_a_brokers_journal_cannot_be_read": (OPEN, {("unreadable-line", NOTED)}),
+    "a_journal_without_its_end": (OPEN, set()),
+    "journals_with_their_ends": (PASS, set()),
+    "a_value_of_a_sender_whose_journal_was_cut": (OPEN, set()),
+    "a_value_after_the_last_of_a_journal_that_may_have_been_cut": (OPEN, set()),
+    "a_value_after_the_last_of_a_journal_that_is_whole": (VIOLATION, set()),
+    "a_value_of_no_client_that_is_known": (VIOLATION, set()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+    return judge_stories(spark, tmp_path_factory.mktemp("contradictions"), STORIES)
+
+
+def test_every_story_has_an_outcome() -> None:
+    assert set(STORIES) == set(OUTCOMES)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_what_contradicts_itself_is_told_and_what_is_explained_is_not(judged: dict[str, Judgement], name: str) -> None:
+    verdict, told = OUTCOMES[name]
+    judgement = judged[name]
+
+    found = {(each.kind, each.classification) for _, each in judgement.findings if each.check == "evidence"}
+
+    assert found == told, judgement.reasons
+    assert judgement.verdict is verdict, (judgement.sentence, judgement.reasons)
+
+
+def test_both_sides_are_shown(judged: dict[str, Judgement]) -> None:
+    (finding,) = (each for _, each in judged["disks_hold_another_value_than_was_read"].findings)
+
+    assert (finding.offsets, finding.values) == ([5], [5])
+    assert finding.evidence["read"] == [{"offset": 5, "value": 5, "epoch": None, "t_ns": 100_100_000_000}]
+    assert [(each["node"], each["offset"], each["value"]) for each in finding.evidence["on_disk"]] == [
+        (1, 5, 77), (2, 5, 77), (3, 5, 77),
+    ]  # fmt: skip
+
+
+def test_why_not_all_that_was_sent_is_known_is_said(judged: dict[str, Judgement]) -> None:
+    judgement = judged["a_value_of_a_sender_whose_journal_was_cut"]
+
+    (phantom,) = (each for _, each in judgement.findings)
+
+    assert (phantom.check, phantom.classification) == ("phantom", "observation")
+    assert "the end of the journal of client-1 is missing" in phantom.sentence
+    assert any("1 journal has no end (client-1)" in reason for reason in judgement.reasons)
+
+
+def test_logs_that_are_not_what_their_digests_say_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    altered = read_then_collected({1: ALL, 2: ALL, 3: [each for each in ALL if each[0] != 4]}, marks={3: 10})
+    for row in altered.rows["replica_snapshots"]:
+        row["digest"] = 7
+        row["run"] = 1
+    for rows in altered.rows.values():
+        for row in rows:
+            row["run"] = 1
+    altered.run = 1
+
+    _, judgement = judge_all(spark, tmp_path, [read_then_collected({}), altered])  # the second keeps its digests
+
+    (finding,) = (each for _, each in judgement.findings)
+    assert (finding.check, finding.kind) == ("evidence", "digests-and-records")
+    assert judgement.verdict is OPEN
