@@ -227,7 +227,7 @@ class Tale(History):
         only: Sequence[int] | None = None, snapshots: bool = True,
     ) -> None:  # fmt: skip
         """Every replica's log at the end (as the leader's, but for `logs`), and the final read of it."""
-        end = len(self.log) if high_watermark is None else high_watermark
+        end = max((offset for offset, _, _ in self.log), default=-1) + 1 if high_watermark is None else high_watermark
         for node in (self.brokers if only is None else only) if snapshots else ():
             log = (logs or {}).get(node, self.log)
             self.replica(node, log, high_watermark=min(end, max((entry[0] for entry in log), default=-1) + 1))

@@ -14,13 +14,15 @@ from tests.outsiders import (
     tales_of_groups,
     tales_of_ids,
     tales_of_removal,
+    tales_of_sound_runs,
     tales_of_transactions,
+    tales_of_two_excuses,
 )
 from tests.outsiders.tale import TALES, Told
 
 THEMES = (
     tales_of_acks, tales_of_clients, tales_of_disks, tales_of_elections, tales_of_evidence, tales_of_groups,
-    tales_of_ids, tales_of_removal, tales_of_transactions,
+    tales_of_ids, tales_of_removal, tales_of_sound_runs, tales_of_transactions, tales_of_two_excuses,
 )  # fmt: skip
 assert all(theme.__doc__ for theme in THEMES), "imported, so that their tales are among TALES"
 
