@@ -45,9 +45,7 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     if len(finals) > 1:
         return "violation", "two final reads disagree"
     # Without a final reading of the offset, the value of the highest epoch is taken for the one that stayed.
-    stayed = (
-        finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
-    )
+    stayed = finals[0] if finals else max(values, key=lambda row: (_epoch(context, story, row), row.value))
     losers = [row for row in values if row is not stayed]
     rulings = [context.ruling(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
@@ -58,6 +56,12 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     if any(row.seen & SEEN_REPLICA for row in losers):
         return "violation", "reads from different replicas disagree, and no permitted loss explains it"
     return "violation", "no permitted loss lies between the two"
+
+
+def _epoch(context: RunContext, story: PartitionStory, row: Flagged) -> int:
+    """As logs or readers tell it; of a value that only its producer was told, the one that it is judged by."""
+    epoch = row.epoch if row.epoch is not None else context.ruling(story, row).epoch
+    return -1 if epoch is None else epoch
 
 
 def find_divergence(context: RunContext) -> list[Finding]:
@@ -100,8 +104,7 @@ def _divergence_ruled(
         return "violation", "a replica of the ISR has no record where another one has"
     if row["sync_variants"] > 1:  # whoever else holds a record there
         return "violation", "members of the ISR hold different records below the high watermark"
-    fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
-    ruling = context.judge(story).rule(fate)
+    ruling = context.judge(story).rule(_fate_of_the_older(row))
     if ruling.classification == "permitted":
         return "permitted", f"a permitted {ruling.cause} in epoch {ruling.cause_epoch} parted the logs"
     if ruling.undecided:
@@ -109,10 +112,23 @@ def _divergence_ruled(
     return "violation", "no permitted loss parted the logs"
 
 
+def _fate_of_the_older(row: Row) -> Fate:
+    """Of one epoch both: what the members of the ISR do not hold. A leader's log that has it does not show it gone."""
+    apart = row["epoch_low"] != row["epoch_high"]
+    older = [
+        copy for value, copy in row["copies"] if (copy.epoch == row["epoch_low"] if apart else value != row["sync_low"])
+    ]
+    return Fate(
+        offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True,
+        copies=frozenset(older), others=frozenset(copy for _, copy in row["copies"]) - frozenset(older),
+    )  # fmt: skip
+
+
 def _divergence_finding(
     context: RunContext, story: PartitionStory, rows: Sequence[Row], count: int, kind: str, classification: Class,
     cause: str,
 ) -> Finding:  # fmt: skip
+    undecided = kind == "different" and classification == "observation"
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["off"] for row in rows]
     if kind == "different":
@@ -127,11 +143,11 @@ def _divergence_finding(
     return Finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
         part=story.part, count=count, sentence=sentence, cause=cause, offsets=offsets,
-        epoch=rows[0]["epoch_high"],
+        epoch=rows[0]["epoch_high"], open_question=cause if undecided else "",
         evidence={"nodes": nodes, "offsets": [_without_its_run(row) for row in rows[:20]]},
     )  # fmt: skip
 
 
 def _without_its_run(row: Row) -> Row:
     """The numbers of run and partition are the job's: a run judged alone says what it says among many."""
-    return {name: value for name, value in row.items() if name not in {"run", "tp"}}
+    return {name: value for name, value in row.items() if name not in {"run", "tp", "copies"}}
