@@ -125,7 +125,7 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, str]:
     if row["kind"] == "missing" and elsewhere:
         return "permitted", f"outputs were lost by a permitted {elsewhere[0].cause_kind}"
     if row["kind"] != "missing":
-        return offsets_ruled(story, since=0, until=2**62)
+        return offsets_ruled(context.story, story, since=0, until=2**62)
     unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
     if unread:
         return "observation", f"outputs may lie in what was not read of {', '.join(sorted(unread)[:3])}"

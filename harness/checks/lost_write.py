@@ -128,7 +128,8 @@ def cause_words(story: PartitionStory, ruling: Ruling) -> str:
     end = "an unknown log end" if election.start is None else f"log end {election.start}"
     who = f"broker {election.leader}"
     if ruling.cause == "unclean-election":
-        note = "" if election.allowed else f", although {election.allowed_by} forbids it,"
+        forbidden = f", although {election.allowed_by} forbids it,"
+        note = {True: "", False: forbidden, None: f" ({election.allowed_by}),"}[election.allowed]
         return f"{who}, elected uncleanly in epoch {election.epoch} with {end}{note or ','} never had them"
     if ruling.cause == "fail-over":
         return f"{who} took over in epoch {election.epoch} with {end} and did not have them"
