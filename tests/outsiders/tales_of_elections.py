@@ -47,7 +47,8 @@ def unclean_allowed_by_the_topic_itself() -> Tale:
     return told
 
 
-@tale("a row of the cluster's dynamic default allows it", PASS, ALLOWED, why="the cluster's setting allows it")  # fmt: skip
+@tale("a row of the cluster's dynamic default allows it", PASS, ALLOWED,
+      why="the cluster's setting allows it")  # fmt: skip
 def unclean_allowed_by_the_cluster_dynamically() -> Tale:
     told = _unclean()
     told.configured(UNCLEAN, "true", scope="cluster", name="")
@@ -55,9 +56,9 @@ def unclean_allowed_by_the_cluster_dynamically() -> Tale:
     return told
 
 
-@tale("broker 3 alone, which takes no part, has the setting", (VIOLATION, OPEN), {},
-      also=(*FORBIDDEN, "lost-write observation", "unclean-election observation"),
-      why="unsure which broker's setting counts; a bystander's own setting must not stand for the cluster's")  # fmt: skip
+@tale("broker 3 alone, which takes no part, has the setting", OPEN,
+      {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+      why="the controller's own setting decides, and nobody recorded who that was")  # fmt: skip
 def unclean_allowed_by_a_bystander() -> Tale:
     told = _unclean()
     told.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
@@ -85,6 +86,16 @@ def unclean_permission_taken_away() -> Tale:
     return told
 
 
+@tale("the scenario's topic allows it, and the books' first word is that it was forbidden a minute "
+      "after", PASS, ALLOWED,
+      why="of that topic at that time")  # fmt: skip
+def unclean_forbidden_later() -> Tale:
+    told = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
+    told.configured(UNCLEAN, "false", at=60)
+    told.finish()
+    return told
+
+
 @tale("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")  # fmt: skip
 def unclean_allowed_later() -> Tale:
     told = _unclean()
@@ -93,8 +104,10 @@ def unclean_allowed_later() -> Tale:
     return told
 
 
-@tale("an operator's request for it was refused before", VIOLATION, FORBIDDEN,
-      why="a request that failed allowed nothing")  # fmt: skip
+@tale("an operator's request for it failed just "
+      "before", OPEN, {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+      why="a step fails when no answer comes, too: it may have been granted; never permitted, and no "
+          "violation")  # fmt: skip
 def unclean_request_that_failed() -> Tale:
     told = _unclean()
     told.asked_unclean("failed", at=7.5, until=7.9)
@@ -124,7 +137,9 @@ def unclean_request_of_another_partition() -> Tale:
 
 @tale("an operator's request is granted, and 60 seconds later another unclean election comes by itself", VIOLATION,
       {"lost-write permitted": {7, 8, 9}, "lost-write violation": {20}, "unclean-election permitted": SOME,
-       "unclean-election violation": SOME}, why="one request allows the election it asked for, not all later ones")  # fmt: skip
+       "unclean-election violation": SOME},
+      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+      why="one request allows the election it asked for, not all later ones")  # fmt: skip
 def unclean_request_granted_once() -> Tale:
     told = _unclean()
     told.asked_unclean("ok", at=7.5, until=8.2)
@@ -159,7 +174,8 @@ def survived_the_unclean_election_by_a_read() -> Tale:
 
 
 @tale("an unclean election is allowed; the one that loses the records is of an eligible leader replica", VIOLATION,
-      {"lost-write violation": {7, 8, 9}}, why="KIP-966: an eligible replica cannot lack what was committed")  # fmt: skip
+      {"lost-write violation": {7, 8, 9}},
+      why="KIP-966: an eligible replica cannot lack what was committed")  # fmt: skip
 def eligible_replica_lacks_records() -> Tale:
     told = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}})
     told.state(1, 0, (1,), at=4, elr=(2,))
@@ -173,8 +189,9 @@ def eligible_replica_lacks_records() -> Tale:
     return told
 
 
-@tale("partition 0 has an allowed unclean election, partition 1 loses a record by a clean one at the same moment",
-      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME, "lost-write violation": {1002}},
+@tale("partition 0 has an allowed unclean election, partition 1 loses a record by a clean one just then",
+      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME,
+                  "lost-write violation": {1002}},
       why="an exception reaches no further than its partition")  # fmt: skip
 def unclean_in_the_neighbour_partition() -> Tale:
     told = led(topics={"t": {UNCLEAN: "true"}})
@@ -221,7 +238,8 @@ def last_known_leader_lacks_its_own_tail() -> Tale:
 @tale("nothing tells where the log of an allowed, uncleanly elected leader ended, and nobody's disk was read",
       (OPEN, PASS), {}, also=("unclean-election observation", "unclean-election permitted", "lost-write observation",
                               "lost-write permitted"),
-      why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds it")  # fmt: skip
+      why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds "
+          "it")  # fmt: skip
 def unclean_election_with_an_unknown_log_end() -> Tale:
     told = led(6, topics={"t": {UNCLEAN: "true"}})
     told.state(1, 0, (1,), at=4)
@@ -234,7 +252,8 @@ def unclean_election_with_an_unknown_log_end() -> Tale:
 
 @tale("an allowed unclean election with an unknown log end; later records of its epoch and earlier ones survive, "
       "one between is gone", VIOLATION, {"lost-write violation": {3}}, also=("unclean-election observation",),
-      why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record 3")  # fmt: skip
+      why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record "
+          "3")  # fmt: skip
 def hole_below_what_the_unclean_leader_had() -> Tale:
     told = led(7, topics={"t": {UNCLEAN: "true"}})
     told.state(1, 0, (1,), at=4)
@@ -246,7 +265,8 @@ def hole_below_what_the_unclean_leader_had() -> Tale:
 
 @tale("a value whose first try an allowed unclean election cut is sent again, acknowledged, and lost by a clean one",
       VIOLATION, {"lost-write violation": {50}}, also=("unclean-election observation", "unclean-election permitted"),
-      why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took it")  # fmt: skip
+      why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took "
+          "it")  # fmt: skip
 def retry_after_the_unclean_election_lost_by_a_clean_one() -> Tale:
     told = led(7, topics={"t": {UNCLEAN: "true"}})
     told.state(1, 0, (1,), at=4)

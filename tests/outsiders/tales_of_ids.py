@@ -81,7 +81,8 @@ def logs_of_0_and_64_differ() -> Tale:
     return told
 
 
-@tale("a disk of every replica of topic t-1, partition 0, is cut by a loss of power; partition 1 of t loses its records",
+@tale("a disk of every replica of topic t-1, partition 0, is cut by a loss of power; partition 1 of t loses its "
+      "records",
       VIOLATION, {"lost-write violation": {8, 9}}, why="t-1/0 and t/1 only look alike")  # fmt: skip
 def look_alike_topics() -> Tale:
     told = led(topics={"t": {}, "t-1": {}})
@@ -96,8 +97,10 @@ def look_alike_topics() -> Tale:
     return told
 
 
-@tale("an allowed unclean election of topic t-0 with partition 0, a forbidden loss in topic t with partition 0", VIOLATION,
-      {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",), why="t-0/0 and t/0 only look alike")  # fmt: skip
+@tale("an allowed unclean election of topic t-0 with partition 0, a forbidden loss in topic t with partition "
+      "0", VIOLATION,
+      {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
+      why="t-0/0 and t/0 only look alike")  # fmt: skip
 def look_alike_elections() -> Tale:
     told = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}})
     told.place(1, "t-0", 0)
@@ -108,7 +111,8 @@ def look_alike_elections() -> Tale:
     return told
 
 
-@tale("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {}, why="a sound history")  # fmt: skip
+@tale("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {},
+      why="a sound history")  # fmt: skip
 def six_sound_partitions() -> Tale:
     told = led(4, brokers=(0, 63, 64, 1001))
     for tp in range(1, 6):

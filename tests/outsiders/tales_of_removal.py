@@ -19,7 +19,8 @@ def expired() -> Tale:
 
 
 @tale("retention.ms of an hour in a run of two minutes; the first five went", VIOLATION,
-      {"lost-write violation": {0, 1, 2, 3, 4}}, why="none can have been that old, and nobody asked to delete records")  # fmt: skip
+      {"lost-write violation": {0, 1, 2, 3, 4}},
+      why="none can have been that old, and nobody asked to delete records")  # fmt: skip
 def expired_too_early() -> Tale:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}), 5)
 
@@ -32,7 +33,8 @@ def expired_by_another_topics_setting() -> Tale:
     return _from(told, 5)
 
 
-@tale("records went from above the log's start, under a short retention", VIOLATION, {"lost-write violation": {7}},
+@tale("records went from above the log's start, under a short retention", VIOLATION, {"lost-write violation": {7},
+      "removed-by-configuration observation": {0, 1, 2, 3, 4}},
       why="retention takes only what lies below the log's start")  # fmt: skip
 def gone_above_the_start() -> Tale:
     told = led(topics={"t": {"retention.ms": "1000"}})
@@ -72,7 +74,8 @@ def last_of_a_key_gone() -> Tale:
 
 @tale("both records of key 1 are gone", VIOLATION,
       {"compacted-away violation": {2}, "removed-by-configuration observation": {0, 1}},
-      also=("lost-write violation",), why="the older was written over by the newer, which nothing may take")  # fmt: skip
+      also=("lost-write violation",),
+      why="the older was written over by the newer, which nothing may take")  # fmt: skip
 def all_of_a_key_gone() -> Tale:
     return _compacted(3, keys=(1, 2, 1, 2))
 
@@ -114,10 +117,10 @@ def start_moved_where_only_compaction_is() -> Tale:
 
 
 @tale("a tombstone is gone after two minutes with delete.retention.ms=1000, and so is what it deletes", PASS,
-      {"removed-by-configuration observation": {0, 2}}, why="lawfully removed, and no earlier record of its key is left")  # fmt: skip
+      {"removed-by-configuration observation": {0, 2}},
+      why="lawfully removed, and no earlier record of its key is left")  # fmt: skip
 def tombstone_expired() -> Tale:
-    told = _tombstone(1, retention_ms="1000")
-    return told
+    return _tombstone(1, retention_ms="1000")
 
 
 @tale("the tombstone is gone, and what it deletes is there again", VIOLATION, {"compacted-away violation": {2}},
@@ -189,7 +192,8 @@ def stamp_changed() -> Tale:
     return _stamped(1050, 2050, 3050, answered=(1050, 2060, 3050))
 
 
-@tale("somebody else's cluster: the log begins at 5, and no setting moved it", OPEN, {}, also=("lost-write observation",),
+@tale("somebody else's cluster: the log begins at 5, and no setting moved "
+      "it", OPEN, {}, also=("lost-write observation",),
       why="moved by an unknown hand: DeleteRecords may be asked for by anybody")  # fmt: skip
 def start_moved_by_an_unknown_hand() -> Tale:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}, system="attached"), 5)

@@ -5,7 +5,8 @@ from tests.outsiders.tale import OPEN, PASS, SOME, VIOLATION, Tale, led, tale
 MINIMUM = "min.insync.replicas"
 
 
-@tale("the same leader gets a new epoch five times in a row, and acknowledges in each", PASS, {}, why="a sound history")  # fmt: skip
+@tale("the same leader gets a new epoch five times in a row, and acknowledges in each", PASS, {},
+      why="a sound history")  # fmt: skip
 def one_leader_in_many_epochs() -> Tale:
     told = led(3)
     for epoch in range(1, 6):
@@ -85,17 +86,20 @@ def _alone(*, settings: dict[str, str], topic: dict[str, str], observer: int | N
 
 
 @tale("the minimum of 2 is the cluster's, and the topic has none of its own", VIOLATION,
-      {"acknowledged-below-min-isr violation": 1}, why="the cluster's setting holds where the topic has none")  # fmt: skip
+      {"acknowledged-below-min-isr violation": 1},
+      why="the cluster's setting holds where the topic has none")  # fmt: skip
 def below_the_clusters_minimum() -> Tale:
     return _alone(settings={MINIMUM: "2"}, topic={})
 
 
-@tale("the cluster's minimum is 2, the topic's own 1", PASS, {}, why="the topic's own setting stands before it")  # fmt: skip
+@tale("the cluster's minimum is 2, the topic's own 1", PASS, {},
+      why="the topic's own setting stands before it")  # fmt: skip
 def above_the_topics_own_minimum() -> Tale:
     return _alone(settings={MINIMUM: "2"}, topic={MINIMUM: "1"})
 
 
-@tale("the topic's minimum of 2 was taken away (an empty value) before", PASS, {}, why="Kafka's default is 1")  # fmt: skip
+@tale("the topic's minimum of 2 was taken away (an empty value) before", PASS, {},
+      why="Kafka's default is 1")  # fmt: skip
 def above_a_minimum_that_was_taken_away() -> Tale:
     told = _alone(settings={}, topic={MINIMUM: "2"})
     told.configured(MINIMUM, "", at=3)
@@ -171,7 +175,8 @@ def read_and_then_expired() -> Tale:
 
 
 @tale("a broker stamps a record five seconds before it was sent, by this machine's clock", VIOLATION,
-      {"timestamps violation": SOME}, why="outside the time between send and acknowledgement, by more than a second")  # fmt: skip
+      {"timestamps violation": SOME},
+      why="outside the time between send and acknowledgement, by more than a second")  # fmt: skip
 def stamped_before_it_was_sent() -> Tale:
     told = Tale(topics={"t": {"message.timestamp.type": "LogAppendTime"}})
     told.anchors = [{"wall_ns": 0, "monotonic_ns": 0}]
@@ -265,7 +270,8 @@ def unanswered_read_and_cut() -> Tale:
     return told
 
 
-@tale("the same with a clean election", VIOLATION, {"dirty-read violation": {50}}, why="nothing may take what was read")  # fmt: skip
+@tale("the same with a clean election", VIOLATION, {"dirty-read violation": {50}},
+      why="nothing may take what was read")  # fmt: skip
 def unanswered_read_and_cut_by_a_clean_election() -> Tale:
     told = led(5, topics={"t": {"unclean.leader.election.enable": "true"}})
     told.send(50, None, at=3, status=2)
