@@ -278,10 +278,11 @@ def _fail_over_rule(
 
 
 def _moved(story: PartitionStory, election: Election | None, epoch: int | None) -> bool:
+    """From the leader before, who may have had the record from another: an earlier move to that one cost nothing."""
     if election is None:
         return False
-    leader = story.leader_of(epoch)
-    return election.leader != (leader if leader is not None else election.leader_before)
+    before = story.leader_of(epoch) if election.leader_before < 0 else election.leader_before
+    return election.leader != before
 
 
 def lawful_rewind(

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.detection import small_frame
+from harness.checks.fates import Copy
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
@@ -30,7 +31,29 @@ def query(runs: Runs) -> list[Row]:
     }
     missing = [row for row in rows if row["variants"] == 1 and (row["run"], row["tp"]) in compacted]
     kept = _kept(runs, missing) if missing else {}
-    return [{**row, "kept": kept.get((row["run"], row["tp"], row["off"]))} for row in rows]
+    parted = [row for row in rows if row["variants"] > 1 and row["sync_variants"] == 1]
+    copies = _copies(runs, parted) if parted else {}
+    return [
+        {**row, "kept": kept.get(place), "copies": copies.get(place, ())}
+        for row in rows
+        for place in ((row["run"], row["tp"], row["off"]),)
+    ]
+
+
+def _copies(runs: Runs, rows: Sequence[Row]) -> dict[tuple[int, int, int], list[tuple[int, Copy]]]:
+    """Of these offsets every (value, copy) that any log of the run had there, at the end and before."""
+    place = {"run": pa.int32(), "tp": pa.int32(), "off": pa.int64()}
+    found = (
+        runs.tables.replica_log.select(*place, "node", "snapshot", "epoch", "value")
+        .join(sf.broadcast(runs.frame(place, rows)), [*place], "left_semi")
+        .toArrow()
+        .to_pylist()
+    )
+    copies: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+    for row in found:
+        copy = Copy(row["node"], row["snapshot"], row["epoch"])
+        copies.setdefault((row["run"], row["tp"], row["off"]), []).append((row["value"], copy))
+    return copies
 
 
 def _kept(runs: Runs, missing: Sequence[Row]) -> dict[tuple[int, int, int], bool]:
@@ -108,7 +131,7 @@ def diverging(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) 
         .where("variants > 1 or (synced > 0 and synced < should_have)")
         .withColumn("total", sf.count("*").over(Window.partitionBy("run", "tp")))
         .select("run", "tp", "off", "epoch_low", "epoch_high", "value_low", "value_high", "variants", "sync_variants",
-                "synced", "should_have", "mask", "total")
+                "sync_low", "synced", "should_have", "mask", "total")
         .limit(_ROWS_MAX)
     )  # fmt: skip
     members: dict[tuple[int, int], list[tuple[int, int]]] = {}

@@ -156,12 +156,13 @@ def elections_of(
     part: int,
 ) -> Iterable[Election]:  # fmt: skip
     leader, epoch, isr, elr = -1, -1, (), ()
+    previous: Row | None = None
     for row in states:
         if row["leader"] >= 0 and row["leader_epoch"] > epoch:
             isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
             before = row["leader_before"] if row["leader_before"] is not None else -1
             start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
-            outside = row["unclean"] if row["unclean"] is not None else row["leader"] not in (*isr_before, *elr)
+            outside = _is_outside(row, isr_before, before=previous)
             apart = row["uncertainty_ns"] or 0
             permission = rules.at(topic, part, begin=row["t"] - apart, end=row["t"] + apart)
             yield Election(
@@ -174,6 +175,22 @@ def elections_of(
             leader = row["leader"]
         epoch = max(epoch, row["leader_epoch"])
         isr, elr = tuple(row["isr"] or ()), tuple(row["elr"] or ())
+        previous = row
+
+
+def _is_outside(row: Row, isr_before: tuple[int, ...], *, before: Row | None) -> bool:
+    """Whether a new leader was neither in the ISR nor eligible.
+
+    The states decide before the mark that was made of them; it decides where they do not tell: whom the system held
+    eligible (before that was recorded), and who was the last known leader when the ISR had run empty.
+    """
+    if row["leader"] in isr_before:
+        return False
+    elr = before["elr"] if before is not None else None
+    told = elr is not None and bool(isr_before)
+    if row["unclean"] is not None and not told:
+        return bool(row["unclean"])
+    return row["leader"] not in (elr or ())
 
 
 def _start_of(

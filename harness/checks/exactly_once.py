@@ -127,7 +127,7 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, Cause]:
     if row["kind"] == "missing" and elsewhere:
         return "permitted", Cause(code="outputs-lost", by=elsewhere[0].ruling.cause if elsewhere[0].ruling else None)
     if row["kind"] != "missing":
-        return offsets_ruled(story, since=0, until=2**62)
+        return offsets_ruled(context.story, story, since=0, until=2**62)
     unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
     if unread:
         doubt = Doubt(code="outputs-not-read", partitions=tuple(sorted(unread)[:3]))

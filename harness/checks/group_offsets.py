@@ -14,7 +14,7 @@ from harness.checks.group_register import Register, registers
 from harness.checks.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.runs import Runs
 from harness.checks.settings import Settings
-from harness.checks.story import PartitionStory
+from harness.checks.story import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionStory, RunStory
 from harness.checks.tables import Row
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
@@ -67,7 +67,7 @@ def find(context: RunContext) -> list[Finding]:
         if row["kind"] == "foreign" and row["committed"] is None and not _all_told(context, row):
             continue
         story = context.partition(row["tp"])
-        ruled = offsets_ruled(story, since=row["committed_t"] or 0, until=row["t1"])
+        ruled = offsets_ruled(context.story, story, since=row["committed_t"] or 0, until=row["t1"])
         groups.setdefault((row["tp"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
@@ -108,12 +108,17 @@ def _finding(
     )  # fmt: skip
 
 
-def offsets_ruled(story: PartitionStory, *, since: int, until: int) -> tuple[Class, Cause]:
+def offsets_ruled(run: RunStory, story: PartitionStory, *, since: int, until: int) -> tuple[Class, Cause]:
     """What may have been done meanwhile to the partition that keeps a group's offsets, and would not have been seen."""
-    if any(since <= loss.t <= until for loss in story.disk_losses):
+    if any(since <= loss.t <= until and _may_have_held_offsets(loss) for loss in story.disk_losses):
         doubt = Doubt(code="group-offsets-on-a-lost-disk")
         return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
-    if story.unclean_allowed is not False and story.faults_between(since, until):
+    if run.unclean_group_offsets is not False and story.faults_between(since, until):
         doubt = Doubt(code="group-offsets-elected-uncleanly")
         return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
     return "violation", NOTHING_PERMITS_IT
+
+
+def _may_have_held_offsets(loss: DiskLoss) -> bool:
+    """What was harmed in the log of another topic's partition leaves the group's offsets as they were."""
+    return loss.event.topic in (None, GROUP_OFFSETS_TOPIC)

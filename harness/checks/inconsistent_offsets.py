@@ -48,9 +48,7 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     if len(finals) > 1:
         return "violation", Cause(code="final-reads-disagree")
     # Without a final reading of the offset, the value of the highest epoch is taken for the one that stayed.
-    stayed = (
-        finals[0] if finals else max(values, key=lambda row: (row.epoch if row.epoch is not None else -1, row.value))
-    )
+    stayed = finals[0] if finals else max(values, key=lambda row: (_epoch(context, story, row), row.value))
     losers = [row for row in values if row is not stayed]
     rulings = [context.ruling(story, row) for row in losers]
     if all(ruling.classification == "permitted" for ruling in rulings):
@@ -61,6 +59,12 @@ def _ruled(context: RunContext, story: PartitionStory, values: Sequence[Flagged]
     if any(row.seen & SEEN_REPLICA for row in losers):
         return "violation", Cause(code="replicas-disagree")
     return "violation", Cause(code="no-loss-between")
+
+
+def _epoch(context: RunContext, story: PartitionStory, row: Flagged) -> int:
+    """As logs or readers tell it; of a value that only its producer was told, the one that it is judged by."""
+    epoch = row.epoch if row.epoch is not None else context.ruling(story, row).epoch
+    return -1 if epoch is None else epoch
 
 
 def find_divergence(context: RunContext) -> list[Finding]:
@@ -104,8 +108,7 @@ def _divergence_ruled(
         return "violation", Cause(code="replica-lacks-a-record")
     if row["sync_variants"] > 1:  # whoever else holds a record there
         return "violation", Cause(code="in-sync-replicas-differ")
-    fate = Fate(offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True)
-    ruling = context.judge(story).rule(fate)
+    ruling = context.judge(story).rule(_fate_of_the_older(row))
     if ruling.classification == "permitted":
         return "permitted", Cause(code="logs-parted-by-a-loss", by=ruling.cause, epoch=ruling.cause_epoch)
     if ruling.undecided:
@@ -113,10 +116,23 @@ def _divergence_ruled(
     return "violation", Cause(code="logs-parted-without-a-loss")
 
 
+def _fate_of_the_older(row: Row) -> Fate:
+    """Of one epoch both: what the members of the ISR do not hold. A leader's log that has it does not show it gone."""
+    apart = row["epoch_low"] != row["epoch_high"]
+    older = [
+        copy for value, copy in row["copies"] if (copy.epoch == row["epoch_low"] if apart else value != row["sync_low"])
+    ]
+    return Fate(
+        offset=row["off"], epoch=row["epoch_low"], acks=-1, t_acknowledged=None, committed=True, in_a_log=True,
+        copies=frozenset(older), others=frozenset(copy for _, copy in row["copies"]) - frozenset(older),
+    )  # fmt: skip
+
+
 def _divergence_finding(
     context: RunContext, story: PartitionStory, rows: Sequence[Row], count: int, kind: str, classification: Class,
     cause: Cause,
 ) -> Finding:  # fmt: skip
+    undecided = kind == "different" and classification == "observation"
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["off"] for row in rows]
     if kind == "different":
@@ -131,11 +147,11 @@ def _divergence_finding(
     return Finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=story.topic,
         part=story.part, count=count, sentence=sentence, cause=cause, offsets=offsets,
-        epoch=rows[0]["epoch_high"],
+        epoch=rows[0]["epoch_high"], open_question=undecided,
         evidence={"nodes": nodes, "offsets": [_without_its_run(row) for row in rows[:20]]},
     )  # fmt: skip
 
 
 def _without_its_run(row: Row) -> Row:
     """The numbers of run and partition are the job's: a run judged alone says what it says among many."""
-    return {name: value for name, value in row.items() if name not in {"run", "tp"}}
+    return {name: value for name, value in row.items() if name not in {"run", "tp", "copies"}}

@@ -8,6 +8,7 @@ counts whom it has asked to take in. Where nothing shows that the leader knew, t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.rulings import Cause, Doubt, min_isr_setting
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory, holds_up
+from harness.checks.survival import LEARN_NS
 from harness.checks.tables import Row
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
@@ -83,18 +85,34 @@ def shortages_of(
         end = _FAR if after is None else _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
-        least = _least(story, configuration, partition.topic, begin, end)
-        if len(isr) >= least:
-            continue
-        known = _known_at(partition, state, own, least)
-        known = end if known is None else min(end, max(begin, known))
-        found += [
-            Shortage(run=partition.run, tp=partition.tp, begin_t=since, end_t=until, epoch=state["leader_epoch"],
-                     leader=state["leader"], isr=isr, least=least, knew=knew)
-            for since, until, knew in ((begin, known, False), (known, end, True))
-            if since < until
-        ]  # fmt: skip
+        for first, last in _pieces(configuration, partition.topic, begin, end):
+            # What was lowered later had not been asked for yet; a raise may not have been heard of.
+            least = _least(story, configuration, partition.topic, begin, last + LEARN_NS - 1)
+            least = min(
+                least, len(state["replicas"] or partition.replicas) or least
+            )  # brokers demand no more than that
+            if len(isr) >= least:
+                continue
+            known = _known_at(partition, state, own, least)
+            known = last if known is None else min(last, max(first, known))
+            found += [
+                Shortage(run=partition.run, tp=partition.tp, begin_t=since, end_t=until, epoch=state["leader_epoch"],
+                         leader=state["leader"], isr=isr, least=least, knew=knew)
+                for since, until, knew in ((first, known, False), (known, last, True))
+                if since < until
+            ]  # fmt: skip
     return found
+
+
+def _pieces(configuration: Iterable[Row], topic: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """The stretch, cut a moment before each change of the setting: what was answered by then was answered before it."""
+    changes = {
+        row["t"] - LEARN_NS
+        for row in configuration
+        if row["key"] == MIN_ISR_KEY and (row["scope"] != "topic" or row["name"] == topic)
+    }
+    edges = [begin, *sorted(t for t in changes if begin < t < end), end]
+    return list(pairwise(edges))
 
 
 def _end(partition: PartitionStory, state: Row, after: Row) -> int:
@@ -147,7 +165,7 @@ def _least(story: RunStory, configuration: Sequence[Row], topic: str, begin: int
 def _in_force(rows: Sequence[Row], stated: Any, begin: int, end: int) -> list[int | None]:
     """The values that held at some moment of the stretch; None: none was set then."""
     before = [row["value"] for row in rows if row["t"] <= begin]
-    first = before[-1] if before else (None if rows else stated)
+    first = before[-1] if before else stated  # the books' first word may be a change of what the scenario had set
     within = [row["value"] for row in rows if begin < row["t"] <= end]
     return [int(value) if value is not None and str(value).isdigit() else None for value in (first, *within)]
 

@@ -16,6 +16,7 @@ from harness.checks.unclean_rules import UncleanRules
 from harness.history.disk_facts import DiskEvent, disk_events
 from harness.scenario import Scenario
 
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 _NEVER = 2**62
 
 
@@ -218,6 +219,7 @@ class RunStory:
     faults: Faults
     steps: tuple[Row, ...]
     origin: int  # t = 0 of sentences: when the load began
+    unclean_group_offsets: bool | None = None  # whether it was ever allowed of the partitions that keep group offsets
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's own; None: unknown
 
     def seconds(self, t: int | None) -> str:
@@ -256,8 +258,10 @@ def read_story(
     if origin is None:
         origin = min((t for t in times if t is not None), default=0)
     steps = tuple(sorted(tables.rows("steps", run), key=lambda row: row["step"]))
+    is_foreign = scenario is None or scenario.cluster.is_foreign
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
     return RunStory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
+                    unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
                     wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
 
 

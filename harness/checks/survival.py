@@ -133,8 +133,10 @@ class Survival:
         for election in self._story.elections:
             if election.earliest_t > t:
                 break
-            maybe = election.epoch
-            if election.latest_t + READ_AHEAD_NS <= t and not self.may_answer_for_another(election, t):
+            another = self.may_answer_for_another(election, t)
+            if not another or self.had(election, fate) is not False:  # a leader does not get back what it lacked
+                maybe = election.epoch
+            if election.latest_t + READ_AHEAD_NS <= t and not another:
                 sure = election.epoch
         return sure, maybe
 

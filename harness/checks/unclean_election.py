@@ -1,7 +1,8 @@
 """Unclean elections and what they did: who was elected, from which ISR, what was cut, which fault was in force.
 
 Allowed by configuration, it is an observation, or permitted where acknowledged records were lost to it; where the
-configuration forbids it, the election itself is the violation, whether or not it cost anything.
+configuration forbids it, the election itself is the violation, whether or not it cost anything. Where nobody knows
+whether it was allowed, it is an observation that leaves the run open.
 """
 
 from collections.abc import Sequence
@@ -48,12 +49,13 @@ def _finding(context: RunContext, story: PartitionStory, election: Election, los
         sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}"
     if not story.exact:
         sentence += "; the ISR before is what a broker was last heard to say, and may have changed since"
-    forbidden = not election.allowed and story.exact
+    forbidden = election.allowed is False and story.exact
     classification: Class = "violation" if forbidden else "permitted" if lost and election.allowed else "observation"
+    unknown = election.allowed is None and story.exact
     return Finding(
         run=context.run, check="unclean-election", classification=classification, kind="election",
         topic=story.topic, part=story.part, count=lost if lost else 1, sentence=sentence + ".", epoch=election.epoch,
-        cause=permission_cause(election), t_first=election.t, t_last=election.t,
+        cause=permission_cause(election), open_question=unknown, t_first=election.t, t_last=election.t,
         faults=[row["fault"] for row in faults],
         offsets=[election.start] if election.start is not None else [],
         evidence=_evidence(election, before, cuts, lost, [loss.sentence for loss in own]),

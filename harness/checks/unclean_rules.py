@@ -59,6 +59,14 @@ class UncleanRules:
         """By the settings in force at the run's end."""
         return self._by_setting(topic, END_OF_TIME_NS).allowed
 
+    def ever(self, topic: str) -> bool | None:
+        """Whether an unclean election of the topic was allowed at any moment of the run, as far as it is recorded."""
+        moments = [0, *(row["t"] for row in self._changes), END_OF_TIME_NS]
+        found = {self._by_setting(topic, t).allowed for t in moments}
+        if any(asked.granted != "no" and asked.topic in (None, topic) for asked in self._asked):
+            found.add(None)
+        return True if True in found else None if None in found else False
+
     def _by_operator(self, topic: str, part: int, begin: int, end: int) -> Permission | None:
         maybe = False
         for asked in self._asked:
@@ -76,13 +84,13 @@ class UncleanRules:
         if own is not None:
             return _set("topic", own)
         spec = self._scenario_setting(topic)
-        if spec is not None and not self._changed_for(topic):
+        if spec is not None and not self._changed_for(topic, t):
             return _set("topic", spec, of_scenario=True)
         return self._by_brokers(t)
 
-    def _changed_for(self, topic: str) -> bool:
-        """Whether the books tell of the topic's setting: its absence in force then means that it was taken away."""
-        return any(row["scope"] == "topic" and row["name"] == topic for row in self._changes)
+    def _changed_for(self, topic: str, t: int) -> bool:
+        """Whether the books told of the topic's setting by then: its absence in force means that it was taken away."""
+        return any(row["scope"] == "topic" and row["name"] == topic and row["t"] <= t for row in self._changes)
 
     def _scenario_setting(self, topic: str) -> bool | None:
         specs = self._scenario.topics if self._scenario is not None else ()

@@ -156,7 +156,8 @@ def _elected(cause: Cause, election: Election) -> str:
     who, end = f"broker {election.leader}", log_end_words(election.start)
     if cause.code == "unclean-election":
         forbidden = f", although {permission_words(election.permission)} forbids it,"
-        note = "," if election.allowed else forbidden
+        unknown = f" ({permission_words(election.permission)}),"
+        note = {True: ",", False: forbidden, None: unknown}[election.allowed]
         return f"{who}, elected uncleanly in epoch {election.epoch} with {end}{note} never had them"
     if cause.code == "fail-over":
         return f"{who} took over in epoch {election.epoch} with {end} and did not have them"

@@ -1,0 +1,1 @@
+"""Histories by an outsider: somebody who knew Kafka and the promise, and had not read the code that decides."""

@@ -1,0 +1,246 @@
+"""How an outsider tells a history: several partitions on any brokers, and beside it what the promise makes of it.
+
+The expectation was written before the checks were asked. Where the promise can be read in two ways, `verdicts` has
+both; what would be wrong in either reading is still wrong.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from harness.checks.judge import Judgement
+from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.verdict import Verdict
+from tests.harness.checks.build import SECOND, History
+
+VIOLATION, PASS, OPEN, VACUOUS = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.VACUOUS
+SOME = None  # at least one such finding, however many records it counts
+Entry = tuple[int, int, int]  # offset, epoch, value
+Says = Mapping[str, Collection[int] | int | None]  # "check class" -> values, or how many records, or SOME
+UNJUDGED = {"availability observation", "recovery observation"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """says: exactly these findings, but for those in `also`, which may be there or not."""
+
+    name: str
+    story: str
+    verdicts: tuple[Verdict, ...]
+    says: Says
+    also: frozenset[str]
+    why: str
+    make: Callable[[], History]
+
+    def disagreements(self, judgement: Judgement) -> list[str]:
+        found: dict[str, list[Any]] = {}
+        for _, finding in judgement.findings:
+            found.setdefault(f"{finding.check} {finding.classification}", []).append(finding)
+        wrong = []
+        if judgement.verdict not in self.verdicts:
+            wrong.append(f"verdict {judgement.verdict.value}, not {' or '.join(each.value for each in self.verdicts)}")
+        for name, expected in self.says.items():
+            if name not in found:
+                wrong.append(f"no {name}")
+            elif isinstance(expected, int):
+                if (count := sum(finding.count for finding in found[name])) != expected:
+                    wrong.append(f"{name}: {count} records, not {expected}")
+            elif expected is not None:
+                values = {value for finding in found[name] for value in finding.values}
+                if values != set(expected):
+                    wrong.append(f"{name}: values {sorted(values)}, not {sorted(expected)}")
+        for name in found.keys() - self.says.keys() - self.also - UNJUDGED:
+            wrong.append(f"{name} though nothing is wrong: {found[name][0].sentence}")
+        return wrong
+
+
+TALES: dict[str, Told] = {}
+T = TypeVar("T", bound=History)
+
+
+def tale(
+    story: str, verdicts: Verdict | tuple[Verdict, ...], says: Says | None = None, *, why: str,
+    also: Collection[str] = (),
+) -> Callable[[Callable[[], T]], Callable[[], T]]:  # fmt: skip
+    def keep(make: Callable[[], T]) -> Callable[[], T]:
+        name = make.__name__
+        assert name not in TALES, name
+        TALES[name] = Told(
+            name=name, story=story, verdicts=verdicts if isinstance(verdicts, tuple) else (verdicts,),
+            says=says or {}, also=frozenset(also), why=why, make=make,
+        )  # fmt: skip
+        return make
+
+    return keep
+
+
+class Tale(History):
+    """Partition t-0 (tp 0) on `brokers`, and others as `place` names them. `log`: what the leader of tp 0 holds."""
+
+    def __init__(
+        self, *, brokers: Sequence[int] = (1, 2, 3), settings: Mapping[str, str] | None = None,
+        topics: Mapping[str, Mapping[str, str]] | None = None, workload: WorkloadSpec | None = None,
+        coverage: Mapping[str, str] | None = None, system: str = "reference", read_to_end: bool = True,
+    ) -> None:  # fmt: skip
+        self._places: dict[int, tuple[str, int]] = {0: ("t", 0)}
+        self._states: dict[tuple[str, int], tuple[int, int, tuple[int, ...]]] = {}
+        self._elr: dict[int, tuple[int, ...]] = {}
+        self.brokers = tuple(brokers)
+        self.log: list[Entry] = []
+        specs = tuple(TopicSpec(name=name, settings=own) for name, own in (topics or {"t": {}}).items())
+        super().__init__(
+            scenario_=Scenario(
+                name="outsider", story="", source="", topics=specs, workload=workload or WorkloadSpec(), faults=(),
+                cluster=ClusterSpec(brokers=self.brokers, settings=settings or {}, system=system), steps=(),
+                expect=ExpectSpec(), coverage=coverage or {},
+            ),
+            read_to_end=read_to_end,
+        )  # fmt: skip
+        self.partition["replicas"] = list(self.brokers)
+
+    def _add(self, table: str, **columns: Any) -> dict[str, Any]:
+        """What the builder says of t-0 holds for the partition that `tp` names."""
+        tp = columns.get("tp", columns.get("part") if table in ("group_events", "client_events") else None)
+        if tp is not None and tp in self._places:
+            columns["topic"], columns["part"] = self._places[tp]
+        return super()._add(table, **columns)
+
+    def place(self, tp: int, topic: str, part: int, *, brokers: Sequence[int] | None = None, **columns: Any) -> None:
+        self._places[tp] = topic, part
+        replicas = list(brokers or self.brokers)
+        self._add("partitions", tp=tp, topic=topic, part=part, **{"replicas": replicas, "read_to_end": True, **columns})
+
+    # -- the cluster --------------------------------------
+
+    def state(
+        self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None, tp: int = 0,
+        elr: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
+        """From the cluster's own books; unclean as they would have it: in neither ISR nor ELR, nor the last leader."""
+        topic, part = self._places[tp]
+        before = self._states.get((topic, part))
+        eligible = (*before[2], *self._elr.get(tp, ())) if before else ()
+        elected = before is not None and leader >= 0 and epoch > before[1]
+        self._add(
+            "partition_states", topic=topic, part=part, t=int(at * SECOND), uncertainty_ns=0, exact=True, observer=-1,
+            leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]), isr=list(isr),
+            isr_before=None if before is None else list(before[2]), leader_before=None if before is None else before[0],
+            unclean=bool(elected and eligible and leader not in eligible),
+            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["tp"] == tp),
+            elr=None if elr is None else list(elr),
+        )  # fmt: skip
+        if start is not None:
+            self.leads(leader, epoch, start, at=at, tp=tp)
+        self._states[topic, part] = leader, epoch, tuple(isr)
+        self._elr[tp] = tuple(elr or ())
+        if tp == 0:
+            self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+
+    def leads(self, node: int, epoch: int, start: int, *, at: float, tp: int = 0) -> None:
+        """The broker's own journal says that it began to lead."""
+        topic, part = self._places[tp]
+        self._add("broker_events", node=node, t=int(at * SECOND), event="leadership_start", topic=topic, part=part,
+                  epoch=epoch, from_offset=start)  # fmt: skip
+
+    def polled(
+        self, observer: int, leader: int, epoch: int | None, isr: Sequence[int] | None, *, at: float, tp: int = 0,
+    ) -> None:  # fmt: skip
+        """What a broker answered when it was asked."""
+        topic, part = self._places[tp]
+        self._add(
+            "partition_states", topic=topic, part=part, t=int(at * SECOND), uncertainty_ns=0, exact=False,
+            observer=observer, leader=leader, leader_epoch=epoch, isr=None if isr is None else list(isr),
+            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["tp"] == tp),
+        )  # fmt: skip
+
+    def configured(
+        self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
+    ) -> None:
+        self._add("configuration", t=int(at * SECOND), scope=scope, name=name, node=node, key=key, value=value)
+
+    def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", part: int = 0) -> None:
+        self._add(
+            "steps", step=len(self.rows["steps"]), kind="act", text=f"elect unclean of {topic}-{part}",
+            t0=int(at * SECOND), t1=int(until * SECOND), outcome=outcome, seen="",
+            arguments=f'{{"elect": "unclean", "partition": {part}, "topic": "{topic}"}}',
+        )  # fmt: skip
+
+    def destroyed(
+        self, kind: str, node: int, extent: str, *, at: float, until: float | None = None, first: int | None = None,
+        end: int | None = None, tp: int | None = None,
+    ) -> None:  # fmt: skip
+        """A fault took a disk or a part of it; tp None: whatever lay there."""
+        self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
+        topic, part = (None, None) if tp is None else self._places[tp]
+        self._add("disk_events", node=node, t=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,
+                  topic=topic, part=part, from_offset=first, to_offset=end)  # fmt: skip
+
+    def replica(
+        self, node: int, log: Sequence[Entry], *, at: float = 90.0, reason: str = "end", high_watermark: int | None,
+        tp: int = 0,
+    ) -> None:  # fmt: skip
+        """A replica's log as it was read from disk, with its epochs."""
+        starts: dict[int, int] = {}
+        for offset, epoch, _ in log:
+            starts.setdefault(epoch, offset)
+        epochs = " ".join(f"{epoch}:{start}" for epoch, start in starts.items())
+        topic, part = self._places[tp]
+        log_end = max((offset for offset, _, _ in log), default=-1) + 1
+        self._add("replica_snapshots", snapshot=self._snapshot, node=node, t=int(at * SECOND), reason=reason,
+                  topic=topic, part=part, log_start=0, high_watermark=high_watermark, log_end=log_end,
+                  epochs=epochs)  # fmt: skip
+        for offset, epoch, value in log:
+            self._add("replica_log", snapshot=self._snapshot, node=node, topic=topic, part=part, tp=tp, off=offset,
+                      epoch=epoch, value=value)  # fmt: skip
+        self._snapshot += 1
+
+    # -- the ways that most stories go --------------------
+
+    def ack(self, value: int, *, at: float, acks: int = -1, **more: Any) -> None:
+        """The leader of t-0 appends and acknowledges."""
+        self.send(value, len(self.log), at=at, acks=acks, **more)
+        self.log.append((len(self.log), self._epoch, value))
+
+    def fail_over(
+        self, to: int, *, kept: int | None = None, at: float = 8.0, isr: Sequence[int] | None = None,
+        journalled: bool = True, back: bool = True,
+    ) -> None:  # fmt: skip
+        """The leader is killed two seconds before, `to` takes over with log end `kept`; the old one comes back, cut."""
+        old, end = self._leader, len(self.log)
+        kept = end if kept is None else kept
+        assert old is not None
+        self.fault("kill", [old], at=at - 2, until=at + 1)
+        self.replica(old, self.log, at=at - 2, reason="kill", high_watermark=None)
+        left = [node for node in self._isr or () if node != old] if isr is None else list(isr)
+        self.state(to, self._epoch + 1, left, at=at, start=kept if journalled else None)
+        self.log = self.log[:kept]
+        if back:
+            self.started(old, at=at + 1)
+            if end > kept:
+                self.truncation(old, kept, end, epoch=self._epoch, at=at + 2)
+            self.state(to, self._epoch, self.brokers, at=at + 3)
+
+    def finish(
+        self, *, high_watermark: int | None = None, logs: Mapping[int, Sequence[Entry]] | None = None,
+        only: Sequence[int] | None = None, snapshots: bool = True,
+    ) -> None:  # fmt: skip
+        """Every replica's log at the end (as the leader's, but for `logs`), and the final read of it."""
+        end = max((offset for offset, _, _ in self.log), default=-1) + 1 if high_watermark is None else high_watermark
+        for node in (self.brokers if only is None else only) if snapshots else ():
+            log = (logs or {}).get(node, self.log)
+            self.replica(node, log, high_watermark=min(end, max((entry[0] for entry in log), default=-1) + 1))
+        readable = [entry for entry in self.log if entry[0] < end]
+        self.final([(offset, value) for offset, _, value in readable])
+        epochs = {offset: epoch for offset, epoch, _ in readable}
+        for row in self.rows["records"]:
+            if row["kind"] == 2 and row["tp"] == 0:
+                row["epoch"] = epochs[row["off"]]
+
+
+def led(count: int = 10, *, acks: int = -1, **more: Any) -> Tale:
+    """The first broker leads t-0 in epoch 0, all in sync, and acknowledges values 0.. at offsets 0.. from second 1."""
+    told = Tale(**more)
+    told.state(told.brokers[0], 0, told.brokers, at=0, start=0)
+    for value in range(count):
+        told.ack(value, at=1 + value / 10, acks=acks)
+    return told

@@ -1,0 +1,291 @@
+"""Unclean elections: who allowed them, where, when, and what outlived them."""
+
+from tests.outsiders.tale import OPEN, PASS, SOME, VIOLATION, Tale, led, tale
+
+UNCLEAN = "unclean.leader.election.enable"
+FORBIDDEN = {"lost-write violation": {7, 8, 9}, "unclean-election violation": SOME}
+ALLOWED = {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME}
+
+
+def _unclean(told: Tale | None = None) -> Tale:
+    told = told or led(topics={"t": {}, "u": {}})
+    told.state(1, 0, (1,), at=4)
+    told.fail_over(2, kept=7, isr=(2,))
+    return told
+
+
+@tale("unclean elections are allowed of another topic only", VIOLATION, FORBIDDEN,
+      why="an exception reaches no further than its topic")  # fmt: skip
+def unclean_allowed_of_another_topic() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", name="u")
+    told.finish()
+    return told
+
+
+@tale("allowed by the scenario for another topic only", VIOLATION, FORBIDDEN,
+      why="an exception reaches no further than its topic")  # fmt: skip
+def unclean_allowed_by_the_scenario_of_another_topic() -> Tale:
+    told = _unclean(led(topics={"t": {}, "u": {UNCLEAN: "true"}}))
+    told.finish()
+    return told
+
+
+@tale("the cluster allows it, the topic's own setting forbids it", VIOLATION, FORBIDDEN,
+      why="a topic's own setting stands before the cluster's")  # fmt: skip
+def unclean_forbidden_by_the_topic_itself() -> Tale:
+    told = _unclean(led(settings={UNCLEAN: "true"}, topics={"t": {UNCLEAN: "false"}}))
+    told.finish()
+    return told
+
+
+@tale("the cluster forbids it, the topic's own setting allows it", PASS, ALLOWED,
+      why="a topic's own setting stands before the cluster's")  # fmt: skip
+def unclean_allowed_by_the_topic_itself() -> Tale:
+    told = _unclean(led(settings={UNCLEAN: "false"}, topics={"t": {UNCLEAN: "true"}}))
+    told.finish()
+    return told
+
+
+@tale("a row of the cluster's dynamic default allows it", PASS, ALLOWED,
+      why="the cluster's setting allows it")  # fmt: skip
+def unclean_allowed_by_the_cluster_dynamically() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", scope="cluster", name="")
+    told.finish()
+    return told
+
+
+@tale("broker 3 alone, which takes no part, has the setting", OPEN,
+      {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+      why="the controller's own setting decides, and nobody recorded who that was")  # fmt: skip
+def unclean_allowed_by_a_bystander() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", scope="broker", name="3", node=3)
+    told.finish()
+    return told
+
+
+@tale("allowed until second 4, forbidden since; the election is at second 8", VIOLATION, FORBIDDEN,
+      why="of that topic at that time")  # fmt: skip
+def unclean_allowed_earlier() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", at=0)
+    told.configured(UNCLEAN, "false", at=4)
+    told.finish()
+    return told
+
+
+@tale("the topic's permission is taken away (an empty value) at second 4; the election is at second 8", VIOLATION,
+      FORBIDDEN, why="a key that is taken away has an empty value, and the default is false")  # fmt: skip
+def unclean_permission_taken_away() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", at=0)
+    told.configured(UNCLEAN, "", at=4)
+    told.finish()
+    return told
+
+
+@tale("the scenario's topic allows it, and the books' first word is that it was forbidden a minute "
+      "after", PASS, ALLOWED,
+      why="of that topic at that time")  # fmt: skip
+def unclean_forbidden_later() -> Tale:
+    told = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
+    told.configured(UNCLEAN, "false", at=60)
+    told.finish()
+    return told
+
+
+@tale("allowed only after the election", VIOLATION, FORBIDDEN, why="of that topic at that time")  # fmt: skip
+def unclean_allowed_later() -> Tale:
+    told = _unclean()
+    told.configured(UNCLEAN, "true", at=20)
+    told.finish()
+    return told
+
+
+@tale("an operator's request for it failed just "
+      "before", OPEN, {"lost-write observation": {7, 8, 9}, "unclean-election observation": SOME},
+      why="a step fails when no answer comes, too: it may have been granted; never permitted, and no "
+          "violation")  # fmt: skip
+def unclean_request_that_failed() -> Tale:
+    told = _unclean()
+    told.asked_unclean("failed", at=7.5, until=7.9)
+    told.finish()
+    return told
+
+
+@tale("an operator's request for another topic's partition was granted at that time", VIOLATION, FORBIDDEN,
+      why="an exception reaches no further than its topic")  # fmt: skip
+def unclean_request_of_another_topic() -> Tale:
+    told = _unclean()
+    told.asked_unclean("ok", at=7.5, until=8.2, topic="u")
+    told.finish()
+    return told
+
+
+@tale("an operator's request for partition 1 of the same topic was granted at that time", VIOLATION, FORBIDDEN,
+      why="an exception reaches no further than its partition")  # fmt: skip
+def unclean_request_of_another_partition() -> Tale:
+    told = led()
+    told.place(1, "t", 1)
+    _unclean(told)
+    told.asked_unclean("ok", at=7.5, until=8.2, part=1)
+    told.finish()
+    return told
+
+
+@tale("an operator's request is granted, and 60 seconds later another unclean election comes by itself", VIOLATION,
+      {"lost-write permitted": {7, 8, 9}, "lost-write violation": {20}, "unclean-election permitted": SOME,
+       "unclean-election violation": SOME},
+      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+      why="one request allows the election it asked for, not all later ones")  # fmt: skip
+def unclean_request_granted_once() -> Tale:
+    told = _unclean()
+    told.asked_unclean("ok", at=7.5, until=8.2)
+    told.ack(20, at=15, process=2)
+    told.state(2, 1, (2,), at=60)
+    told.fail_over(3, kept=7, at=70, isr=(3,))
+    told.finish()
+    return told
+
+
+@tale("what an allowed unclean election lacked is read from the next leader, and a clean election loses it", VIOLATION,
+      {"lost-write violation": {7, 8, 9}, "dirty-read violation": {7, 8, 9}},
+      also=("unclean-election observation", "unclean-election permitted"),
+      why="read from a leader downstream of the unclean election: that did not cost it")  # fmt: skip
+def survived_the_unclean_election_by_a_read() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true"}})
+    told.state(1, 0, (1,), at=4)
+    full = list(told.log)
+    told.fault("kill", [1], at=6, until=9)
+    told.state(2, 1, (2,), at=8, start=7)
+    told.log = full[:7]
+    told.state(1, 2, (1, 2), at=12, start=10)
+    told.log = full
+    told.replica(1, full, at=13, reason="heal", high_watermark=10)
+    told.poll([(offset, offset) for offset in range(10)], at=14, epoch=0)
+    told.state(2, 3, (2, 3), at=20, start=7)
+    told.log = full[:7]
+    told.truncation(1, 7, 10, epoch=3, at=22)
+    told.state(2, 3, (1, 2, 3), at=24)
+    told.finish()
+    return told
+
+
+@tale("an unclean election is allowed; the one that loses the records is of an eligible leader replica", VIOLATION,
+      {"lost-write violation": {7, 8, 9}},
+      why="KIP-966: an eligible replica cannot lack what was committed")  # fmt: skip
+def eligible_replica_lacks_records() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true", "min.insync.replicas": "2"}})
+    told.state(1, 0, (1,), at=4, elr=(2,))
+    told.fault("kill", [1], at=6, until=9)
+    told.state(-1, 1, (), at=7, elr=(1, 2))
+    told.state(2, 2, (2,), at=8, start=7)
+    told.log = told.log[:7]
+    told.truncation(1, 7, 10, epoch=2, at=11)
+    told.state(2, 2, (1, 2, 3), at=12)
+    told.finish()
+    return told
+
+
+@tale("partition 0 has an allowed unclean election, partition 1 loses a record by a clean one just then",
+      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME,
+                  "lost-write violation": {1002}},
+      why="an exception reaches no further than its partition")  # fmt: skip
+def unclean_in_the_neighbour_partition() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true"}})
+    told.place(1, "t", 1)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
+    for place in range(3):
+        told.send(1000 + place, place, at=2 + place / 10, tp=1)
+    _unclean(told)
+    told.state(2, 1, (2, 3), at=8, start=2, tp=1)
+    told.finish()
+    for node in told.brokers:
+        told.replica(node, [(0, 0, 1000), (1, 0, 1001)], high_watermark=2, tp=1)
+    told.final([(0, 1000), (1, 1001)], tp=1)
+    return told
+
+
+@tale("an unclean election loses three, allowed; of what its leader then acknowledged one vanishes without an event",
+      VIOLATION, {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME, "lost-write violation": {21},
+                  "inconsistent-offsets permitted": SOME, "acknowledged-regression permitted": SOME},
+      why="what was acknowledged after the election was not lost by it")  # fmt: skip
+def lost_after_the_unclean_election() -> Tale:
+    told = _unclean(led(topics={"t": {UNCLEAN: "true"}}))
+    for value in (20, 21, 22):
+        told.ack(value, at=15 + value / 100, process=2)
+    told.log = [entry for entry in told.log if entry[2] != 21]
+    told.finish()
+    return told
+
+
+@tale("nobody is left; the last leader comes back alone with a shorter log and leads: ISR and ELR were empty",
+      VIOLATION, {"lost-write violation": {7, 8, 9}},
+      why="electing the last known leader is no unclean election, and its disk came to no harm")  # fmt: skip
+def last_known_leader_lacks_its_own_tail() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true"}})
+    told.state(1, 0, (1,), at=4, elr=())
+    told.fault("kill", [1], at=6, until=9)
+    told.state(-1, 1, (), at=7, elr=())
+    told.state(1, 2, (1,), at=10, start=7, elr=())
+    told.log = told.log[:7]
+    told.finish(only=(1,))
+    return told
+
+
+@tale("nothing tells where the log of an allowed, uncleanly elected leader ended, and nobody's disk was read",
+      (OPEN, PASS), {}, also=("unclean-election observation", "unclean-election permitted", "lost-write observation",
+                              "lost-write permitted"),
+      why="unsure: an unknown log end leads to undecided; but the end at which the final read ended bounds "
+          "it")  # fmt: skip
+def unclean_election_with_an_unknown_log_end() -> Tale:
+    told = led(6, topics={"t": {UNCLEAN: "true"}})
+    told.state(1, 0, (1,), at=4)
+    told.fault("kill", [1], at=6)
+    told.state(2, 1, (2,), at=8)
+    told.log = told.log[:5]
+    told.finish(snapshots=False)
+    return told
+
+
+@tale("an allowed unclean election with an unknown log end; later records of its epoch and earlier ones survive, "
+      "one between is gone", VIOLATION, {"lost-write violation": {3}}, also=("unclean-election observation",),
+      why="records 4 to 6 of epoch 0 survive in the leader's log above it: the election did not cost record "
+          "3")  # fmt: skip
+def hole_below_what_the_unclean_leader_had() -> Tale:
+    told = led(7, topics={"t": {UNCLEAN: "true"}})
+    told.state(1, 0, (1,), at=4)
+    told.fail_over(2, kept=7, isr=(2,), journalled=False)
+    told.log = [entry for entry in told.log if entry[2] != 3]
+    told.finish()
+    return told
+
+
+@tale("a value whose first try an allowed unclean election cut is sent again, acknowledged, and lost by a clean one",
+      VIOLATION, {"lost-write violation": {50}}, also=("unclean-election observation", "unclean-election permitted"),
+      why="the acknowledged copy is judged: offset 7 in epoch 1, and the clean election of epoch 2 took "
+          "it")  # fmt: skip
+def retry_after_the_unclean_election_lost_by_a_clean_one() -> Tale:
+    told = led(7, topics={"t": {UNCLEAN: "true"}})
+    told.state(1, 0, (1,), at=4)
+    told.log.append((7, 0, 50))
+    told.send(50, 7, at=5.5, took=6.5)
+    told.failed_attempt(at=6.1)
+    told.fail_over(2, kept=7, isr=(2,))
+    told.log.append((7, 1, 50))
+    told.fail_over(3, kept=7, at=30)
+    told.finish()
+    return told
+
+
+@tale("the books say nothing of an ISR before the first state, in which broker 2 leads epoch 5", PASS, {},
+      why="a first state is no election")  # fmt: skip
+def a_history_that_begins_in_epoch_five() -> Tale:
+    told = Tale()
+    told.state(2, 5, (2,), at=0, start=0)
+    for value in range(4):
+        told.ack(value, at=1 + value)
+    told.finish(only=(2,))
+    return told

@@ -1,0 +1,253 @@
+"""Evidence that is withheld, polled only, at odds with itself, or ends early."""
+
+from tests.outsiders.tale import OPEN, PASS, SOME, VIOLATION, Tale, led, tale
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@tale("a record is in no log and no event of any kind was seen, by exact "
+      "books", VIOLATION, {"lost-write violation": {4}},
+      why="there is nothing that could have been allowed to take it")  # fmt: skip
+def gone_without_an_event() -> Tale:
+    told = led()
+    told.log = [entry for entry in told.log if entry[2] != 4]
+    told.finish()
+    return told
+
+
+@tale("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")  # fmt: skip
+def gone_without_an_event_acks_1() -> Tale:
+    told = led(acks=1)
+    told.log = [entry for entry in told.log if entry[2] != 4]
+    told.finish()
+    return told
+
+
+@tale("a loss, and no states of the partition at all; unclean elections are allowed", OPEN,
+      {"lost-write observation": {7, 8, 9}}, also=("evidence observation",),
+      why="the lawful cause could have passed unseen; never a pass")  # fmt: skip
+def no_states_at_all() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true"}})
+    told.fail_over(2, kept=7)
+    told.rows["partition_states"].clear()
+    told.rows["broker_events"].clear()
+    told.rows["replica_snapshots"].clear()
+    told.rows["replica_log"].clear()
+    told.finish(snapshots=False)
+    return told
+
+
+def _polled_only(told: Tale) -> Tale:
+    """What three observers told twice a second, in place of the books."""
+    exact = [dict(row) for row in told.rows["partition_states"]]
+    told.rows["partition_states"].clear()
+    for tick in range(90):
+        at = tick / 2
+        known = [row for row in exact if row["t"] <= at * 10**9]
+        if known:
+            for node in told.brokers:
+                told.polled(node, known[-1]["leader"], known[-1]["leader_epoch"], known[-1]["isr"], at=at + node / 100)
+    return told
+
+
+@tale("polled states show a clean fail-over that lost acks=all records; unclean elections are "
+      "allowed", (OPEN, VIOLATION),
+      {}, also=("lost-write observation", "lost-write violation", "unclean-election observation"),
+      why="the ISR may have changed unseen between two polls: undecided, and never a pass")  # fmt: skip
+def polled_clean_fail_over_where_unclean_is_allowed() -> Tale:
+    told = led(topics={"t": {UNCLEAN: "true"}})
+    told.fail_over(2, kept=7)
+    _polled_only(told)
+    told.finish()
+    return told
+
+
+@tale("polled states show a fail-over that lost acks=all records; unclean elections are forbidden, no disk was harmed",
+      VIOLATION, {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
+      why="whatever passed unseen, nothing lawful could have taken them")  # fmt: skip
+def polled_fail_over_where_nothing_is_allowed() -> Tale:
+    told = led()
+    told.fail_over(2, kept=7)
+    _polled_only(told)
+    told.finish()
+    return told
+
+
+@tale("polled states alone, and nothing lost", PASS, {}, why="a sound history")  # fmt: skip
+def polled_and_sound() -> Tale:
+    told = led()
+    told.fail_over(2)
+    told.ack(10, at=20)
+    _polled_only(told)
+    told.poll([(offset, offset) for offset in range(11)], at=30)
+    told.finish()
+    return told
+
+
+@tale("the books say broker 2 leads epoch 1, broker 3 answers that itself leads epoch 1", VIOLATION,
+      {"two-leaders violation": SOME}, why="two brokers in one epoch, by what one of them answered")  # fmt: skip
+def two_leaders_of_whom_one_is_polled() -> Tale:
+    told = led()
+    told.fail_over(2)
+    told.polled(3, 3, 1, (2, 3), at=12)
+    told.finish()
+    return told
+
+
+@tale("the books say broker 2 leads epoch 1, broker 3 journals that it began to lead epoch 1", VIOLATION,
+      {"two-leaders violation": SOME}, also=("evidence violation",),
+      why="two brokers in one epoch, by one's journal")  # fmt: skip
+def two_leaders_of_whom_one_journals() -> Tale:
+    told = led()
+    told.fail_over(2)
+    told.leads(3, 1, 10, at=12)
+    told.finish()
+    return told
+
+
+@tale("broker 1, cut off, answers for ten seconds that it leads epoch 0 while broker 2 leads epoch 1", PASS, {},
+      why="two leaders in different epochs are lawful")  # fmt: skip
+def a_zombie_that_says_so() -> Tale:
+    told = led()
+    told.fault("cut", [1], at=5, until=20)
+    told.state(2, 1, (2, 3), at=8, start=10)
+    for at in range(9, 20):
+        told.polled(1, 1, 0, (1, 2, 3), at=at)
+        told.polled(2, 2, 1, (2, 3), at=at)
+    told.state(2, 1, (1, 2, 3), at=22)
+    told.finish()
+    return told
+
+
+@tale("two producers are told the same offset in one epoch, and the log has one of the two", VIOLATION,
+      {"inconsistent-offsets violation": SOME, "lost-write violation": {60}},
+      why="offset to value is a function; no event took the other")  # fmt: skip
+def one_offset_for_two_in_one_epoch() -> Tale:
+    told = led(5)
+    told.ack(50, at=4)
+    told.send(60, 5, at=4, process=2)
+    told.finish()
+    return told
+
+
+@tale("final reads from two replicas give different records at one offset", VIOLATION,
+      {"inconsistent-offsets violation": SOME}, also=("lost-write violation", "replica-divergence violation"),
+      why="two final reads that disagree are always a violation")  # fmt: skip
+def final_reads_that_disagree() -> Tale:
+    told = led(5)
+    told.send(60, None, at=4, process=2, status=2)
+    told.send(61, None, at=4, process=2, status=2)
+    log = list(told.log)
+    told.log = [*log, (5, 0, 60)]
+    told.finish(logs={2: [*log, (5, 0, 61)]})
+    told.poll([(offset, value) for offset, _, value in log] + [(5, 60)], at=101, final=True, process=98, replica=1)
+    told.poll([(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2)
+    return told
+
+
+@tale("two in-sync replicas hold different records at one offset below both high watermarks; clients saw "
+      "one", VIOLATION,
+      {"replica-divergence violation": SOME}, why="always a violation between members of the ISR")  # fmt: skip
+def in_sync_replicas_that_differ() -> Tale:
+    told = led(6)
+    told.finish(logs={3: [*told.log[:5], (5, 0, 77)]})
+    return told
+
+
+@tale("the two logs differ in the epoch of the record alone", VIOLATION, {"replica-divergence violation": SOME},
+      why="another leader epoch is a difference")  # fmt: skip
+def in_sync_replicas_that_differ_in_an_epoch() -> Tale:
+    told = led(6)
+    told.finish(logs={3: [*told.log[:5], (5, 1, 5)]})
+    return told
+
+
+@tale("a dead replica, out of the ISR since before, has its own tail above its high watermark", PASS,
+      {"lost-write permitted": {6, 7}},
+      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+      why="acks=1, cut off by a fail-over; the dead disk was never asked to cut")  # fmt: skip
+def a_dead_replica_with_a_tail_of_its_own() -> Tale:
+    told = led(8, acks=1)
+    full = list(told.log)
+    told.fault("kill", [1], at=6)
+    told.state(2, 1, (2, 3), at=8, start=6)
+    told.log = told.log[:6]
+    told.ack(20, at=12, process=2)
+    told.ack(21, at=13, process=2)
+    for node in (2, 3):
+        told.replica(node, told.log, high_watermark=8)
+    told.replica(1, full, high_watermark=6)
+    told.finish(snapshots=False)
+    return told
+
+
+@tale("the final read ended early, and only the leader's disk could be read; it lacks the record", OPEN,
+      {"unseen-tail observation": {7, 8, 9}}, also=("lost-write observation",),
+      why="nobody looked that far, and two in-sync logs were not read")  # fmt: skip
+def final_read_ends_early_with_one_disk_read() -> Tale:
+    told = led(read_to_end=False)
+    told.replica(1, told.log[:7], high_watermark=7)
+    told.finish(high_watermark=7, snapshots=False)
+    told.partition["end_offset"] = None
+    return told
+
+
+@tale("the final read ended early, but returned a record above the one that is missing", VIOLATION,
+      {"lost-write violation": {4}, "unseen-tail observation": {8, 9}},
+      why="it read a higher offset: it went past it")  # fmt: skip
+def final_read_ends_early_above_a_hole() -> Tale:
+    told = led(read_to_end=False)
+    told.log = [entry for entry in told.log if entry[2] != 4]
+    told.finish(high_watermark=8, snapshots=False)
+    told.partition["end_offset"] = None
+    return told
+
+
+@tale("the final read ended early, and every in-sync disk was read: none has the record", VIOLATION,
+      {"lost-write violation": {7, 8, 9}},
+      why="every in-sync replica's log was read from disk, and none has it")  # fmt: skip
+def final_read_ends_early_and_no_disk_has_it() -> Tale:
+    told = led(read_to_end=False)
+    told.log = told.log[:7]
+    told.finish()
+    told.partition["end_offset"] = None
+    return told
+
+
+@tale("the leader is elected twice in a row, cleanly, at the same nanosecond as an acknowledgement; nothing is lost",
+      PASS, {}, why="equal times are no offence")  # fmt: skip
+def everything_at_one_moment() -> Tale:
+    told = led()
+    told.send(10, 10, at=8, took=0)
+    told.log.append((10, 0, 10))
+    told.state(2, 1, (2, 3), at=8, start=11)
+    told.state(3, 2, (2, 3), at=8, start=11)
+    told.state(3, 2, (1, 2, 3), at=8)
+    told.poll([(offset, offset) for offset in range(11)], at=8, epoch=0)
+    told.finish()
+    return told
+
+
+@tale("acknowledged and polled rows stand in the table in no order of time; nothing is lost", PASS, {},
+      why="rows need no order; times tell")  # fmt: skip
+def rows_out_of_order() -> Tale:
+    told = led()
+    told.poll([(offset, offset) for offset in range(5)], at=3)
+    told.poll([(offset, offset) for offset in range(5, 10)], at=4)
+    told.fail_over(2)
+    told.finish()
+    for table in ("records", "partition_states", "replica_snapshots", "broker_events", "faults"):
+        told.rows[table].reverse()
+    return told
+
+
+@tale("all disks' logs are missing at the end; the final read reached the end without three acks=1 records, after a "
+      "clean fail-over", PASS, {"lost-write permitted": {7, 8, 9}},
+      why="acks=1, leadership moved, its journal tells a log end of 7")  # fmt: skip
+def no_disks_but_a_journal() -> Tale:
+    told = led(acks=1)
+    told.fail_over(2, kept=7)
+    told.rows["replica_snapshots"].clear()
+    told.rows["replica_log"].clear()
+    told.finish(snapshots=False)
+    return told

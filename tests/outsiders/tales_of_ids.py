@@ -1,0 +1,128 @@
+"""Brokers 0, 63, 64 and 1001, and topics whose names and partitions look alike."""
+
+from tests.outsiders.tale import PASS, SOME, VIOLATION, Tale, led, tale
+
+EVERYTHING = set(range(10))
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def _lost_disks(brokers: tuple[int, ...], isr: tuple[int, ...], wiped: tuple[int, ...]) -> Tale:
+    """Those of `wiped` lose their disks at once, and the first broker leads again with an empty log."""
+    told = led(brokers=brokers)
+    told.state(brokers[0], 0, isr, at=5)
+    for node in wiped:
+        told.destroyed("wipe", node, "disk", at=6)
+    told.state(-1, 1, isr, at=8)
+    told.state(brokers[0], 2, isr, at=9, start=0)
+    told.log = []
+    told.finish(only=isr)
+    return told
+
+
+@tale("brokers 0 and 64 are in sync; 64's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
+      why="broker 0's disk was whole")  # fmt: skip
+def disk_64_is_not_disk_0() -> Tale:
+    return _lost_disks((0, 64, 1001), (0, 64), (64,))
+
+
+@tale("brokers 0 and 63 are in sync; 63's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
+      why="broker 0's disk was whole")  # fmt: skip
+def disk_63_is_not_disk_0() -> Tale:
+    return _lost_disks((0, 63, 64), (0, 63), (63,))
+
+
+@tale("brokers 63 and 127 are in sync; only 127's disk is lost", VIOLATION, {"lost-write violation": EVERYTHING},
+      why="broker 63's disk was whole")  # fmt: skip
+def disk_127_is_not_disk_63() -> Tale:
+    return _lost_disks((63, 127, 0), (63, 127), (127,))
+
+
+@tale("brokers 0, 63 and 1001 are in sync, and all three disks are lost", PASS, {"lost-write permitted": EVERYTHING},
+      why="every in-sync disk was lost")  # fmt: skip
+def all_odd_disks() -> Tale:
+    return _lost_disks((0, 63, 1001), (0, 63, 1001), (0, 63, 1001))
+
+
+@tale("the books say broker 0 leads epoch 1, broker 64 journals that it began to lead epoch 1", VIOLATION,
+      {"two-leaders violation": SOME}, also=("evidence violation",), why="two brokers in one epoch")  # fmt: skip
+def leaders_0_and_64() -> Tale:
+    told = led(brokers=(1001, 0, 64))
+    told.fail_over(0)
+    told.leads(64, 1, 10, at=12)
+    told.finish()
+    return told
+
+
+@tale("broker 64, outside the ISR of 0 alone, is elected though it is forbidden", VIOLATION,
+      {"unclean-election violation": SOME, "lost-write violation": {7, 8, 9}}, why="64 is not 0")  # fmt: skip
+def unclean_election_of_64() -> Tale:
+    told = led(brokers=(0, 64, 1001))
+    told.state(0, 0, (0,), at=4)
+    told.fail_over(64, kept=7, isr=(64,))
+    told.finish()
+    return told
+
+
+@tale("the same where it is allowed", PASS, {"unclean-election permitted": SOME, "lost-write permitted": {7, 8, 9}},
+      why="allowed by the topic")  # fmt: skip
+def allowed_unclean_election_of_64() -> Tale:
+    told = led(brokers=(0, 64, 1001), topics={"t": {UNCLEAN: "true"}})
+    told.state(0, 0, (0,), at=4)
+    told.fail_over(64, kept=7, isr=(64,))
+    told.finish()
+    return told
+
+
+@tale("in-sync brokers 0 and 64 hold different records below their high watermarks", VIOLATION,
+      {"replica-divergence violation": SOME}, why="between members of the ISR always")  # fmt: skip
+def logs_of_0_and_64_differ() -> Tale:
+    told = led(6, brokers=(0, 64, 1001))
+    told.finish(logs={64: [*told.log[:5], (5, 0, 77)]})
+    return told
+
+
+@tale("a disk of every replica of topic t-1, partition 0, is cut by a loss of power; partition 1 of t loses its "
+      "records",
+      VIOLATION, {"lost-write violation": {8, 9}}, why="t-1/0 and t/1 only look alike")  # fmt: skip
+def look_alike_topics() -> Tale:
+    told = led(topics={"t": {}, "t-1": {}})
+    told.place(1, "t-1", 0)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
+    for node in told.brokers:
+        told.destroyed("power-loss", node, "tail", at=6, first=0, tp=1)
+    told.state(-1, 1, (1, 2, 3), at=8)
+    told.state(1, 2, (1, 2, 3), at=9, start=8)
+    told.log = told.log[:8]
+    told.finish()
+    return told
+
+
+@tale("an allowed unclean election of topic t-0 with partition 0, a forbidden loss in topic t with partition "
+      "0", VIOLATION,
+      {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
+      why="t-0/0 and t/0 only look alike")  # fmt: skip
+def look_alike_elections() -> Tale:
+    told = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}})
+    told.place(1, "t-0", 0)
+    told.state(1, 0, (1,), at=0, start=0, tp=1)
+    told.state(2, 1, (2,), at=7, start=0, tp=1)
+    told.fail_over(2, kept=7)
+    told.finish()
+    return told
+
+
+@tale("six partitions on odd brokers, one clean fail-over of each, nothing lost", PASS, {},
+      why="a sound history")  # fmt: skip
+def six_sound_partitions() -> Tale:
+    told = led(4, brokers=(0, 63, 64, 1001))
+    for tp in range(1, 6):
+        told.place(tp, "t", tp)
+        told.state(63, 0, told.brokers, at=0, start=0, tp=tp)
+        told.send(1000 + tp, 0, at=1 + tp / 10, tp=tp)
+        told.state(1001, 1, (0, 64, 1001), at=5 + tp / 10, start=1, tp=tp)
+        told.send(2000 + tp, 1, at=7 + tp / 10, tp=tp)
+    told.fail_over(1001)
+    told.finish()
+    for tp in range(1, 6):
+        told.final([(0, 1000 + tp), (1, 2000 + tp)], tp=tp)
+    return told
