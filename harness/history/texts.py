@@ -27,6 +27,13 @@ class _Anchor(msgspec.Struct):
     wall_ns: int
 
 
+class _SkippedFault(msgspec.Struct):
+    kind: str
+    target: str
+    trigger: str
+    why: Literal["no-trigger", "no-victim"]
+
+
 class _Run(msgspec.Struct):
     id: str = ""
     scenario: str = ""
@@ -38,6 +45,7 @@ class _Run(msgspec.Struct):
     phases: list[_Phase] = []
     anchors: list[_Anchor] = []
     inconclusive: list[str] = []
+    skipped_faults: list[_SkippedFault] = []
     load_began_ns: int | None = None
     load_ended_ns: int | None = None
     ended_ns: int | None = None
