@@ -55,6 +55,7 @@ class Ruling:
     by_time: bool
     rules: tuple[Rule, ...]
     disk_losses: tuple[DiskLoss, ...] = ()
+    destroyed: bool | None = False  # whether they took every in-sync copy
     undecided: str = ""  # what may have permitted it and cannot be told
 
     @property
@@ -229,7 +230,7 @@ def _ruled_by(
     return Ruling(
         classification="permitted" if permitted else "observation" if unknown else "violation",
         cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
-        rules=rules, disk_losses=destroyed.losses,
+        rules=rules, disk_losses=destroyed.losses, destroyed=destroyed.holds,
         undecided=next((each.evidence for each in rules if each.holds is None), "").rstrip(".") if unknown else "",
     )  # fmt: skip
 

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from harness.checks.contract import Ruling
 from harness.checks.fates import Fate
 
+_ANOTHER_DISK = (
+    "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of disks "
+    "lost at once refuses writes that fewer copies would hold."
+)
+
 
 def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[str]:
     """What would have kept the records, from the rule that decided. It was not run.
@@ -15,10 +20,12 @@ def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), repli
         return []
     if ruling.cause == "unclean-election" and ruling.election is not None:
         back = " or ".join(f"broker {node}" for node in ruling.election.eligible) or "an in-sync replica"
-        ways = [
+        kept = (
             f"With unclean.leader.election.enable=false the partition would have stayed without a leader until {back} "
             "came back, and nothing acknowledged with acks=all would have been lost."
-        ]
+        )
+        # Waiting for those whose copies went with their disks brings nothing back.
+        ways = [_ANOTHER_DISK if ruling.destroyed else kept]
         if fate.acks not in (0, 1) and 0 < len(in_sync) < replicas:
             ways.append(
                 f"With min.insync.replicas={len(in_sync) + 1} none of these records would have been acknowledged: "
@@ -31,8 +38,5 @@ def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), repli
             "the new leader would have had them too.",
         ]
     if ruling.cause == "destruction":
-        return [
-            "A further in-sync replica on another disk would have kept them: min.insync.replicas above the number of "
-            "disks lost at once refuses writes that fewer copies would hold."
-        ]
+        return [_ANOTHER_DISK]
     return []

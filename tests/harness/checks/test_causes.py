@@ -1,6 +1,7 @@
 """How few copies an acknowledgement rested on, what that says of prevention, and why a follower left the ISR."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,17 @@ def test_more_in_sync_replicas_would_have_refused_what_fewer_confirmed(
     ways = prevention(_ruling(), fate, in_sync=in_sync, replicas=len(REPLICAS))
     assert "unclean.leader.election.enable=false" in ways[0]
     assert [f"With {setting} " in way for way in ways[1:]] == ([True] if setting else [])
+
+
+def test_waiting_for_a_replica_whose_disk_was_lost_would_have_kept_nothing() -> None:
+    ruling = replace(_ruling(), destroyed=True)
+    fate = Fate(offset=7, epoch=0, acks=-1, t_acknowledged=50, committed=False, in_a_log=True)
+
+    ways = prevention(ruling, fate, in_sync=(1,), replicas=len(REPLICAS))
+
+    assert not any("unclean.leader.election.enable" in way for way in ways)
+    assert "on another disk" in ways[0]
+    assert "With min.insync.replicas=2 " in ways[1]
 
 
 @pytest.mark.parametrize(
