@@ -134,7 +134,23 @@ def _proofs(data: RunData) -> list[ProofRow]:
                 seen=seen,
             )
         )
-    return rows
+    return rows + [_skipped(data, fault) for fault in data.run.get("skipped_faults") or ()]
+
+
+def _skipped(data: RunData, fault: Mapping[str, Any]) -> ProofRow:
+    why = {
+        "no-trigger": "what it waited for never came",
+        "no-victim": "nobody it was to hit was there and up before the plan's end",
+    }
+    return ProofRow(
+        label=data.readable(f"{fault['kind']} of {fault['target']}"),
+        trigger=data.readable(fault["trigger"]),
+        begin="",
+        proof=f"skipped: {why[fault['why']]}",
+        end="",
+        healed="",
+        seen=False,
+    )
 
 
 def _measures(data: RunData) -> list[MeasureRow]:

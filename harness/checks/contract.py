@@ -197,7 +197,7 @@ def _ruled_by(
     return Ruling(
         classification="permitted" if permitted else "observation" if unknown else "violation",
         cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
-        rules=rules, disk_losses=destroyed.losses,
+        rules=rules, disk_losses=destroyed.losses, destroyed=destroyed.holds,
         undecided=Doubt(code="rule-not-decided", rule=open_ends[0]) if unknown else None,
     )  # fmt: skip
 

@@ -16,8 +16,9 @@ def prevention(ruling: Ruling, fate: Fate, *, in_sync: Sequence[int] = (), repli
     if ruling.classification == "violation":
         return []
     if ruling.cause == "unclean-election" and ruling.election is not None:
-        eligible = ruling.election.eligible
-        ways = [Remedy(code="no-unclean-election", key=UNCLEAN_KEY, value="false", nodes=eligible)]
+        # Waiting for those whose copies went with their disks brings nothing back.
+        kept = Remedy(code="no-unclean-election", key=UNCLEAN_KEY, value="false", nodes=ruling.election.eligible)
+        ways = [Remedy(code="another-disk") if ruling.destroyed else kept]
         if fate.acks not in (0, 1) and 0 < len(in_sync) < replicas:
             value = str(len(in_sync) + 1)
             ways.append(Remedy(code="more-in-sync", key="min.insync.replicas", value=value, in_sync=tuple(in_sync)))

@@ -115,6 +115,7 @@ class Ruling:
     by_time: bool
     rules: tuple[Rule, ...]
     disk_losses: tuple[DiskLoss, ...] = ()
+    destroyed: bool | None = False  # whether they took every in-sync copy
     undecided: Doubt | None = None  # what may have permitted it and cannot be told
 
     @property

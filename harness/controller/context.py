@@ -48,14 +48,26 @@ class Acknowledgements:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SkippedFault:
+    """A planned fault that could not begin: its trigger never came, or whoever it was to hit was never there or up."""
+
+    kind: str
+    target: str
+    trigger: str
+    why: Literal["no-trigger", "no-victim"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanResult:
     """inconclusive: one sentence per wait that ran out. scenario: with the schedule as it was drawn, written out.
 
     ended_at: the step that ended the plan, which one of the sentences tells of.
+    skipped: costs no verdict; a scenario that needs what it would have done says so in its coverage conditions.
     """
 
     inconclusive: tuple[str, ...] = ()
     ended_at: int | None = None
+    skipped: tuple[SkippedFault, ...] = ()
     scenario: Scenario | None = None
 
 

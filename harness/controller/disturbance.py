@@ -4,9 +4,9 @@ and heals them after its time. The schedule that ran is written out, so that run
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
-from harness.controller.context import PlanResult, RunContext
+from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.controller.in_force import FaultsInForce
 from harness.errors import HarnessError, UsageError
 from harness.interfaces import Cluster, Fault, NodeId
@@ -63,11 +63,14 @@ class Disturbance:
         loop = asyncio.get_running_loop()
         began = loop.time()
         missed: list[str] = []
+        skipped: list[SkippedFault] = []
         async with asyncio.TaskGroup() as group:
             for number, spec in enumerate(schedule):
-                group.create_task(self._one(context, in_force, number, spec, began, duration_s, missed))
+                group.create_task(self._one(context, in_force, number, spec, began, duration_s, missed, skipped))
             group.create_task(asyncio.sleep(duration_s))
-        return PlanResult(inconclusive=tuple(missed), scenario=replace(self._scenario, faults=schedule))
+        return PlanResult(
+            inconclusive=tuple(missed), skipped=tuple(skipped), scenario=replace(self._scenario, faults=schedule)
+        )
 
     async def _one(
         self,
@@ -78,6 +81,7 @@ class Disturbance:
         began: float,
         duration_s: float,
         missed: list[str],
+        skipped: list[SkippedFault],
     ) -> None:
         loop = asyncio.get_running_loop()
         end = began + duration_s
@@ -86,7 +90,7 @@ class Disturbance:
                 async with asyncio.timeout_at(end):
                     await self._triggered(context, self._book.trigger(spec.when))
             except TimeoutError:
-                missed.append(f"fault {spec.kind!r} waited for {spec.when!r}, which did not come in {duration_s:g} s")
+                skipped.append(_skipped(spec, "no-trigger"))
                 return
             await asyncio.sleep(spec.delay_s)
         else:
@@ -97,7 +101,7 @@ class Disturbance:
             async with asyncio.timeout_at(max(end, loop.time() + _GRACE_S)):
                 victims = await self._victims(context, in_force, fault.kind, spec, number)
         except TimeoutError:
-            missed.append(f"fault {spec.kind!r} found no victim for {spec.target!r} that was up before the plan's end")
+            skipped.append(_skipped(spec, "no-victim"))
             return
         try:
             await self._harm(context, in_force, fault, spec, victims)
@@ -114,7 +118,7 @@ class Disturbance:
             begin=lambda: fault.begin(context.cluster, victims),
             end=lambda: fault.end(context.cluster, victims),
             links=lambda: " ".join(str(link) for link in getattr(fault, "links", ())),
-            trigger=spec.when or f"at {spec.at_s:g} s",
+            trigger=_trigger(spec),
         )
         if not getattr(fault, "lasts", True):  # a rolling restart is over when it has begun
             await in_force.end(begun)
@@ -169,6 +173,14 @@ def called(cluster: Cluster, node: NodeId) -> str:
     """How people name it: "broker 1", or what the cluster calls a node that is no broker."""
     apart = {each.node: each.name for each in cluster.nodes if each.role != "broker"}
     return apart.get(node, f"broker {node}")
+
+
+def _skipped(spec: FaultSpec, why: Literal["no-trigger", "no-victim"]) -> SkippedFault:
+    return SkippedFault(kind=spec.kind, target=spec.target or "all", trigger=_trigger(spec), why=why)
+
+
+def _trigger(spec: FaultSpec) -> str:
+    return spec.when or f"at {spec.at_s:g} s"
 
 
 def _label(spec: FaultSpec, cluster: Cluster, victims: Sequence[NodeId]) -> str:

@@ -6,6 +6,7 @@ acting early: no final read is made then, and what there is gets analysed.
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -230,6 +231,7 @@ class Run:
         result: PlanResult = await self.plan.run(context)
         self._inconclusive.extend(result.inconclusive)
         self._ended_at = result.ended_at
+        self.folder.update(skipped_faults=[dataclasses.asdict(each) for each in result.skipped])
         if result.scenario is not None:
             self.folder.write_scenario(self.write_out(result.scenario))
 

@@ -27,6 +27,13 @@ class _Anchor(msgspec.Struct):
     wall_ns: int
 
 
+class _SkippedFault(msgspec.Struct):
+    kind: str
+    target: str
+    trigger: str
+    why: Literal["no-trigger", "no-victim"]
+
+
 class _Run(msgspec.Struct):
     id: str = ""
     scenario: str = ""
@@ -41,6 +48,7 @@ class _Run(msgspec.Struct):
     plan_ended_at_step: int | None = None
     missing: list[str] = []
     journals: dict[str, int] = {}
+    skipped_faults: list[_SkippedFault] = []
     load_began_ns: int | None = None
     load_ended_ns: int | None = None
     ended_ns: int | None = None

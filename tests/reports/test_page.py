@@ -1,5 +1,6 @@
 """The page says what the checks found, whatever a run's values contain, and never changes a verdict."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -120,6 +121,18 @@ def test_a_run_without_findings_says_what_it_came_to(tmp_path: Path, verdict: st
     html = page_of(build_run(tmp_path, findings=[], verdict=verdict, sentence=sentence))
     assert sentence in html
     assert verdict.upper() in html
+
+
+def test_a_fault_that_was_skipped_stands_with_the_others_and_says_why(tmp_path: Path) -> None:
+    run = build_run(tmp_path)
+    skipped = {"kind": "crash", "target": "leader(orders/0)", "trigger": "acks >= 9000", "why": "no-trigger"}
+    told = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(told | {"skipped_faults": [skipped]}))
+
+    html = page_of(run)
+
+    assert "crash of leader(orders/0)" in html
+    assert "skipped: what it waited for never came" in html
 
 
 def test_a_violation_names_every_exception_that_was_tried(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """How few copies an acknowledgement rested on, what that says of prevention, and why a follower left the ISR."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,15 @@ def test_more_in_sync_replicas_would_have_refused_what_fewer_confirmed(
         ("unclean.leader.election.enable", "false"),
         *([("min.insync.replicas", setting)] if setting else []),
     ]
+
+
+def test_waiting_for_a_replica_whose_disk_was_lost_would_have_kept_nothing() -> None:
+    ruling = replace(_ruling(), destroyed=True)
+    fate = Fate(offset=7, epoch=0, acks=-1, t_acknowledged=50, committed=False, in_a_log=True)
+
+    ways = prevention(ruling, fate, in_sync=(1,), replicas=len(REPLICAS))
+
+    assert [(way.code, way.value) for way in ways] == [("another-disk", None), ("more-in-sync", "2")]
 
 
 @pytest.mark.parametrize(

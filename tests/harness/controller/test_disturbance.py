@@ -11,7 +11,7 @@ import pytest
 
 from faults import catalogue, targets, triggers
 from faults.plan import written_out
-from harness.controller.context import PlanResult
+from harness.controller.context import PlanResult, SkippedFault
 from harness.controller.disturbance import Disturbance, FaultBook
 from harness.interfaces import Node, NodeId
 from harness.scenario import FaultSpec, Scenario
@@ -141,10 +141,11 @@ async def test_a_fault_hits_when_the_isr_has_shrunk(suffer: Any) -> None:
 
 
 @pytest.mark.parametrize("when", ["acks >= 500", "new_leader(orders/0)", "isr(orders/0) <= 2"])
-async def test_a_trigger_that_never_comes_is_inconclusive_and_harms_nobody(suffer: Any, when: str) -> None:
+async def test_a_fault_whose_trigger_never_comes_is_skipped_and_costs_no_verdict(suffer: Any, when: str) -> None:
     result, world = await suffer(FaultSpec(kind="crash", target="1", when=when), duration_s=0.05)
 
-    assert result.inconclusive == (f"fault 'crash' waited for {when!r}, which did not come in 0.05 s",)
+    assert result.inconclusive == ()
+    assert result.skipped == (SkippedFault(kind="crash", target="1", trigger=when, why="no-trigger"),)
     assert world.faults() == []
 
 
@@ -171,7 +172,7 @@ async def test_a_fault_waits_for_a_role_that_nobody_has_at_the_moment(suffer: An
     assert world.cluster.deeds[-2:] == ["pause 1", "resume 1"]
 
 
-async def test_a_fault_that_finds_no_victim_until_the_end_is_inconclusive(
+async def test_a_fault_that_finds_no_victim_until_the_end_is_skipped_and_costs_no_verdict(
     suffer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.controller.disturbance._GRACE_S", 0.0)
@@ -179,7 +180,8 @@ async def test_a_fault_that_finds_no_victim_until_the_end_is_inconclusive(
         FaultSpec(kind="crash", target="2", at_s=0.0), FaultSpec(kind="crash", target="2", at_s=0.01)
     )
 
-    assert result.inconclusive == ("fault 'crash' found no victim for '2' that was up before the plan's end",)
+    assert result.inconclusive == ()
+    assert result.skipped == (SkippedFault(kind="crash", target="2", trigger="at 0.01 s", why="no-victim"),)
     assert world.cluster.deeds == ["kill 2"]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from harness.clock import SystemClock
 from harness.controller.collection import RunningBooks, seal_unfinished
-from harness.controller.context import PlanResult, RunContext
+from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.errors import HarnessError
 from harness.harms import CanImpairPackets
 from harness.history.controller_rows import ROWS
+from harness.history.texts import read_run
 from harness.interfaces import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
 from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
 from tests.harness.controller.conftest import MemoryCluster
@@ -225,6 +226,20 @@ async def test_a_partition_that_nobody_leads_is_unread_and_the_run_inconclusive(
 
     expected = stage(kill_all_for_good, topics=topics, expect=ExpectSpec(unreadable=True))
     assert list((await expected.run.go()).inconclusive) == ["step 3: a wait ran out"]
+
+
+async def test_a_fault_that_was_skipped_is_named_in_the_folder_and_costs_no_verdict(stage: Any) -> None:
+    skipped = SkippedFault(kind="crash", target="2", trigger="at 9 s", why="no-victim")
+
+    async def skip_one(context: RunContext) -> PlanResult:
+        await until_acks(context)
+        return PlanResult(skipped=(skipped,))
+
+    staged = stage(skip_one)
+
+    assert list((await staged.run.go()).inconclusive) == []
+    told = read_run(staged.folder.path / "run.json")
+    assert told["skipped_faults"] == [{"kind": "crash", "target": "2", "trigger": "at 9 s", "why": "no-victim"}]
 
 
 async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> None:
