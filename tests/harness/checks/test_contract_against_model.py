@@ -55,8 +55,10 @@ def was_burnt(run: FailOvers, record: Acknowledged) -> bool:
 
 
 def may_be_lost(run: FailOvers, record: Acknowledged) -> bool:
+    """A fail-over is from the last leader that had it: that may have it from whoever acknowledged it."""
     leader = to_blame(run, record)
-    failed_over = record.acks == 1 and not record.was_read and leader.leader != record.leader
+    before = max((each for each in run.leaders if each.epoch < leader.epoch), key=lambda each: each.epoch)
+    failed_over = record.acks == 1 and not record.was_read and leader.leader != before.leader
     return failed_over or (leader.unclean and run.allowed) or was_burnt(run, record)
 
 
