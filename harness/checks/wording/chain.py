@@ -28,7 +28,7 @@ def fault_words(fault: Row) -> str:
     if struck is not None and nodes:
         return f"{struck} {nodes_words(nodes)}"
     label = str(fault["label"] or fault["kind"])
-    return f"{label} ({nodes_words(nodes)})" if nodes else label
+    return f"{label} ({nodes_words(nodes)})" if nodes and not fault["links"] else label
 
 
 def fault_link_words(fault: Row) -> str:
