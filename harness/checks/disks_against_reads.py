@@ -1,9 +1,9 @@
-"""Disks against reads: the final read was given a record that no replica's log holds afterwards.
+"""Disks against reads: the final read was given a record that no replica's log holds.
 
-The logs are read from disk after the final read, so a record that it was given is in the log of whoever gave it, unless
-something took it in between: an election, a truncation, a lost disk, or retention. Most partitions agree, and are known
-to by one number for what was read and one for what each log holds in the same stretch; only the others are compared
-record by record.
+The logs are read from disk after the final read, or when a record had been acknowledged before, so a record that it was
+given is in the log of whoever gave it, unless something took it in between: an election, a truncation, a lost disk, or
+retention. Most partitions agree, and are known to by one number for what was read and one for what each log holds in
+the same stretch; only the others are compared record by record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,6 +104,13 @@ def _unheld(runs: Runs, reads: DataFrame, within: DataFrame, doubtful: Sequence[
         .groupBy(*place)
         .agg(sf.collect_set("value").alias("values"), sf.collect_set(sf.struct("node", "epoch", "value")).alias("held"))
     )
+    sent = (
+        runs.tables.records.where("kind = 0 and status = 0")
+        .join(only, ["run", "tp"], "left_semi")
+        .groupBy("run", "tp", "value")
+        .agg(sf.min("t1").alias("acknowledged_t"))
+    )
+    given = given.join(sent, ["run", "tp", "value"], "left")
     found = given.join(held, place, "left").where("values is null or not array_contains(values, value)")
     ordered = found.orderBy(*place, "value").limit(_ROWS_MAX).drop("values").toArrow().to_pylist()
     last = within.join(only, ["run", "tp"], "left_semi").groupBy("run", "tp").agg(sf.max("off").alias("last"))
@@ -188,9 +195,12 @@ def _kind(story: PartitionStory, row: Row) -> str:
     """How the logs contradict a read; empty where something may have taken the record since."""
     ends, off = story.end_snapshots, row["off"]
     spanning = {node for node, end in ends.items() if (end["log_start"] or 0) <= off}
-    if not spanning or not _are_known(story) or any(end["t"] < row["t1"] for end in ends.values()):
+    seen = [end["t"] for end in ends.values()]
+    # What had been acknowledged when the logs were read was in one of them, though it was given to a reader later.
+    known_t = row["t1"] if row["acknowledged_t"] is None else min(row["t1"], row["acknowledged_t"])
+    if not spanning or not _are_known(story) or min(seen) < known_t:
         return ""
-    if _was_disturbed(story, row["t0"], max(end["t"] for end in ends.values())):
+    if _was_disturbed(story, min(row["t0"], *seen), max(row["t1"], *seen)):
         return ""
     if row["held"]:
         return "another-record"

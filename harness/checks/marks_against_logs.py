@@ -11,6 +11,7 @@ from harness.checks.disks_against_reads import CHECK, NEAR_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.rulings import Cause
 from harness.checks.story import PartitionStory
+from harness.checks.tables import Row
 from harness.checks.watermarks import marks_of
 from harness.checks.wording.words import nodes_words
 
@@ -23,6 +24,7 @@ def find(context: RunContext, read_at: Mapping[int, int]) -> list[Finding]:
     for story in context.story.partitions.values():
         findings += _beside_their_logs(context, story)
         findings += _journalled(context, story)
+        findings += _below_anothers(context, story)
         findings += _told_to_readers(context, story, read_at.get(story.tp))
     return findings
 
@@ -62,6 +64,32 @@ def _journalled(context: RunContext, story: PartitionStory) -> Iterable[Finding]
                 context, story, "beyond-its-log", sentence, mark=told, t=t,
                 sides={"high_watermark": _side(node, told, t), "log_ends": [_side(node, log["log_end"], log["t"])]},
             )  # fmt: skip
+
+
+def _below_anothers(context: RunContext, story: PartitionStory) -> Iterable[Finding]:
+    """What lies below a high watermark is in the log of every member of the ISR, whoever of them told it."""
+    ends = [story.end_snapshots[node] for node in story.final_isr if node in story.end_snapshots]
+    for log in ends:
+        others = [each for each in ends if each["node"] != log["node"] and each["t"] <= log["t"]]
+        told = max(others, key=_mark, default=None)
+        if told is None or log["log_end"] is None or _mark(told) <= log["log_end"]:
+            continue
+        mark, node, t = _mark(told), log["node"], log["t"]
+        if not _may_be_cut(story, node, mark, None if _was_harmed(story, node, t) else t - NEAR_NS, t):
+            sentence = (
+                f"The log of {story.name} on broker {node}, in sync, ended at {log['log_end']} "
+                f"{context.story.seconds(t)}, and the high watermark of broker {told['node']} was {mark} by then"
+            )
+            yield _finding(
+                context, story, "beyond-a-member", sentence, mark=mark, t=t,
+                sides={"high_watermark": _side(told["node"], mark, told["t"]),
+                       "log_ends": [_side(node, log["log_end"], t)]},
+            )  # fmt: skip
+
+
+def _mark(log: Row) -> int:
+    """As far as its own log bears it out."""
+    return min(log["high_watermark"] or 0, log["log_end"] or 0)
 
 
 def _told_to_readers(context: RunContext, story: PartitionStory, t: int | None) -> Iterable[Finding]:

@@ -251,3 +251,37 @@ def no_disks_but_a_journal() -> Tale:
     told.rows["replica_log"].clear()
     told.finish(snapshots=False)
     return told
+
+
+@tale("the final read reached the answered end 7, and every in-sync disk has ten records under high watermark 10",
+      (VIOLATION, OPEN, PASS), {}, also=("unreadable observation", "evidence violation", "evidence observation",
+                                         "lost-write violation", "lost-write observation"),
+      why="unsure: the page calls it unreadable; but a mark of 10 and an end of 7 contradict each other")  # fmt: skip
+def end_offset_below_the_high_watermark() -> Tale:
+    told = led()
+    for node in told.brokers:
+        told.replica(node, told.log, high_watermark=10)
+    told.log = told.log[:7]
+    told.finish(snapshots=False)
+    return told
+
+
+@tale("readers saw a record in the final read that all three logs on disk lack", (VIOLATION, OPEN), {},
+      also=("evidence violation", "evidence observation", "replica-divergence violation", "lost-write violation"),
+      why="what contradicts itself is never a pass")  # fmt: skip
+def final_read_against_all_disks() -> Tale:
+    told = led()
+    for node in told.brokers:
+        told.replica(node, told.log[:9], high_watermark=9)
+    told.finish(snapshots=False)
+    return told
+
+
+@tale("an in-sync follower's log ends at 8 at the end, though the leader's high watermark is 10", (VIOLATION, OPEN), {},
+      also=("evidence violation", "evidence observation", "replica-divergence violation",
+            "replica-divergence observation"),
+      why="a record below the high watermark is on every member of the ISR; one lacks two: never a pass")  # fmt: skip
+def in_sync_follower_below_the_high_watermark() -> Tale:
+    told = led()
+    told.finish(logs={3: told.log[:8]})
+    return told

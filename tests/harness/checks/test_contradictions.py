@@ -59,7 +59,7 @@ def disks_hold_another_value_and_nothing_tells_of_elections() -> History:
 
 
 @story
-def disks_were_read_before_the_reader_read() -> History:
+def disks_that_were_read_before_the_reader_hold_another_value_than_was_acknowledged() -> History:
     return read_then_collected(dict.fromkeys(ISR, with_another(5)), at=90)
 
 
@@ -298,7 +298,9 @@ OUTCOMES: dict[str, tuple[Verdict, set[tuple[str, str]]]] = {
     "disks_hold_what_was_read": (PASS, set()),
     "disks_hold_another_value_than_was_read": (VIOLATION, {("reads-another-record", BAD)}),
     "disks_hold_another_value_and_nothing_tells_of_elections": (OPEN, {("reads-another-record", NOTED)}),
-    "disks_were_read_before_the_reader_read": (PASS, set()),
+    "disks_that_were_read_before_the_reader_hold_another_value_than_was_acknowledged": (
+        VIOLATION, {("reads-another-record", BAD)},
+    ),
     "only_a_followers_disk_was_read": (PASS, set()),
     "only_the_leaders_disk_was_read": (OPEN, {("reads-another-record", NOTED)}),
     "a_new_leader_wrote_another_value_there_before_the_disks_were_read": (PASS, set()),
