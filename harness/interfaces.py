@@ -62,6 +62,7 @@ class PartitionState:
     replicas: tuple[int, ...]
     elr: tuple[int, ...] | None = None  # eligible leader replicas (KIP-966); None where the system has none
     last_known_leader: int | None = None  # who may still lead when nobody is in sync or eligible any more (KIP-966)
+    elr_dropped: tuple[int, ...] = ()  # eligible ones that this change took out, as they came back from an unclean end
 
 
 @dataclass(frozen=True, kw_only=True)
