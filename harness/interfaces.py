@@ -16,7 +16,6 @@ from harness.scenario import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
 ClientId = NewType("ClientId", int)  # the number of a client link, from 1; probes and the observer have none
-# A link's end: a node, or a client link.
 COORDINATION = NodeId(100)  # the coordination service is a node too (a broker may well be number 0)
 
 
