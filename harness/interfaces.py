@@ -16,7 +16,6 @@ from harness.scenario import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
 ClientId = NewType("ClientId", int)  # the number of a client link, from 1; probes and the observer have none
-# A link's end: a node, or a client link.
 COORDINATION = NodeId(100)  # the coordination service is a node too (a broker may well be number 0)
 
 
@@ -62,6 +61,7 @@ class PartitionState:
     replicas: tuple[int, ...]
     elr: tuple[int, ...] | None = None  # eligible leader replicas (KIP-966); None where the system has none
     last_known_leader: int | None = None  # who may still lead when nobody is in sync or eligible any more (KIP-966)
+    elr_dropped: tuple[int, ...] = ()  # eligible ones that this change took out, as they came back from an unclean end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,7 @@ class _Reader:
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._directories: dict[int, tuple[str, ...]] = {}
         self._fenced: dict[int, bool] = {}
+        self._registered: dict[int, int] = {}  # when each did so last
         self._elr_in_use = False
         self.states: list[PartitionState] = []
         self.controllers: list[ControllerState] = []
@@ -122,7 +123,11 @@ class _Reader:
         before = self._partitions.get(key)
         if before is not None:
             now = before.after(change)
-            self._now(t_ns, epoch, key, now)
+            # What a registration changes is written with it.
+            dropped = tuple(
+                node for node in before.elr if node not in (*now.elr, now.leader) and self._registered.get(node) == t_ns
+            )
+            self._now(t_ns, epoch, key, now, dropped)
             if change.recovering and change.topic_id in self._topics:
                 self.events.append(
                     BrokerEvent(
@@ -142,7 +147,7 @@ class _Reader:
                 now = replace(before, elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1)
                 self._now(t_ns, epoch, key, now)
 
-    def _now(self, t_ns: int, epoch: int, key: tuple[str, int], now: _Partition) -> None:
+    def _now(self, t_ns: int, epoch: int, key: tuple[str, int], now: _Partition, elr_dropped: Ids = ()) -> None:
         self._partitions[key] = now
         topic = self._topics.get(key[0])
         if topic is None:
@@ -163,6 +168,7 @@ class _Reader:
                 replicas=now.replicas,
                 elr=now.elr if self._elr_in_use or now.elr else None,
                 last_known_leader=now.last_known_elr[0] if now.last_known_elr else None,
+                elr_dropped=elr_dropped,
             )
         )
 
@@ -176,6 +182,7 @@ class _Reader:
         if as_event:
             self._event(t_ns, record.broker, "broker_registered", record.broker_epoch)
         self._fenced[record.broker] = record.fenced
+        self._registered[record.broker] = t_ns
         previous = self._directories.get(record.broker, ())
         self._directories[record.broker] = record.log_directories
         if record.log_directories and not set(previous) <= set(record.log_directories):

@@ -288,11 +288,12 @@ def _eligible(before: PartitionState, now: PartitionState) -> tuple[int, ...]:
     """Whose election is clean: eligible leader replicas have every committed record too (KIP-966).
 
     When the last of them is gone, perhaps by the same change, the last member of the ISR leads, as it would without
-    them.
+    them. While one of them is only away, that member's election is an unclean one, which clears them too.
     """
     copies = (*before.isr, *(before.elr or ()))
     waited_for = before.last_known_leader
-    return copies if before.isr or now.elr or waited_for is None else (*copies, waited_for)
+    away = not set(before.elr or ()) <= set(now.elr_dropped)
+    return copies if before.isr or now.elr or away or waited_for is None else (*copies, waited_for)
 
 
 def _cut_part(event: BrokerEvent, topic: str, partition: int) -> ReplicaLog:

@@ -72,6 +72,20 @@ def test_eligible_leader_replicas_are_told_from_the_feature_on_and_kept_until_ch
     assert [state.last_known_leader for state in history.partition_states] == [None, None, 1, 1]
 
 
+def test_only_those_who_just_registered_are_told_as_dropped_from_the_eligible_ones(tmp_path: Path) -> None:
+    waiting = writer.change("orders", isr=(), leader=-1, elr=(2,), last_known_elr=(1,))
+    elected = writer.change("orders", isr=(1,), leader=1, elr=(), last_known_elr=(), recovery=1)
+    back = writer.registration(2, "d")
+
+    before = [writer.ELR_ON, *_ORDERS, back, waiting]
+    away = [writer.batch(0, before), writer.batch(len(before), [elected], wall_ms=1900)]
+    returned = [writer.batch(0, before), writer.batch(len(before), [back, elected], wall_ms=1900)]
+
+    for number, (batches, dropped) in enumerate([(away, ()), (returned, (2,))]):
+        history = history_of(read_log(write(tmp_path / str(number), {0: batches})).entries, _ANCHOR)
+        assert [state.elr_dropped for state in history.partition_states] == [(), (), dropped]
+
+
 def test_clearing_eligible_leader_replicas_changes_only_partitions_that_had_some(tmp_path: Path) -> None:
     others = (writer.topic("b"), writer.partition("b", leader=1, isr=(1,), replicas=(1, 2), elr=(2,)))
     before = (writer.ELR_ON, *_ORDERS, *others, writer.change("orders", last_known_elr=(2,)))

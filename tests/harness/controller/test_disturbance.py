@@ -185,6 +185,22 @@ async def test_a_fault_that_finds_no_victim_until_the_end_is_skipped_and_costs_n
     assert world.cluster.deeds == ["kill 2"]
 
 
+async def test_a_pause_whose_victim_another_fault_ends_before_it_was_seen_is_skipped(suffer: Any) -> None:
+    async def slowly(world: FaultWorld) -> None:
+        world.cluster.slow_s = 0.05
+
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="2", at_s=0.02),
+        FaultSpec(kind="crash", target="2", at_s=0.03),
+        obstacle="pause 2",
+        during=slowly,
+    )
+
+    assert world.cluster.deeds[:2] == ["pause 2", "kill 2"]
+    assert result.inconclusive == ()
+    assert result.skipped == (SkippedFault(kind="pause", target="2", trigger="at 0.02 s", why="no-victim"),)
+
+
 async def test_a_fault_that_cannot_be_done_is_told_and_the_others_go_on(suffer: Any) -> None:
     result, world = await suffer(
         FaultSpec(kind="crash", target="1", at_s=0.0, for_s=0.01),

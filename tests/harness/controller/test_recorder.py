@@ -21,12 +21,13 @@ def state(
     elr: Sequence[int] | None,
     partition_epoch: int | None = None,
     last_known_leader: int | None = None,
+    elr_dropped: Sequence[int] = (),
 ) -> PartitionState:
     return PartitionState(
         topic="orders", partition=0, t_ns=epoch, uncertainty_ns=0, exact=partition_epoch is not None, observer=-1,
         leader=leader, leader_epoch=epoch, partition_epoch=partition_epoch, controller_epoch=1, isr=tuple(isr),
         replicas=(1, 2, 3), elr=None if elr is None else tuple(elr),
-        last_known_leader=last_known_leader,
+        last_known_leader=last_known_leader, elr_dropped=tuple(elr_dropped),
     )  # fmt: skip
 
 
@@ -68,8 +69,14 @@ def test_the_last_known_leader_is_elected_cleanly_when_nobody_else_is_eligible_a
     assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 1, (1,), elr=()))] == [False, False]
     assert [row["unclean"] for row in sealed(tmp_path, gone, state(2, 2, (2,), elr=()))] == [False, True]
     waiting = state(1, -1, (), elr=(2,), last_known_leader=1)
-    assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=()))] == [False, False]
+    returned = state(2, 1, (1,), elr=(), elr_dropped=(2,))
+    assert [row["unclean"] for row in sealed(tmp_path, waiting, returned)] == [False, False]
     assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=(2,)))] == [False, True]
+
+
+def test_the_last_known_leader_is_elected_uncleanly_while_an_eligible_one_is_only_away(tmp_path: Path) -> None:
+    waiting = state(1, -1, (), elr=(2,), last_known_leader=1)
+    assert [row["unclean"] for row in sealed(tmp_path, waiting, state(2, 1, (1,), elr=()))] == [False, True]
 
 
 def test_a_polled_state_in_which_only_the_eligible_leader_replicas_changed_is_a_state(tmp_path: Path) -> None:
