@@ -23,15 +23,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from harness.checks.deletion import ASKED, outcome, took
 from harness.checks.destruction import Destruction, destruction
 from harness.checks.elections import Election
 from harness.checks.fates import EpochRead, Fate
-from harness.checks.story import DiskLoss, PartitionStory
+from harness.checks.story import Deletion, DiskLoss, PartitionStory
 from harness.checks.survival import Survival, Window
 from harness.checks.watermarks import Watermarks
 
 Class = Literal["violation", "permitted", "observation"]
-Cause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
+Cause = Literal[
+    "unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "deletion", "unknown"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +88,9 @@ class Judge:
 
     def _ruled(self, fate: Fate) -> Ruling:
         ruling = rule(self._story, fate, self._survival)
+        deletion = self._story.deletion
+        if deletion is not None and took(deletion, self._survival.window(fate)):
+            return _gone_with_its_topic(deletion, ruling)
         removed = fate.offset is not None and fate.offset < (self._story.log_start or 0)
         return _beyond_start(self._story, ruling) if removed else ruling
 
@@ -98,6 +104,13 @@ def forfeited(ruling: Ruling, least: int) -> Ruling:
 
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
     return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
+
+
+def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
+    became, undecided = outcome(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
+    rule = Rule(rule="Its topic was deleted on request.", holds=deletion.asked, evidence=ASKED[deletion.asked])
+    return replace(ruling, classification=became, cause="deletion", election=None, disk_losses=(), undecided=undecided,
+                   rules=(*ruling.rules, rule))  # fmt: skip
 
 
 def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:

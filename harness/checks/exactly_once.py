@@ -126,7 +126,10 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, str]:
         return "permitted", f"outputs were lost by a permitted {elsewhere[0].cause_kind}"
     if row["kind"] != "missing":
         return offsets_ruled(story, since=0, until=2**62)
-    unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
+    others = [other for other in context.story.partitions.values() if other is not story]
+    if any(other.deletion is not None for other in others):
+        return "observation", "outputs may have gone with a topic that was deleted"
+    unread = [other.name for other in others if not other.read_to_end]
     if unread:
         return "observation", f"outputs may lie in what was not read of {', '.join(sorted(unread)[:3])}"
     return "violation", "nothing permits it"

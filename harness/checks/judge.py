@@ -37,6 +37,7 @@ from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.derived import complete
 from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
+from harness.history.incarnations import client_name
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
 from harness.scenario import Scenario
@@ -313,10 +314,18 @@ def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
             if any(step["text"] in reason for reason in reasons):
                 continue  # the controller said so itself
             reasons.append(f"Step {step['step'] + 1} waited in vain: {step['text']}.{seen}")
+    reasons += [
+        f"Records of {client_name(story.topic)}-{story.part} were acknowledged while its topic was deleted and created "
+        "anew, and are not in the final log: nobody can tell which of the two had them."
+        for story in facts.context.story.partitions.values()
+        if story.is_set_apart and any(row.tp == story.tp for row in facts.context.flagged)
+    ]
     expected = given.scenario is not None and given.scenario.expect.unreadable
     said = " ".join(reasons)
     unread = [
-        story for story in facts.context.story.partitions.values() if not story.read_to_end and story.name not in said
+        story
+        for story in facts.context.story.partitions.values()
+        if not (story.read_to_end or story.deletion or story.is_set_apart) and story.name not in said
     ]
     if unread and not expected:
         names = ", ".join(story.name for story in unread[:5]) + (", ..." if len(unread) > 5 else "")

@@ -20,24 +20,30 @@ from harness.checks.findings import (
     plural,
 )
 from harness.checks.min_isr import broken_promises
-from harness.checks.removal import Removal, removed
+from harness.checks.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.story import PartitionStory
+from harness.history.incarnations import client_name
 
 
 def find(context: RunContext) -> list[Finding]:
     findings: list[Finding] = []
     removal = Removal(context)
-    for story, rows in context.by_partition("lost", "unseen"):
-        reasons = {row.value: removal.of(row) for row in rows}
-        taken = [(row, why) for row in rows if (why := reasons[row.value]) is not None]
-        lost, unreadable, unseen = _parted(story, [row for row in rows if reasons[row.value] is None])
+    for story, every in context.by_partition("lost", "unseen"):
+        reasons = {row.value: removal.of(row) for row in every}
+        taken = [(row, why) for row in every if (why := reasons[row.value]) is not None]
+        rows = [row for row in every if reasons[row.value] is None]
+        if story.deletion is not None and story.deletion.asked:
+            gone = [row for row in rows if context.ruling(story, row).cause == "deletion"]
+            taken += [(row, WITH_ITS_TOPIC) for row in gone]
+            rows = [row for row in rows if context.ruling(story, row).cause != "deletion"]
+        lost, unreadable, unseen = _parted(story, rows)
         findings += _lost(context, story, lost, compacts=removal.compacts(story))
         findings += removed(context, story, taken)
         if unreadable:
             findings.append(_unreadable(context, story, unreadable))
         if unseen:
             findings.append(_unseen(context, story, unseen))
-        hidden = sum(context.hidden(story, f, sum(f in row.flags for row in rows)) for f in ("lost", "unseen"))
+        hidden = sum(context.hidden(story, f, sum(f in row.flags for row in every)) for f in ("lost", "unseen"))
         if hidden:
             findings.append(_unclassed(context, story, hidden))
     return findings
@@ -117,6 +123,8 @@ def _sentence(story: PartitionStory, rows: Sequence[Flagged], ruling: Ruling) ->
 
 def cause_words(story: PartitionStory, ruling: Ruling) -> str:
     election = ruling.election
+    if ruling.cause == "deletion":
+        return "the topic was deleted, and no step of the plan asked for that"
     if ruling.cause == "destruction":
         nodes = nodes_words(sorted({loss.node for loss in ruling.disk_losses}))
         return f"the disks of every in-sync copy were lost ({nodes})"
@@ -162,6 +170,11 @@ def _unseen(context: RunContext, story: PartitionStory, rows: Sequence[Flagged])
         f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {story.name} {plural(len(rows), 'was')} "
         "never read: the partition was not read that far, so nobody knows whether it is lost."
     )
+    if story.is_set_apart:
+        sentence = (
+            f"{plural(len(rows), 'record')} of {client_name(story.topic)}-{story.part} {plural(len(rows), 'was')} "
+            "acknowledged while its topic was deleted and created anew, and never read."
+        )
     return finding_of_rows(
         context, story, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
         cause="not read to its end", evidence={"end_offset": story.end_offset, "read_to_end": story.read_to_end},

@@ -17,6 +17,7 @@ from harness.checks.findings import Finding, RunContext, plural, ranges
 from harness.checks.runs import Runs
 from harness.checks.story import PartitionStory, RunStory, holds_up
 from harness.checks.tables import Row
+from harness.history.incarnations import client_name
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
@@ -133,7 +134,7 @@ def _least(story: RunStory, configuration: Sequence[Row], topic: str, begin: int
     rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["t"])
     scenario = story.scenario
     specs = scenario.topics if scenario is not None else ()
-    own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == topic), None)
+    own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == client_name(topic)), None)
     own = _in_force([row for row in rows if row["scope"] == "topic" and row["name"] == topic], own_spec, begin, end)
     brokers_spec = scenario.cluster.settings.get(MIN_ISR_KEY) if scenario is not None else None
     general = _in_force([row for row in rows if row["scope"] != "topic"], brokers_spec, begin, end)

@@ -25,6 +25,7 @@ from harness.checks.tables import Row
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
+WITH_ITS_TOPIC = "the deletion of its topic, which a step of the plan asked for"
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # What a record takes on disk beside its value and key, at the most: its own headers and a batch to itself.
 _OVERHEAD_BYTES = 128
@@ -186,7 +187,8 @@ def removed(context: RunContext, story: PartitionStory, rows: Sequence[tuple[Fla
     return [
         finding_of_rows(
             context, story, members, check=CHECK, classification="observation",
-            kind="compaction" if why.startswith("compaction") else "retention", cause=why,
+            kind="deletion" if why == WITH_ITS_TOPIC else "compaction" if why.startswith("compaction") else "retention",
+            cause=why,
             sentence=f"{plural(len(members), 'acknowledged record')} {offsets_words(members)} of {story.name} "
             f"{plural(len(members), 'was')} removed by {why}.",
             evidence={"log_start": story.log_start, "setting": why},

@@ -14,6 +14,7 @@ from harness.checks.elections import Election, Snapshot, committed_copies, elect
 from harness.checks.tables import Row, Tables
 from harness.checks.unclean_rules import UncleanRules
 from harness.history.disk_facts import DiskEvent, disk_events
+from harness.history.step_facts import deletions_asked
 from harness.scenario import Scenario
 
 _NEVER = 2**62
@@ -47,6 +48,19 @@ class DiskLoss:
     @property
     def fault(self) -> int | None:
         return self.event.fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """Of the topic that a partition is of. asked: by a step of the plan; None where others may have asked for it."""
+
+    t: int
+    uncertainty_ns: int
+    asked: bool | None
+
+    @property
+    def earliest_t(self) -> int:
+        return self.t - self.uncertainty_ns
 
 
 class Faults(Sequence[Row]):
@@ -111,6 +125,9 @@ class PartitionStory:
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
     is_foreign: bool = False  # others than the harness may have asked something of it
+    deletion: Deletion | None = None
+    is_recreated: bool = False  # there was a topic of this name before
+    is_set_apart: bool = False  # no partition, but what nobody can tell to be of the topic or of the one before it
 
     @property
     def name(self) -> str:
@@ -226,7 +243,10 @@ def read_story(
     )
     by_partition = _group(tables.rows("partition_states", run))
     events, snapshots = _group(tables.rows("broker_events", run)), _group(tables.rows("replica_snapshots", run))
-    losses = _disk_losses(tables, run, faults, is_foreign=scenario is None or scenario.cluster.is_foreign)
+    is_foreign = scenario is None or scenario.cluster.is_foreign
+    topics = {row["topic"]: row for row in tables.rows("topics", run)}
+    losses = _disk_losses(tables, run, faults, is_foreign=is_foreign)
+    deletions = _deletions(topics.values(), tables.rows("steps", run), is_foreign=is_foreign)
     partitions = {}
     for row in tables.rows("partitions", run):
         key = (row["topic"], row["part"])
@@ -242,7 +262,9 @@ def read_story(
             snapshots=logs, events=told, faults=faults,
             exact=any(state["exact"] for state in states),
             unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start"],
-            cleanup_policy=row["cleanup_policy"], is_foreign=scenario is None or scenario.cluster.is_foreign,
+            cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
+            is_recreated=_is_recreated(topics, row["topic"]),
+            is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
         )  # fmt: skip
     times = [row["t_asked"] for row in faults] + [r["t"] for rows in by_partition.values() for r in rows]
     if origin is None:
@@ -251,6 +273,30 @@ def read_story(
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
     return RunStory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
                     wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
+
+
+def _deletions(topics: Iterable[Row], steps: Sequence[Row], *, is_foreign: bool) -> dict[str, Deletion]:
+    """A topic's deletion was asked for by a step that came after its creation and no later than itself."""
+    asked = deletions_asked(steps)
+    found = {}
+    for row in topics:
+        apart, created = row["uncertainty_ns"] or 0, row["created_ns"] or 0
+        if row["deleted_ns"] is None:
+            continue
+        own = any(
+            each.topic == row["name"] and created - apart <= each.t0 <= row["deleted_ns"] + apart for each in asked
+        )
+        found[row["topic"]] = Deletion(
+            t=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_foreign else False
+        )
+    return found
+
+
+def _is_recreated(topics: Mapping[str, Row], topic: str) -> bool:
+    row = topics.get(topic)
+    return row is not None and any(
+        each["name"] == row["name"] and (each["created_ns"] or 0) < (row["created_ns"] or 0) for each in topics.values()
+    )
 
 
 def _group(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:

@@ -21,6 +21,7 @@ METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it
 _INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
 _WINDOW_BYTES = 1 << 16
 _ATTEMPTS = 5
+_PARTITION_METADATA = "partition.metadata"
 _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
 
 
@@ -56,7 +57,18 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
         log_end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
         epochs=epochs,
         records=records,
+        topic_id=read_topic_id(folder),
     )
+
+
+def read_topic_id(folder: Path) -> str | None:
+    """Whose replica it is; brokers have written that down since 2.8 (KIP-516)."""
+    try:
+        text = (folder / _PARTITION_METADATA).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return told.get("topic_id", "").strip() or None
 
 
 def read_replicas(node: NodeId, data: Path, *, t_ns: int) -> list[ReplicaLog]:
