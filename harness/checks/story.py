@@ -5,7 +5,7 @@ have thousands of partitions, faults and states.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -81,6 +81,14 @@ class Faults(Sequence[Row]):
     def __getitem__(self, index):  # type: ignore[no-untyped-def]  # as every sequence's
         return self._rows[index]
 
+    def numbered(self, numbers: Collection[int | None]) -> list[Row]:
+        """In order of their begin."""
+        return [self._rows[place] for place in sorted(self._places[n] for n in numbers if n in self._places)]
+
+    @cached_property
+    def _places(self) -> Mapping[int | None, int]:
+        return {row["fault"]: place for place, row in enumerate(self._rows)}
+
     def between(self, begin: int, end: int) -> list[Row]:
         """Those that were seen in force at some moment of [begin, end]."""
         found = []
@@ -149,14 +157,6 @@ class PartitionStory:
     @cached_property
     def _times(self) -> list[int]:
         return [row["t"] for row in self.states]
-
-    @cached_property
-    def losses_by_node(self) -> Mapping[int, list[DiskLoss]]:
-        """In order of time."""
-        found: dict[int, list[DiskLoss]] = {}
-        for loss in sorted(self.disk_losses, key=lambda loss: loss.t):
-            found.setdefault(loss.node, []).append(loss)
-        return found
 
     @cached_property
     def _memberships(self) -> Mapping[int, tuple[list[int], list[int]]]:
@@ -245,7 +245,7 @@ def read_story(
     events, snapshots = _group(tables.rows("broker_events", run)), _group(tables.rows("replica_snapshots", run))
     is_foreign = scenario is None or scenario.cluster.is_foreign
     topics = {row["topic"]: row for row in tables.rows("topics", run)}
-    losses = _disk_losses(tables, run, faults, is_foreign=is_foreign)
+    losses = _Losses(_disk_losses(tables, run, faults, is_foreign=is_foreign))
     deletions = _deletions(topics.values(), tables.rows("steps", run), is_foreign=is_foreign)
     partitions = {}
     for row in tables.rows("partitions", run):
@@ -258,7 +258,7 @@ def read_story(
             read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
             elections=tuple(elections_of(states, told, [Snapshot(row=log) for log in logs], rules, *key)),
             truncations=tuple(_truncations(told)),
-            disk_losses=tuple(loss for loss in losses if loss.event.took(*key, None) is not False),
+            disk_losses=losses.of(*key),
             snapshots=logs, events=told, faults=faults,
             exact=any(state["exact"] for state in states),
             unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start"],
@@ -313,6 +313,24 @@ def _truncations(events: Sequence[Row]) -> Iterable[Truncation]:
                 node=row["node"], t=row["t"], epoch=row["epoch"], from_offset=row["from_offset"],
                 to_offset=row["to_offset"] or 0, reason=row["reason"] or "",
             )  # fmt: skip
+
+
+class _Losses:
+    """Lost disks and parts of them, in order of time, found by the partition that they may have had."""
+
+    def __init__(self, losses: Sequence[DiskLoss]) -> None:
+        self._all = losses
+        self._of_any: list[int] = []
+        self._of: dict[tuple[str, int | None], list[int]] = {}
+        for place, loss in enumerate(losses):
+            if loss.event.extent == "disk" or loss.event.topic is None:
+                self._of_any.append(place)
+            else:
+                self._of.setdefault((loss.event.topic, loss.event.part), []).append(place)
+
+    def of(self, topic: str, part: int) -> tuple[DiskLoss, ...]:
+        places = sorted((*self._of_any, *self._of.get((topic, part), ())))
+        return tuple(self._all[place] for place in places)
 
 
 def _disk_losses(tables: Tables, run: int, faults: Sequence[Row], *, is_foreign: bool) -> list[DiskLoss]:

@@ -14,6 +14,7 @@ event took it. So only what happened between the last sighting and the first evi
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from harness.checks.elections import Election, Snapshot, committed_copies
 from harness.checks.fates import Copy, EpochRead, Fate
@@ -129,14 +130,13 @@ class Survival:
         t = fate.t_last_read
         if t is None:
             return -1, -1
-        sure = maybe = -1
-        for election in self._story.elections:
-            if election.earliest_t > t:
-                break
-            maybe = election.epoch
-            if election.latest_t + READ_AHEAD_NS <= t and not self.may_answer_for_another(election, t):
-                sure = election.epoch
-        return sure, maybe
+        begun = list(takewhile(lambda election: election.earliest_t <= t, self._story.elections))
+        sure = (
+            election.epoch
+            for election in reversed(begun)
+            if election.latest_t + READ_AHEAD_NS <= t and not self.may_answer_for_another(election, t)
+        )
+        return next(sure, -1), begun[-1].epoch if begun else -1
 
     def may_answer_for_another(self, election: Election, t: int) -> bool:
         """Whether a leader deposed before this election may not have known it, and have answered readers, at `t`."""
