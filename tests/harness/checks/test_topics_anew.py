@@ -3,12 +3,15 @@
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from harness.history import sealing
 from harness.history.incarnations import Incarnations
 from harness.history.schemas import TABLES
 from harness.scenario import ClusterSpec
@@ -241,3 +244,14 @@ def test_a_removal_on_request_says_so(judged: dict[str, Judgement]) -> None:
 def test_what_cannot_be_placed_is_an_open_question(judged: dict[str, Judgement]) -> None:
     reasons = judged["a_retry_across_both_that_nothing_places"].reasons
     assert any("nobody can tell which of the two had them" in reason for reason in reasons)
+
+
+def test_of_records_that_are_set_apart_no_states_are_missed() -> None:
+    rows = {"partition_states": [{"topic": topic, "part": 0} for topic in ("t#1", "t")]}
+    run: Any = SimpleNamespace(run={"status": "done"})
+    known: Any = SimpleNamespace(tps={("t", 0): 0, ("t#1", 0): 1, ("t#0", 0): 2})
+    assert sealing._missing(run, rows, known) == []
+    known.tps["t", 1] = 3
+    assert sealing._missing(run, rows, known) == [
+        "No state of t-1 is known: neither books nor brokers tell who led and who was in sync."
+    ]
