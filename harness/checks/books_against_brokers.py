@@ -61,7 +61,7 @@ def _strangers(
 ) -> Iterable[Finding]:
     for row in books:
         isr, replicas = set(row["isr"] or ()), set(row["replicas"] or ())
-        never = sorted(isr - alive) if alive else []
+        never = sorted(isr - alive - replicas - set(story.replicas)) if alive else []
         outside = sorted(isr - replicas) if replicas else []
         if never:
             told = f"{nodes_words(never)}, of which nothing else in this run tells"

@@ -64,6 +64,9 @@ def _unknown_sender(context: RunContext, row: Flagged) -> str:
     senders = {each["process"]: each for each in context.tables.get("processes", ()) if each["role"] in SENDERS}
     last = max((each["value"] for each in context.rows.get(CHECK, ()) if each["process"] == producer), default=-1)
     known = senders.get(producer)
+    others = {each["process"] for each in context.tables.get("processes", ())}
+    if producer not in others and any(each.get("journal_complete") is None for each in senders.values()):
+        return f"no client {producer} is known, and it may have begun behind the end of a journal that was cut"
     if known is None or known.get("journal_complete") is not None or last < 0 or row.value <= last:
         return ""
     return f"they go on after the last that {known['client']} is known to have sent, and its journal may lack its end"

@@ -210,9 +210,11 @@ def a_topic_that_was_made_anew_begins_its_epochs_anew() -> History:
 
 @story
 def in_sync_and_never_started() -> History:
-    history = read_then_collected({1: ALL, 2: ALL})
-    for node in (1, 2):
+    history = read_then_collected(dict.fromkeys(ISR, ALL))
+    for node in ISR:
         history.started(node, at=0.1)
+    history.state(1, 0, (*ISR, 9), at=20)
+    history.rows["partition_states"][-1]["replicas"] = None
     return history
 
 

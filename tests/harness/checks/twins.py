@@ -325,7 +325,7 @@ def a_poll_stepped_over_a_hole_in_the_log() -> History:
 def replicas_of_the_isr_disagree() -> History:
     history = nothing_happened()
     for node, value in ((1, 4), (2, 4), (3, 44)):
-        history.snapshot(node, [(4, 0, value)], high_watermark=10)
+        history.snapshot(node, [(4, 0, value)], high_watermark=5)
     return history
 
 
