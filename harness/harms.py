@@ -72,6 +72,11 @@ class CanFillDisks(Protocol):
 
 
 @runtime_checkable
+class CanDeleteTopics(Protocol):
+    async def delete_topic(self, topic: str) -> None: ...  # returns when it was answered
+
+
+@runtime_checkable
 class TellsWhatIsMissing(Protocol):
     def missing(self, need: type) -> str | None:
         """Asked of a running cluster: why this machine cannot do what this kind of cluster can; None: it can."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
 from harness.client_use import ClientUse
 from harness.history.disk_facts import DiskEvent
+from harness.history.incarnations import TopicLife
 from harness.scenario import WorkloadSpec
 
 NodeId = NewType("NodeId", int)
@@ -60,6 +61,7 @@ class PartitionState:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     elr: tuple[int, ...] | None = None  # eligible leader replicas (KIP-966); None where the system has none
+    topic_id: str | None = None
     last_known_leader: int | None = None  # who may still lead when nobody is in sync or eligible any more (KIP-966)
     elr_dropped: tuple[int, ...] = ()  # eligible ones that this change took out, as they came back from an unclean end
 
@@ -84,6 +86,7 @@ class ReplicaLog:
     log_end: int
     epochs: tuple[tuple[int, int], ...]  # leader-epoch-checkpoint: (epoch, start offset)
     records: tuple[LogRecord, ...]
+    topic_id: str | None = None  # by its partition.metadata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +130,7 @@ class ClusterHistory:
     controllers: Sequence[ControllerState]
     broker_events: Sequence[BrokerEvent]
     configuration: Sequence[ConfigurationChange]
+    topics: Sequence[TopicLife] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,23 +160,18 @@ class Cluster(Protocol):
 
     async def start(self) -> None:
         """Starts every node and returns when all brokers are registered. Raises HarnessError with the log's place."""
-        ...
 
     async def stop(self) -> None:
         """Ends every process it started. Idempotent; never raises for a node that is already gone."""
-        ...
 
     def bootstrap(self, client: ClientId | None) -> str:
         """host:port list: through that client's own links, or (None) the nodes' real addresses, never cut."""
-        ...
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         """One round of asking each broker on a socket of its own, uncut; a silent broker is simply absent."""
-        ...
 
     async def controller(self) -> int:
         """The active controller's node id, -1 when there is none."""
-        ...
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None: ...
 

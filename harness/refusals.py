@@ -6,7 +6,7 @@ import faults.catalogue
 import faults.cut
 from harness.clients import catalogue as clients
 from harness.errors import UsageError
-from harness.harms import CanDamageDisks, CanFillDisks, CanImpairPackets
+from harness.harms import CanDamageDisks, CanDeleteTopics, CanFillDisks, CanImpairPackets
 from harness.interfaces import (
     COORDINATION,
     CanBeAsked,
@@ -41,6 +41,7 @@ _ACTS: Mapping[str, type] = {
     "impair": CanImpairPackets,
     "configure": CanReconfigure,
     "elect": CanReconfigure,
+    "delete_topic": CanDeleteTopics,
 }
 _CONDITIONS: Mapping[str, type] = {
     **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),

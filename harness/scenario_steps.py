@@ -35,6 +35,8 @@ ACTS: dict[str, tuple[str, ...]] = {
     "impair": ("loss", "duplicate", "reorder", "delay", "for"),
     "configure": ("topic",),
     "elect": ("topic", "partition"),
+    "delete_topic": (),
+    "create_topic": (),
 }
 CONDITIONS: dict[str, tuple[str, ...]] = {
     "isr": ("topic", "partition", "throughout"),
@@ -122,6 +124,8 @@ def _check_value(key: str, value: Any) -> None:
             raise ValueError(f'{key} names links, for example ["2>1"], not {value!r}')
     elif key == "mode" and value not in ("hang", "reset"):
         raise ValueError(f'mode is "hang" or "reset", not {value!r}')
+    elif key in ("delete_topic", "create_topic") and not isinstance(value, str):
+        raise ValueError(f"{key} names a topic of the scenario, not {value!r}")
     elif key in _NUMBERS and not isinstance(value, int):
         raise ValueError(f"{key} is a whole number, not {value!r}")
     elif key in _TABLES and (not isinstance(value, dict) or not value):

@@ -24,6 +24,8 @@ _ALLOWED: Mapping[tuple[str, str], str] = {
     ("harness/checks/session.py", "startswith"): "a Spark master's URL",
     ("harness/checks/early_session.py", "startswith"): "a Spark master's URL",
     ("harness/checks/early_session.py", "partition"): "the first line of an error, for a log",
+    ("harness/checks/priority.py", "startswith"): "what the kernel tells of a process's capabilities",
+    ("harness/checks/priority.py", "split"): "what the kernel tells of a process's capabilities",
     ("harness/checks/standalone.py", "import re"): "Spark's own configuration file",
     ("harness/checks/standalone.py", "split"): "Spark's own configuration file",
     ("harness/checks/standalone.py", "startswith"): "Spark's own configuration file, a master's URL",

@@ -112,7 +112,8 @@ def faults_of(story: PartitionStory, ruling: Ruling, rows: Sequence[Flagged]) ->
     begin = min([*times, end])
     lost = {loss.fault for loss in ruling.disk_losses}
     found = story.faults_between(begin, end)
-    return found + [row for row in story.faults if row["fault"] in lost and row not in found]
+    known = {row["fault"] for row in found}
+    return found + [row for row in story.faults.numbered(lost) if row["fault"] not in known]
 
 
 def cause_chain(

@@ -20,6 +20,7 @@ from harness.checks.story import PartitionStory, RunStory
 from harness.checks.tables import Row, Tables
 from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural
+from harness.history.incarnations import client_name
 from harness.history.journal_columns import NO_ANSWER
 from harness.history.schemas import STATUS_FAIL, STATUS_INFO
 from harness.scenario import Scenario
@@ -39,8 +40,11 @@ def unhealthy(story: RunStory, configuration: Sequence[Row]) -> list[Span]:
     ]
     wanted = story.scenario.workload.topics if story.scenario is not None else ()
     for partition in story.partitions.values():
-        if not wanted or partition.topic in wanted:
-            spans += _unwritable(partition, least_isr(story.scenario, configuration, partition.topic))
+        if partition.topic != client_name(partition.topic) or (wanted and partition.topic not in wanted):
+            continue  # one that was created anew took no writes before that
+        if partition.deletion is not None:
+            spans.append((partition.deletion.earliest_t, _END))
+        spans += _unwritable(partition, least_isr(story.scenario, configuration, partition.topic))
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -71,7 +75,7 @@ def least_isr(scenario: Scenario | None, configuration: Sequence[Row], topic: st
     own = [row["value"] for row in rows if row["scope"] == "topic" and row["name"] == topic]
     general = [row["value"] for row in rows if row["scope"] != "topic"]
     if scenario is not None:
-        own += [spec.settings.get(_MIN_ISR_KEY) for spec in scenario.topics if spec.name == topic]
+        own += [spec.settings.get(_MIN_ISR_KEY) for spec in scenario.topics if spec.name == client_name(topic)]
         general.append(scenario.cluster.settings.get(_MIN_ISR_KEY))
     for values in (own, general):
         numbers = [int(value) for value in values if value is not None and value.isdigit()]

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.checks.deletion import outcome, took
 from harness.checks.destruction import Destruction, destruction
 from harness.checks.elections import Election
 from harness.checks.fates import EpochRead, Fate
@@ -37,7 +38,7 @@ from harness.checks.rulings import (
     TooFewInSync,
     TookOver,
 )
-from harness.checks.story import PartitionStory
+from harness.checks.story import Deletion, PartitionStory
 from harness.checks.survival import Survival, Window
 from harness.checks.watermarks import Watermarks
 
@@ -65,6 +66,9 @@ class Judge:
 
     def _ruled(self, fate: Fate) -> Ruling:
         ruling = rule(self._story, fate, self._survival)
+        deletion = self._story.deletion
+        if deletion is not None and took(deletion, self._survival.window(fate)):
+            return _gone_with_its_topic(deletion, ruling)
         removed = fate.offset is not None and fate.offset < (self._story.log_start or 0)
         return _beyond_start(self._story, ruling) if removed else ruling
 
@@ -77,6 +81,13 @@ def forfeited(ruling: Ruling, least: int) -> Ruling:
 
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
     return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
+
+
+def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
+    became, undecided = outcome(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
+    rule = Rule(rule="deletion", holds=deletion.asked, evidence=deletion)
+    return replace(ruling, classification=became, cause="deletion", election=None, disk_losses=(), destroyed=False,
+                   undecided=undecided, rules=(*ruling.rules, rule))  # fmt: skip
 
 
 def _beyond_start(story: PartitionStory, ruling: Ruling) -> Ruling:

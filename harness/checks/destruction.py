@@ -4,6 +4,8 @@ Who had to have it: every member of the ISR in force and every eligible leader r
 record that was acknowledged with acks=1 and never committed, its leader alone.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,20 +36,43 @@ def destruction(
     """Before `until` took over, and after the record was last seen in sync."""
     since = max(fate.t_acknowledged or 0, window.after_t)
     end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
-    after = [
-        loss for loss in story.disk_losses if since < loss.t <= end and _took(story, fate, loss, until) is not False
-    ]
+    within = [loss for loss in story.disk_losses if since < loss.t <= end]
+    after = [(loss, took) for loss in within if (took := _took(story, fate, loss, until)) is not False]
     if not after:
         return Destruction(holds=False, found="no-disk-lost")
+    taken = _Taken(after)
     maybe: Destruction | None = None
-    for loss in after:
-        found = _at(story, fate, epoch, since, loss.t, until)
+    for loss, _ in after:
+        found = _at(story, fate, epoch, taken, loss.t)
         if found is not None and found.holds:
             return found
         maybe = maybe or found
     if maybe is not None:
         return maybe
-    return Destruction(holds=False, found="copy-left", losses=tuple(after))
+    return Destruction(holds=False, found="copy-left", losses=tuple(loss for loss, _ in after))
+
+
+class _Taken:
+    """What took a node's copy, or may have, found by node and time; each with whether it surely did."""
+
+    def __init__(self, losses: Iterable[tuple[DiskLoss, bool | None]]) -> None:
+        self._surely: dict[int, list[DiskLoss]] = {}
+        self._perhaps: dict[int, list[DiskLoss]] = {}
+        for loss, took in losses:
+            (self._surely if took else self._perhaps).setdefault(loss.node, []).append(loss)
+
+    def last(self, node: int, *, since: int, moment: int) -> tuple[DiskLoss | None, bool]:
+        """The last that surely did after `since`, up to `moment`, else the last that may have."""
+        for found, surely in ((self._surely, True), (self._perhaps, False)):
+            own = found.get(node, ())
+            place = bisect_right(own, moment, key=_time) - 1
+            if place >= 0 and own[place].t > since:
+                return own[place], surely
+        return None, False
+
+
+def _time(loss: DiskLoss) -> int:
+    return loss.t
 
 
 def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | None) -> bool | None:
@@ -61,9 +86,7 @@ def _took(story: PartitionStory, fate: Fate, loss: DiskLoss, until: Election | N
     return True if any(cut.to_offset <= min(end, fate.offset) for cut in cuts) else None
 
 
-def _at(
-    story: PartitionStory, fate: Fate, epoch: int | None, since: int, moment: int, until: Election | None
-) -> Destruction | None:
+def _at(story: PartitionStory, fate: Fate, epoch: int | None, taken: "_Taken", moment: int) -> Destruction | None:
     """By the state in force at the moment of a loss; None when a copy was left."""
     state = story.state_at(moment)
     if state is None:
@@ -75,16 +98,11 @@ def _at(
     losses: list[DiskLoss] = []
     sure = True
     for node in copies:
-        own = [
-            loss for loss in story.losses_by_node.get(node, ())
-            if max(since, story.joined(node, moment)) < loss.t <= moment
-            and _took(story, fate, loss, until) is not False
-        ]  # fmt: skip
-        if not own:
+        last, surely = taken.last(node, since=story.joined(node, moment), moment=moment)
+        if last is None:
             return None
-        surely = [loss for loss in own if _took(story, fate, loss, until)]
-        losses.append((surely or own)[-1])
-        sure = sure and bool(surely) and not _may_have_it_again(story, losses[-1], moment)
+        losses.append(last)
+        sure = sure and surely and not _may_have_it_again(story, losses[-1], moment)
     if not copies:
         return None
     alone = copies[0] if copies != committed_copies(state) else None

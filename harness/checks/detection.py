@@ -105,20 +105,20 @@ Partition = tuple[int, int]
 
 
 def detect(spark: SparkSession, tables: Tables) -> Detection:
-    rows = flagged_rows(spark, tables.records, tables.jumps, at_most=FLAGGED_MAX).toArrow().to_pylist()
+    rows = flagged_rows(spark, tables.every_record, tables.jumps, at_most=FLAGGED_MAX).toArrow().to_pylist()
     complete = len(rows) < FLAGGED_MAX
-    suspicious = None if complete else flagged_rows(spark, tables.records, tables.jumps)
+    suspicious = None if complete else flagged_rows(spark, tables.every_record, tables.jumps)
     accounts = rows if suspicious is None else suspicious.where("accounts").toArrow().to_pylist()
     lines = [row for row in accounts if row["accounts"]]
-    ends = _ends(tables, lines)
+    ends, places = _ends(tables, lines), _Places.of(tables)
     held = _holdings(spark, tables, rows)
-    flagged = [each for row in rows if (each := _flagged(row, ends, held)).flags]
+    flagged = [each for row in rows if (each := _flagged(row, ends, places, held)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
     for each in flagged:
         by_run[each.run].append(each)
     for listed in by_run.values():
         listed.sort(key=lambda row: (row.tp, -1 if row.off is None else row.off, row.value))
-    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends)
+    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends, places)
     entangled = {row["run"] for row in rows if row["flags"] & BITS["backward"]}
     entangled |= {run for run, told in tables.activity.items() if told["transactional"]}
     if not complete:
@@ -128,6 +128,31 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
         reads=_epoch_reads(spark, tables, flagged),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Places:
+    """Partitions that were deleted with their topic, of which nothing is left to be read, and what is no partition."""
+
+    deleted: frozenset[Partition]
+    set_apart: frozenset[Partition]
+
+    @classmethod
+    def of(cls, tables: Tables) -> "_Places":
+        topics = {(row["run"], row["topic"]) for row in _all_rows(tables, "topics") if row["deleted_ns"] is not None}
+        rows = _all_rows(tables, "partitions") if topics else ()
+        return cls(
+            deleted=frozenset((row["run"], row["tp"]) for row in rows if (row["run"], row["topic"]) in topics),
+            set_apart=tables.set_apart,
+        )
+
+    def flags(self, place: Partition, flags: set[str]) -> set[str]:
+        """Those that mean something there."""
+        if place in self.set_apart:
+            return {"unseen"} & flags
+        if place in self.deleted:  # all that was told is gone from the final log
+            return ({"lost"} if {"lost", "unseen"} & flags else set()) | flags - {"unseen", "dirty"}
+        return flags
 
 
 def _ends(tables: Tables, lines: Sequence[Row]) -> dict[Partition, int]:
@@ -151,12 +176,13 @@ def _past(ends: Mapping[Partition, int], row: Row) -> bool:
     return end == ALL_OFFSETS or (row["off"] is not None and row["off"] <= end)
 
 
-def _settled(row: Row, ends: Mapping[Partition, int]) -> frozenset[str]:
+def _settled(row: Row, ends: Mapping[Partition, int], places: _Places) -> frozenset[str]:
     flags = {name for name, bit in BITS.items() if row["flags"] & bit}
     past = _past(ends, row)
     if "gone" in flags:
         flags.add("lost" if past else "unseen")
-    return frozenset(flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"})
+    told = flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"}
+    return frozenset(places.flags((row["run"], row["tp"]), told))
 
 
 def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
@@ -164,11 +190,11 @@ def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
 
 
 def _counts_of_all(
-    spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int]
+    spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places
 ) -> dict[tuple[int, int, str], int]:
     """Counted where the rows are, when they are too many to be brought here."""
-    told = [{"run": run, "tp": tp, "end": end} for (run, tp), end in ends.items()]
-    frame = small_frame(spark, {"run": pa.int32(), "tp": pa.int32(), "end": pa.int64()}, told)
+    read_to = [{"run": run, "tp": tp, "end": end} for (run, tp), end in ends.items()]
+    frame = small_frame(spark, {"run": pa.int32(), "tp": pa.int32(), "end": pa.int64()}, read_to)
     past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(off <= end, false))"
     conditions = {name: f"flags & {bit} <> 0" for name, bit in BITS.items()}
     gone, _ = conditions.pop("gone"), conditions.pop("backward")
@@ -179,12 +205,12 @@ def _counts_of_all(
         .groupBy("run", "tp")
         .agg(*[sf.count_if(sf.expr(condition)).alias(name) for name, condition in conditions.items()])
     )
-    return {
-        (row["run"], row["tp"], name): row[name]
-        for row in counted.toArrow().to_pylist()
-        for name in conditions
-        if row[name]
-    }
+    told: dict[tuple[int, int, str], int] = Counter()
+    for row in counted.toArrow().to_pylist():
+        for name in conditions:
+            for flag in places.flags((row["run"], row["tp"]), {name}) if row[name] else ():
+                told[row["run"], row["tp"], flag] += row[name]
+    return dict(told)
 
 
 class Holdings:
@@ -268,8 +294,8 @@ def _line(row: Row) -> Row:
     }  # fmt: skip
 
 
-def _flagged(row: Row, ends: Mapping[Partition, int], held: Holdings) -> Flagged:
-    flags = _settled(row, ends)
+def _flagged(row: Row, ends: Mapping[Partition, int], places: _Places, held: Holdings) -> Flagged:
+    flags = _settled(row, ends, places)
     if "back_inside" in flags:
         step = row["step_lo"]
     elif "back_between" in flags:

@@ -2,6 +2,8 @@
 
 Whoever asks for the session comes first: the warm-up ends with the stage it is at, and what it has loaded by then stays
 loaded. Nothing depends on it; when it fails, the next question finds a session as if it had never been tried.
+
+A warm-up goes on beside a load, so its JVM is the last in the queue until somebody asks for the session (priority.py).
 """
 
 import contextlib
@@ -33,14 +35,22 @@ class EarlySession:
         self._open = contextlib.ExitStack()
         self._session: SparkSession | None = None
         self._wanted = threading.Event()
+        self._is_last = False
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Opens the session beside what the caller does; returns at once. Only where the JVM is ours; once."""
+        """Opens the session beside what the caller does; returns at once. Only where the JVM is ours; once.
+
+        No load runs any more: somebody waits for the answer.
+        """
+        self._comes_first()
         self._beside(self._opened)
 
     def warm_up(self) -> None:
-        """Opens it and asks it everything once; returns at once. Only where the JVM is ours; once."""
+        """Opens it and asks it everything once, beside a load; returns at once. Only where the JVM is ours; once."""
+        if self._jvm is not None and not self._wanted.is_set():
+            self._jvm.place.last()
+            self._is_last = True
         self._beside(self._warmed)
 
     def _beside(self, work: Callable[[], None]) -> None:
@@ -49,7 +59,7 @@ class EarlySession:
             self._thread.start()
 
     def session(self) -> SparkSession:
-        self._wanted.set()
+        self._somebody_waits()
         if self._thread is not None:
             self._thread.join(_PATIENCE_S)
         return self._made()
@@ -60,12 +70,21 @@ class EarlySession:
         return told is not None and told.is_file() and b"java.lang.OutOfMemoryError" in told.read_bytes()
 
     def close(self) -> None:
-        self._wanted.set()
+        self._somebody_waits()
         if self._thread is not None:
             self._thread.join(_PATIENCE_S)
         self._open.close()
         if self._jvm is not None:
             self._jvm.end()
+
+    def _comes_first(self) -> None:
+        if self._jvm is not None and self._is_last:
+            self._jvm.place.as_any_other()
+        self._is_last = False
+
+    def _somebody_waits(self) -> None:
+        self._comes_first()
+        self._wanted.set()
 
     def _made(self) -> SparkSession:
         if self._session is None:

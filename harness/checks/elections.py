@@ -4,7 +4,7 @@ An epoch's start is the leader's own word: its journal, else its own leader-epoc
 checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -144,7 +144,12 @@ class Snapshot:
         return tuple(epochs_of(self.row.get("epochs")))
 
     def start_of(self, epoch: int) -> int | None:
-        return next((start for own, start in self.chain if own == epoch), None)
+        return self._starts.get(epoch)
+
+    @cached_property
+    def _starts(self) -> Mapping[int, int]:
+        """Of an epoch that is told twice, the first word."""
+        return dict(reversed(self.chain))
 
     def spans(self, offset: int) -> bool:
         """Whether a record at that offset would be seen here: the log began at or below it."""

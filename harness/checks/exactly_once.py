@@ -128,7 +128,11 @@ def _ruled(context: RunContext, row: Row) -> tuple[Class, Cause]:
         return "permitted", Cause(code="outputs-lost", by=elsewhere[0].ruling.cause if elsewhere[0].ruling else None)
     if row["kind"] != "missing":
         return offsets_ruled(context.story, story, since=0, until=2**62)
-    unread = [other.name for other in context.story.partitions.values() if other is not story and not other.read_to_end]
+    others = [other for other in context.story.partitions.values() if other is not story]
+    if any(other.deletion is not None for other in others):
+        doubt = Doubt(code="outputs-gone-with-a-topic")
+        return "observation", Cause(code="outputs-gone-with-a-topic", doubt=doubt)
+    unread = [other.name for other in others if not other.read_to_end]
     if unread:
         doubt = Doubt(code="outputs-not-read", partitions=tuple(sorted(unread)[:3]))
         return "observation", Cause(code="outputs-not-read", doubt=doubt)

@@ -31,6 +31,7 @@ def query(runs: Runs) -> list[Row]:
     if not any(row["offset_reset"] for row in clients.values()):
         return []
     seeks, commits = _by_client(runs), _by_group(runs)
+    anew = {(story.run, tp) for story in runs.stories for tp, each in story.partitions.items() if each.is_recreated}
     spans = []
     for row in _first_records(runs):
         client = clients.get((row["run"], row["process"]))
@@ -38,6 +39,8 @@ def query(runs: Runs) -> list[Row]:
             continue
         place = (row["run"], row["process"], row["tp"])
         committed = commits.get((row["run"], client["group"], row["tp"]), ()) if client["group"] else ()
+        if place not in seeks and (row["run"], row["tp"]) in anew:
+            continue  # it was assigned the topic of that name before, and goes on where it was in that one
         start = _start(row, client, seeks.get(place, ()), committed)
         if start is not None and start[0] < row["off"]:
             spans.append({**row, "start": start[0], "cause": start[1], "first": row["off"]})

@@ -38,6 +38,7 @@ from harness.errors import MISFITS, HarnessError, misfit
 from harness.history.derived import complete
 from harness.history.evidence_schemas import EVIDENCE
 from harness.history.extent import MANY_ROWS
+from harness.history.incarnations import client_name
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import FINDINGS
 from harness.memory import TooLarge
@@ -329,8 +330,18 @@ def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
         if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not told:
             seen = f" Seen: {step['seen']}." if step["seen"] else ""
             reasons.append(f"Step {step['step'] + 1} waited in vain: {step['text']}.{seen}")
+    reasons += [
+        f"Records of {client_name(story.topic)}-{story.part} were acknowledged while its topic was deleted and created "
+        "anew, and are not in the final log: nobody can tell which of the two had them."
+        for story in facts.context.story.partitions.values()
+        if story.is_set_apart and any(row.tp == story.tp for row in facts.context.flagged)
+    ]
     expected = given.scenario is not None and given.scenario.expect.unreadable
-    unread = [story for story in facts.context.story.partitions.values() if not story.read_to_end]
+    unread = [
+        story
+        for story in facts.context.story.partitions.values()
+        if not (story.read_to_end or story.deletion or story.is_set_apart)
+    ]
     if unread and not expected:
         names = ", ".join(story.name for story in unread[:5]) + (", ..." if len(unread) > 5 else "")
         reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness import memory
 from harness.checks.class_archive import OFF, ClassArchive, class_archive
+from harness.checks.priority import Place
 from harness.checks.standalone import driver_address
 from harness.errors import HarnessError
 from harness.java import java_home, java_version
@@ -27,7 +28,6 @@ from harness.java import java_home, java_version
 _START_TIMEOUT_S = 90.0
 _ARCHIVE_TIMEOUT_S = 600.0
 _SILENT_S = 1.0
-_NICE = 10
 # Most checks are short: quick compilation beats quick code, and a loop that is entered once is compiled while it runs.
 _QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:Tier3BackEdgeThreshold=4000")
 # What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
@@ -54,6 +54,11 @@ class Jvm:
     connection: tuple[int, str] | None = field(default=None)
     used: bool = False  # something was computed with it
     large: bool = False  # started for a long check
+
+    @property
+    def place(self) -> Place:
+        """In the machine's queue: as any other until somebody says otherwise."""
+        return Place(self.process.pid)
 
     def join(self) -> tuple[int, str]:
         """(port, secret) of the gateway, once the JVM has written them."""
@@ -117,7 +122,7 @@ def _read_connection(path: Path) -> tuple[int, str]:
 def start_jvm_early(
     *, stderr_path: Path | None = None, memory_mb: int | None = None, large: bool = False, master: str = "local"
 ) -> Jvm:
-    """Starts the JVM in the background, at low priority, and returns at once. `large`: more than MANY_ROWS to check.
+    """Starts the JVM in the background and returns at once. `large`: more than MANY_ROWS to check.
 
     Its heap is `memory_mb`, or the memory that the command is allowed.
     """
@@ -146,8 +151,6 @@ def start_jvm_early(
             # Ctrl-C is for the harness, which decides when the analysis ends.
             start_new_session=True,
         )
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
     return Jvm(process=process, scratch=scratch, stderr_path=stderr_path, archive=archive, large=large)
 
 

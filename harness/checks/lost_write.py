@@ -12,31 +12,35 @@ from harness.checks.detection import Flagged
 from harness.checks.disks_against_reads import is_unreached, last_read
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.min_isr import broken_promises
-from harness.checks.removal import Removal, removed
+from harness.checks.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.rulings import Cause, Ruling
 from harness.checks.story import PartitionStory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import acks_words, epochs_words, nodes_words, offsets_words, plural
 from harness.history.finding_facts import Setting
+from harness.history.incarnations import client_name
 
 
 def find(context: RunContext) -> list[Finding]:
     findings: list[Finding] = []
     removal, last = Removal(context), last_read(context)
-    for story, rows in context.by_partition("lost", "unseen"):
-        reasons = {row.value: removal.of(row) for row in rows}
-        taken = [(row, why) for row in rows if (why := reasons[row.value]) is not None]
-        lost, unreadable, unseen = _parted(
-            story, last.get(story.tp, -1), [row for row in rows if reasons[row.value] is None]
-        )
+    for story, every in context.by_partition("lost", "unseen"):
+        reasons = {row.value: removal.of(row) for row in every}
+        taken = [(row, why) for row in every if (why := reasons[row.value]) is not None]
+        rows = [row for row in every if reasons[row.value] is None]
+        if story.deletion is not None and story.deletion.asked:
+            gone = [row for row in rows if context.ruling(story, row).cause == "deletion"]
+            taken += [(row, WITH_ITS_TOPIC) for row in gone]
+            rows = [row for row in rows if context.ruling(story, row).cause != "deletion"]
+        lost, unreadable, unseen = _parted(story, last.get(story.tp, -1), rows)
         findings += _lost(context, story, lost, compacts=removal.compacts(story))
         findings += removed(context, story, taken)
         if unreadable:
             findings.append(_unreadable(context, story, unreadable))
         if unseen:
             findings.append(_unseen(context, story, unseen))
-        hidden = sum(context.hidden(story, f, sum(f in row.flags for row in rows)) for f in ("lost", "unseen"))
+        hidden = sum(context.hidden(story, f, sum(f in row.flags for row in every)) for f in ("lost", "unseen"))
         if hidden:
             findings.append(_unclassed(context, story, hidden))
     return findings
@@ -161,6 +165,11 @@ def _unseen(context: RunContext, story: PartitionStory, rows: Sequence[Flagged])
         f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {story.name} {plural(len(rows), 'was')} "
         "never read: the partition was not read that far, so nobody knows whether it is lost."
     )
+    if story.is_set_apart:
+        sentence = (
+            f"{plural(len(rows), 'record')} of {client_name(story.topic)}-{story.part} {plural(len(rows), 'was')} "
+            "acknowledged while its topic was deleted and created anew, and never read."
+        )
     return finding_of_rows(
         context, story, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
         cause=Cause(code="not-read-to-its-end"),

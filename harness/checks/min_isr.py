@@ -6,6 +6,7 @@ that were answered before the next expansion was committed, with a margin for on
 counts whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,11 +18,13 @@ from pyspark.sql import functions as sf
 from harness.checks.findings import Finding, RunContext
 from harness.checks.rulings import Cause, Doubt, min_isr_setting
 from harness.checks.runs import Runs
-from harness.checks.story import PartitionStory, RunStory, holds_up
+from harness.checks.story import PartitionStory, holds_up
 from harness.checks.survival import LEARN_NS
 from harness.checks.tables import Row
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
+from harness.history.incarnations import client_name
+from harness.scenario import Scenario
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
@@ -47,15 +50,18 @@ class Shortage:
 
 
 def query(runs: Runs) -> list[Row]:
+    observed = {story.run: by_place(runs.tables.rows("partition_states", story.run)) for story in runs.stories}
+    settings = {
+        story.run: LeastInSync(story.scenario, runs.tables.rows("configuration", story.run)) for story in runs.stories
+    }
     shortages = [
         shortage
         for story in runs.stories
         for partition in story.partitions.values()
         for shortage in shortages_of(
-            partition, story, runs.tables.rows("configuration", story.run),
-            runs.tables.rows("partition_states", story.run),
+            partition, settings[story.run], observed[story.run].get((partition.topic, partition.part), ())
         )
-    ]  # fmt: skip
+    ]
     if not shortages:
         return []
     columns = {"run": pa.int32(), "tp": pa.int32(), "begin_t": pa.int64(), "end_t": pa.int64(), "number": pa.int32()}
@@ -73,10 +79,15 @@ def query(runs: Runs) -> list[Row]:
     return [{**row, "shortage": shortages[row["number"]]} for row in answered]
 
 
-def shortages_of(
-    partition: PartitionStory, story: RunStory, configuration: Sequence[Row], observed: Iterable[Row]
-) -> list[Shortage]:
-    own = [row for row in observed if (row["topic"], row["part"]) == (partition.topic, partition.part)]
+def by_place(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
+    grouped: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        grouped.setdefault((row["topic"], row["part"]), []).append(row)
+    return grouped
+
+
+def shortages_of(partition: PartitionStory, settings: "LeastInSync", own: Sequence[Row]) -> list[Shortage]:
+    """`own`: what was observed of this partition."""
     found = []
     for number, state in enumerate(partition.states):
         isr = tuple(state["isr"] or ())
@@ -85,12 +96,11 @@ def shortages_of(
         end = _FAR if after is None else _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
-        for first, last in _pieces(configuration, partition.topic, begin, end):
+        for first, last in _pieces(settings, partition.topic, begin, end):
             # What was lowered later had not been asked for yet; a raise may not have been heard of.
-            least = _least(story, configuration, partition.topic, begin, last + LEARN_NS - 1)
-            least = min(
-                least, len(state["replicas"] or partition.replicas) or least
-            )  # brokers demand no more than that
+            least = settings.of(partition.topic, begin, last + LEARN_NS - 1)
+            # Brokers demand no more than there are.
+            least = min(least, len(state["replicas"] or partition.replicas) or least)
             if len(isr) >= least:
                 continue
             known = _known_at(partition, state, own, least)
@@ -104,15 +114,10 @@ def shortages_of(
     return found
 
 
-def _pieces(configuration: Iterable[Row], topic: str, begin: int, end: int) -> list[tuple[int, int]]:
+def _pieces(settings: "LeastInSync", topic: str, begin: int, end: int) -> list[tuple[int, int]]:
     """The stretch, cut a moment before each change of the setting: what was answered by then was answered before it."""
-    changes = {
-        row["t"] - LEARN_NS
-        for row in configuration
-        if row["key"] == MIN_ISR_KEY and (row["scope"] != "topic" or row["name"] == topic)
-    }
-    edges = [begin, *sorted(t for t in changes if begin < t < end), end]
-    return list(pairwise(edges))
+    changes = {t - LEARN_NS for t in settings.changes(topic, begin + LEARN_NS, end + LEARN_NS)}
+    return list(pairwise([begin, *sorted(changes), end]))
 
 
 def _end(partition: PartitionStory, state: Row, after: Row) -> int:
@@ -149,25 +154,54 @@ def _known_at(partition: PartitionStory, state: Row, observed: Iterable[Row], le
     return min([*told, *asked], default=None)
 
 
-def _least(story: RunStory, configuration: Sequence[Row], topic: str, begin: int, end: int) -> int:
-    """The lowest min.insync.replicas in force at any moment of [begin, end]: nobody is held to more than that."""
-    rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["t"])
-    scenario = story.scenario
-    specs = scenario.topics if scenario is not None else ()
-    own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == topic), None)
-    own = _in_force([row for row in rows if row["scope"] == "topic" and row["name"] == topic], own_spec, begin, end)
-    brokers_spec = scenario.cluster.settings.get(MIN_ISR_KEY) if scenario is not None else None
-    general = _in_force([row for row in rows if row["scope"] != "topic"], brokers_spec, begin, end)
-    fallback = min((value for value in general if value is not None), default=1)
-    return min(fallback if value is None else value for value in own)
+class LeastInSync:
+    """min.insync.replicas of a run's topics over time."""
+
+    def __init__(self, scenario: Scenario | None, configuration: Sequence[Row]) -> None:
+        self._scenario = scenario
+        rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["t"])
+        self._general = _Changes(row for row in rows if row["scope"] != "topic")
+        self._of_topic: dict[str, _Changes] = {}
+        for topic in {row["name"] for row in rows if row["scope"] == "topic"}:
+            self._of_topic[topic] = _Changes(row for row in rows if row["scope"] == "topic" and row["name"] == topic)
+
+    def of(self, topic: str, begin: int, end: int) -> int:
+        """The lowest in force at any moment of [begin, end]: nobody is held to more than that."""
+        specs = self._scenario.topics if self._scenario is not None else ()
+        own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == client_name(topic)), None)
+        own = self._of_topic.get(topic, _NO_CHANGES).in_force(own_spec, begin, end)
+        brokers_spec = self._scenario.cluster.settings.get(MIN_ISR_KEY) if self._scenario is not None else None
+        general = self._general.in_force(brokers_spec, begin, end)
+        fallback = min((value for value in general if value is not None), default=1)
+        return min(fallback if value is None else value for value in own)
+
+    def changes(self, topic: str, begin: int, end: int) -> Sequence[int]:
+        """When it was changed, for the topic or for all, after `begin` and before `end`."""
+        own = self._of_topic.get(topic, _NO_CHANGES)
+        return [*self._general.between(begin, end), *own.between(begin, end)]
 
 
-def _in_force(rows: Sequence[Row], stated: Any, begin: int, end: int) -> list[int | None]:
-    """The values that held at some moment of the stretch; None: none was set then."""
-    before = [row["value"] for row in rows if row["t"] <= begin]
-    first = before[-1] if before else stated  # the books' first word may be a change of what the scenario had set
-    within = [row["value"] for row in rows if begin < row["t"] <= end]
-    return [int(value) if value is not None and str(value).isdigit() else None for value in (first, *within)]
+class _Changes:
+    """Of one setting, in order of time."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = list(rows)
+        self._times = [row["t"] for row in self._rows]
+
+    def in_force(self, stated: Any, begin: int, end: int) -> list[int | None]:
+        """The values that held at some moment of the stretch; None: none was set then."""
+        place = bisect_right(self._times, begin)
+        # The books' first word may be a change of what the scenario had set.
+        first = self._rows[place - 1]["value"] if place else stated
+        within = {row["value"] for row in self._rows[place : bisect_right(self._times, end)]}
+        return [int(value) if value is not None and str(value).isdigit() else None for value in (first, *within)]
+
+    def between(self, begin: int, end: int) -> Sequence[int]:
+        """Times, without both ends."""
+        return self._times[bisect_right(self._times, begin) : bisect_left(self._times, end)]
+
+
+_NO_CHANGES = _Changes(())
 
 
 def find(context: RunContext) -> list[Finding]:

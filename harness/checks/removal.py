@@ -29,6 +29,7 @@ from harness.history.finding_facts import Setting
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
+WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # What a record takes on disk beside its value and key, at the most: its own headers and a batch to itself.
 _OVERHEAD_BYTES = 128
@@ -37,6 +38,7 @@ _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-tombstone": "compaction",
     "retention-time": "retention",
     "retention-size": "retention",
+    "deletion-of-its-topic": "deletion",
 }
 
 

@@ -9,13 +9,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from harness.checks.destruction import Destruction
 from harness.checks.elections import Election
-from harness.checks.story import DiskLoss
+from harness.checks.story import Deletion, DiskLoss
 from harness.checks.unclean_rules import PermissionSource
 from harness.history.finding_facts import Setting
 
 Class = Literal["violation", "permitted", "observation"]
-LossCause = Literal["unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "unknown"]
-RuleName = Literal["unclean-election", "fail-over", "destruction", "min-insync-replicas"]
+LossCause = Literal[
+    "unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "deletion", "unknown"
+]
+RuleName = Literal["unclean-election", "fail-over", "destruction", "deletion", "min-insync-replicas"]
 
 # ---- what is not known ----------------------------------------------------------------------------------------------
 
@@ -36,6 +38,9 @@ DoubtCode = Literal[
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
     "outputs-not-read",
+    "outputs-gone-with-a-topic",
+    "topic-deleted-by-somebody",
+    "lost-before-its-topic",
 ]
 
 
@@ -85,7 +90,7 @@ class TooFewInSync:
     least: int
 
 
-RuleEvidence: TypeAlias = NoLaterLeader | Election | HeldToMore | TookOver | Destruction | TooFewInSync
+RuleEvidence: TypeAlias = NoLaterLeader | Election | HeldToMore | TookOver | Destruction | Deletion | TooFewInSync
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +145,13 @@ AttemptsCode = Literal[
     "attempts-not-told",
     "idempotent-producer",
 ]
-RemovalCode = Literal["retention-time", "retention-size", "compaction-of-a-key", "compaction-of-a-tombstone"]
+RemovalCode = Literal[
+    "retention-time",
+    "retention-size",
+    "compaction-of-a-key",
+    "compaction-of-a-tombstone",
+    "deletion-of-its-topic",
+]
 StartCode = Literal["sought", "group-committed", "assigned-at", "earliest-record"]
 CycleCode = Literal[
     "unread-may-have-been-there",
@@ -203,6 +214,7 @@ CauseCode = Literal[
     "missing-by-a-loss",
     "outputs-lost",
     "outputs-not-read",
+    "outputs-gone-with-a-topic",
     "fenced-producer-committed",
     "one-generation-two-members",
     "group-offsets-on-a-lost-disk",

@@ -6,6 +6,7 @@ A topic's own values come first, then the brokers', by the configuration that wa
 from collections.abc import Sequence
 
 from harness.checks.findings import RunContext
+from harness.history.incarnations import client_name
 
 # How a topic's setting is called at the brokers.
 _BROKER_NAMES = {
@@ -30,7 +31,7 @@ class Settings:
             rows = [row for row in self._rows if row["scope"] == "topic" and row["name"] == topic and row["key"] == key]
             specs = self._scenario.topics if self._scenario is not None else ()
             own = [row["value"] for row in rows if row["value"]]
-            own += [spec.settings[key] for spec in specs if spec.name == topic and key in spec.settings]
+            own += [spec.settings[key] for spec in specs if spec.name == client_name(topic) and key in spec.settings]
         return list(dict.fromkeys(own or self._general(key) or [default]))
 
     def _general(self, key: str) -> list[str]:

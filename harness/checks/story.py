@@ -14,6 +14,7 @@ from harness.checks.elections import Election, Snapshot, committed_copies, elect
 from harness.checks.tables import Row, Tables
 from harness.checks.unclean_rules import UncleanRules
 from harness.history.disk_facts import DiskEvent, disk_events
+from harness.history.step_facts import deletions_asked
 from harness.scenario import Scenario
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
@@ -50,6 +51,19 @@ class DiskLoss:
         return self.event.fault
 
 
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """Of the topic that a partition is of. asked: by a step of the plan; None where others may have asked for it."""
+
+    t: int
+    uncertainty_ns: int
+    asked: bool | None
+
+    @property
+    def earliest_t(self) -> int:
+        return self.t - self.uncertainty_ns
+
+
 class Faults(Sequence[Row]):
     """The faults of a run in order of their begin, found by time; `times`: when they began and ended, in order."""
 
@@ -68,13 +82,13 @@ class Faults(Sequence[Row]):
     def __getitem__(self, index):  # type: ignore[no-untyped-def]  # as every sequence's
         return self._rows[index]
 
-    def numbered(self, numbers: Iterable[int]) -> list[Row]:
-        """Those with these numbers."""
-        return [self._by_number[number] for number in numbers if number in self._by_number]
+    def numbered(self, numbers: Iterable[int | None]) -> list[Row]:
+        """Those with these numbers, in order of their begin."""
+        return [self._rows[place] for place in sorted({self._places[n] for n in numbers if n in self._places})]
 
     @cached_property
-    def _by_number(self) -> Mapping[int, Row]:
-        return {row["fault"]: row for row in self._rows}
+    def _places(self) -> Mapping[int | None, int]:
+        return {row["fault"]: place for place, row in enumerate(self._rows)}
 
     def between(self, begin: int, end: int) -> list[Row]:
         """Those that were seen in force at some moment of [begin, end]."""
@@ -120,6 +134,9 @@ class PartitionStory:
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
     is_foreign: bool = False  # others than the harness may have asked something of it
+    deletion: Deletion | None = None
+    is_recreated: bool = False  # there was a topic of this name before
+    is_set_apart: bool = False  # no partition, but what nobody can tell to be of the topic or of the one before it
 
     @property
     def name(self) -> str:
@@ -236,7 +253,10 @@ def read_story(
     )
     by_partition = _group(tables.rows("partition_states", run))
     events, snapshots = _group(tables.rows("broker_events", run)), _group(tables.rows("replica_snapshots", run))
-    losses = _disk_losses(tables, run, faults, is_foreign=scenario is None or scenario.cluster.is_foreign)
+    is_foreign = scenario is None or scenario.cluster.is_foreign
+    topics = {row["topic"]: row for row in tables.rows("topics", run)}
+    losses = _Losses(_disk_losses(tables, run, faults, is_foreign=is_foreign))
+    deletions = _deletions(topics.values(), tables.rows("steps", run), is_foreign=is_foreign)
     partitions = {}
     for row in tables.rows("partitions", run):
         key = (row["topic"], row["part"])
@@ -248,21 +268,46 @@ def read_story(
             read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
             elections=tuple(elections_of(states, told, [Snapshot(row=log) for log in logs], rules, *key)),
             truncations=tuple(_truncations(told)),
-            disk_losses=tuple(loss for loss in losses if loss.event.took(*key, None) is not False),
+            disk_losses=losses.of(*key),
             snapshots=logs, events=told, faults=faults,
             exact=any(state["exact"] for state in states),
             unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start"],
-            cleanup_policy=row["cleanup_policy"], is_foreign=scenario is None or scenario.cluster.is_foreign,
+            cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
+            is_recreated=_is_recreated(topics, row["topic"]),
+            is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
         )  # fmt: skip
     times = [row["t_asked"] for row in faults] + [r["t"] for rows in by_partition.values() for r in rows]
     if origin is None:
         origin = min((t for t in times if t is not None), default=0)
     steps = tuple(sorted(tables.rows("steps", run), key=lambda row: row["step"]))
-    is_foreign = scenario is None or scenario.cluster.is_foreign
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
     return RunStory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
                     unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
                     wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
+
+
+def _deletions(topics: Iterable[Row], steps: Sequence[Row], *, is_foreign: bool) -> dict[str, Deletion]:
+    """A topic's deletion was asked for by a step that came after its creation and no later than itself."""
+    asked = deletions_asked(steps)
+    found = {}
+    for row in topics:
+        apart, created = row["uncertainty_ns"] or 0, row["created_ns"] or 0
+        if row["deleted_ns"] is None:
+            continue
+        own = any(
+            each.topic == row["name"] and created - apart <= each.t0 <= row["deleted_ns"] + apart for each in asked
+        )
+        found[row["topic"]] = Deletion(
+            t=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_foreign else False
+        )
+    return found
+
+
+def _is_recreated(topics: Mapping[str, Row], topic: str) -> bool:
+    row = topics.get(topic)
+    return row is not None and any(
+        each["name"] == row["name"] and (each["created_ns"] or 0) < (row["created_ns"] or 0) for each in topics.values()
+    )
 
 
 def _group(rows: Iterable[Row]) -> dict[tuple[str, int], list[Row]]:
@@ -279,6 +324,24 @@ def _truncations(events: Sequence[Row]) -> Iterable[Truncation]:
                 node=row["node"], t=row["t"], epoch=row["epoch"], from_offset=row["from_offset"],
                 to_offset=row["to_offset"] or 0, reason=row["reason"] or "",
             )  # fmt: skip
+
+
+class _Losses:
+    """Lost disks and parts of them, in order of time, found by the partition that they may have had."""
+
+    def __init__(self, losses: Sequence[DiskLoss]) -> None:
+        self._all = losses
+        self._of_any: list[int] = []
+        self._of: dict[tuple[str, int | None], list[int]] = {}
+        for place, loss in enumerate(losses):
+            if loss.event.extent == "disk" or loss.event.topic is None:
+                self._of_any.append(place)
+            else:
+                self._of.setdefault((loss.event.topic, loss.event.part), []).append(place)
+
+    def of(self, topic: str, part: int) -> tuple[DiskLoss, ...]:
+        places = sorted((*self._of_any, *self._of.get((topic, part), ())))
+        return tuple(self._all[place] for place in places)
 
 
 def _disk_losses(tables: Tables, run: int, faults: Sequence[Row], *, is_foreign: bool) -> list[DiskLoss]:

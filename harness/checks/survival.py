@@ -14,6 +14,7 @@ event took it. So only what happened between the last sighting and the first evi
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from harness.checks.elections import Election, Snapshot, committed_copies
 from harness.checks.fates import Copy, EpochRead, Fate
@@ -129,16 +130,16 @@ class Survival:
         t = fate.t_last_read
         if t is None:
             return -1, -1
-        sure = maybe = -1
-        for election in self._story.elections:
-            if election.earliest_t > t:
-                break
+        begun = list(takewhile(lambda election: election.earliest_t <= t, self._story.elections))
+        maybe = -1
+        for election in reversed(begun):  # no further back than to one that is sure
             another = self.may_answer_for_another(election, t)
-            if not another or self.had(election, fate) is not False:  # a leader does not get back what it lacked
+            # A leader does not get back what it lacked.
+            if maybe < 0 and (not another or self.had(election, fate) is not False):
                 maybe = election.epoch
             if election.latest_t + READ_AHEAD_NS <= t and not another:
-                sure = election.epoch
-        return sure, maybe
+                return election.epoch, maybe
+        return -1, maybe
 
     def may_answer_for_another(self, election: Election, t: int) -> bool:
         """Whether a leader deposed before this election may not have known it, and have answered readers, at `t`."""

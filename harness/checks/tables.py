@@ -59,8 +59,25 @@ class Tables:
     runs: int
 
     @property
-    def records(self) -> DataFrame:
+    def every_record(self) -> DataFrame:
         return self.large("records")
+
+    @property
+    def records(self) -> DataFrame:
+        """Those of partitions: without the ones that nobody can tell to be of which topic (incarnations.py)."""
+        apart = sorted(self.set_apart)
+        records = self.every_record
+        return records if not apart else records.where(f"(run, tp) not in ({', '.join(map(str, apart))})")
+
+    @property
+    def set_apart(self) -> frozenset[tuple[int, int]]:
+        """(run, tp) of what is no partition, but the records of one that could not be placed."""
+        told = (row for rows in self.small["topics"].values() for row in rows)
+        topics = {(row["run"], row["topic"]) for row in told if row["undecided"]}
+        if not topics:
+            return frozenset()
+        partitions = (row for rows in self.small["partitions"].values() for row in rows)
+        return frozenset((row["run"], row["tp"]) for row in partitions if (row["run"], row["topic"]) in topics)
 
     @property
     def replica_log(self) -> DataFrame:

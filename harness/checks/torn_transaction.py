@@ -74,7 +74,8 @@ def _ruled(context: RunContext, missing: Sequence[Row]) -> tuple[Class, Cause]:
     rulings = []
     for record in missing:
         story = context.partition(record["tp"])
-        if not story.read_to_end and (record["off"] is None or record["off"] > (record["final_end"] or -1)):
+        read_to_end = story.read_to_end or story.deletion is not None
+        if not read_to_end and (record["off"] is None or record["off"] > (record["final_end"] or -1)):
             continue
         fate = Fate(offset=record["off"], epoch=None, acks=record["acks"], t_acknowledged=record["t1"],
                     committed=False, in_a_log=False)  # fmt: skip

@@ -18,19 +18,18 @@ from harness.checks.wording.words import nodes_words, plural, ranges
 
 
 def find(context: RunContext) -> list[Finding]:
-    losses = context.found.get("lost-write", ())  # to count what each election cost
+    losses: dict[tuple[str | None, int | None, int | None], list[Finding]] = {}  # to count what each election cost
+    for loss in context.found.get("lost-write", ()):
+        losses.setdefault((loss.topic, loss.part, loss.epoch), []).append(loss)
     return [
-        _finding(context, story, election, losses)
+        _finding(context, story, election, losses.get((story.topic, story.part, election.epoch), ()))
         for story in context.story.partitions.values()
         for election in story.elections
         if election.unclean
     ]
 
 
-def _finding(context: RunContext, story: PartitionStory, election: Election, losses: Sequence[Finding]) -> Finding:
-    own = [
-        loss for loss in losses if (loss.topic, loss.part) == (story.topic, story.part) and loss.epoch == election.epoch
-    ]
+def _finding(context: RunContext, story: PartitionStory, election: Election, own: Sequence[Finding]) -> Finding:
     lost = sum(loss.count for loss in own)
     cuts = [cut for cut in story.truncations if cut.epoch is not None and cut.epoch == election.epoch]
     faults = story.faults_between(election.t - election.uncertainty_ns, election.t + election.uncertainty_ns)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from harness.checks.tables import Row
 from harness.history.finding_facts import Scope, Setting
+from harness.history.incarnations import client_name
 from harness.history.step_facts import elections_asked
 from harness.scenario import Scenario
 
@@ -70,10 +71,10 @@ class UncleanRules:
     def _by_operator(self, topic: str, part: int, begin: int, end: int) -> Permission | None:
         maybe = False
         for asked in self._asked:
-            if asked.granted == "no" or not asked.may_concern(topic, part) or end < asked.t0:
+            if asked.granted == "no" or not asked.may_concern(client_name(topic), part) or end < asked.t0:
                 continue
             in_time = asked.t1 is None or begin <= asked.t1
-            if in_time and asked.granted == "yes" and asked.surely_concerns(topic, part):
+            if in_time and asked.granted == "yes" and asked.surely_concerns(client_name(topic), part):
                 return Permission(allowed=True, source="operator")
             late = asked.granted == "unknown" and asked.t1 is not None and begin <= asked.t1 + _CARRIED_OUT_NS
             maybe |= in_time or late
@@ -94,7 +95,7 @@ class UncleanRules:
 
     def _scenario_setting(self, topic: str) -> bool | None:
         specs = self._scenario.topics if self._scenario is not None else ()
-        return next((_truth(spec.settings.get(UNCLEAN_KEY)) for spec in specs if spec.name == topic), None)
+        return next((_truth(spec.settings.get(UNCLEAN_KEY)) for spec in specs if spec.name == client_name(topic)), None)
 
     def _by_brokers(self, t: int) -> Permission:
         rows = [row for row in self._changes if row["scope"] != "topic"]

@@ -24,6 +24,7 @@ from harness.cluster.metadata_records import (
     TopicCreated,
     TopicRemoved,
 )
+from harness.history.incarnations import TopicLife
 from harness.interfaces import BrokerEvent, ClusterHistory, ConfigurationChange, ControllerState, NodeId, PartitionState
 
 UNCERTAINTY_NS = 1_000_000
@@ -84,6 +85,7 @@ class _Reader:
         self.controllers: list[ControllerState] = []
         self.events: list[BrokerEvent] = []
         self.configuration: list[ConfigurationChange] = []
+        self.topics: dict[str, TopicLife] = {}  # by id
 
     def take(self, entry: MetadataEntry) -> None:
         t_ns = self._anchor.monotonic_from_wall(entry.wall_ms * 1_000_000)
@@ -96,8 +98,13 @@ class _Reader:
                 self._take_cleared(t_ns, entry.epoch, topic)
             case TopicCreated(name=name, topic_id=topic_id):
                 self._topics[topic_id] = name
+                self.topics[topic_id] = TopicLife(
+                    topic=name, topic_id=topic_id, created_ns=t_ns, deleted_ns=None, uncertainty_ns=UNCERTAINTY_NS
+                )
             case TopicRemoved(topic_id=topic_id):
                 self._topics.pop(topic_id, None)
+                if topic_id in self.topics:
+                    self.topics[topic_id] = replace(self.topics[topic_id], deleted_ns=t_ns)
                 self._partitions = {key: state for key, state in self._partitions.items() if key[0] != topic_id}
             case QuorumLeader(node=node):
                 self.controllers.append(
@@ -167,6 +174,7 @@ class _Reader:
                 isr=now.isr,
                 replicas=now.replicas,
                 elr=now.elr if self._elr_in_use or now.elr else None,
+                topic_id=key[0],
                 last_known_leader=now.last_known_elr[0] if now.last_known_elr else None,
                 elr_dropped=elr_dropped,
             )
@@ -217,4 +225,5 @@ def history_of(entries: Iterable[MetadataEntry], anchor: Anchor) -> ClusterHisto
         controllers=reader.controllers,
         broker_events=reader.events,
         configuration=reader.configuration,
+        topics=list(reader.topics.values()),
     )

@@ -5,7 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from kafka.protocol.admin import CreateTopicsRequest, ElectLeadersRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.clock import Clock
@@ -17,7 +22,8 @@ _METADATA_VERSION = 9
 LOOK_S = 0.5
 _ADMINISTRATION_S = 20.0
 _RETRIED = (5, 7, 8, 41)  # no leader yet, timed out, broker not available, not the controller
-_ALREADY_EXISTS = 36
+_ALREADY_EXISTS, _UNKNOWN_TOPIC = 36, 3
+_DELETION_VERSION = 1
 _TOPIC_RESOURCE, _SET = 2, 0
 CREATION_VERSION = 5
 
@@ -135,6 +141,14 @@ class Observation:
             )
             if code not in (0, _ALREADY_EXISTS):
                 raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
+
+    async def delete_topic(self, topic: str) -> None:
+        code = await self._administer(
+            lambda: DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000), _DELETION_VERSION,
+            lambda answer: int(answer.responses[0].error_code),
+        )  # fmt: skip
+        if code not in (0, _UNKNOWN_TOPIC):  # a first answer may have got lost
+            raise HarnessError(f"the deletion of topic {topic!r} was refused with Kafka's error {code}")
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         code = await self._administer(

@@ -27,6 +27,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WINDOW_BYTES = 1 << 16
 _ATTEMPTS = 5
+_PARTITION_METADATA = "partition.metadata"
 _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
 
 
@@ -62,7 +63,18 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
         log_end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
         epochs=epochs,
         records=records,
+        topic_id=read_topic_id(folder),
     )
+
+
+def read_topic_id(folder: Path) -> str | None:
+    """Whose replica it is; brokers have written that down since 2.8 (KIP-516)."""
+    try:
+        text = (folder / _PARTITION_METADATA).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return told.get("topic_id", "").strip() or None
 
 
 def read_replicas(node: NodeId, data: Path, *, t_ns: int) -> list[ReplicaLog]:

@@ -219,6 +219,9 @@ class BrokerCluster(ABC):
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         await self._observing().set_topic_config(topic, settings)
 
+    async def delete_topic(self, topic: str) -> None:
+        await self._observing().delete_topic(topic)
+
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         return await self._observing().elect(topic, partition, kind=kind)
 

@@ -6,10 +6,12 @@ Times are the service's wall clock in milliseconds, placed on the run's axis by 
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from harness.clock import Anchor
 from harness.cluster.zookeeper_log import ZnodeChange, understanding
+from harness.history.incarnations import TopicLife
 from harness.interfaces import BrokerEvent, ClusterHistory, ConfigurationChange, ControllerState, NodeId, PartitionState
 
 UNCERTAINTY_NS = 1_000_000
@@ -33,6 +35,8 @@ class _Reader:
         self.controllers: list[ControllerState] = []
         self.events: list[BrokerEvent] = []
         self.configuration: list[ConfigurationChange] = []
+        self.topics: list[TopicLife] = []
+        self._living: dict[str, int] = {}  # topic -> its place in `topics`
 
     def take(self, change: ZnodeChange) -> None:
         t_ns = self._anchor.monotonic_from_wall(change.wall_ms * 1_000_000)
@@ -41,6 +45,7 @@ class _Reader:
             self._take_state(t_ns, match[1], _number(match[2]), change, value)
         elif match := _TOPIC.fullmatch(change.path):
             self._replicas[match[1]] = (value or {}).get("partitions", {})
+            self._take_topic(t_ns, match[1], change, value)
         elif change.path == "/controller_epoch":
             self._take_controller_epoch(change)
         elif change.path == "/controller":
@@ -57,6 +62,26 @@ class _Reader:
             self._take_directories(t_ns, NodeId(_number(match[1])), value)
         elif match := _CONFIG.fullmatch(change.path):
             self._take_config(t_ns, match[1], match[2], value)
+
+    def _take_topic(self, t_ns: int, topic: str, change: ZnodeChange, value: Any) -> None:
+        """Brokers know topics' ids since 2.8; before that, creation and deletion tell one from the other."""
+        if change.data is None:
+            if (place := self._living.pop(topic, None)) is not None:
+                self.topics[place] = replace(self.topics[place], deleted_ns=t_ns)
+        elif topic in self._living:
+            place = self._living[topic]
+            self.topics[place] = replace(self.topics[place], topic_id=_topic_id(value) or self.topics[place].topic_id)
+        else:
+            self._living[topic] = len(self.topics)
+            self.topics.append(
+                TopicLife(
+                    topic=topic,
+                    topic_id=_topic_id(value),
+                    created_ns=t_ns,
+                    deleted_ns=None,
+                    uncertainty_ns=UNCERTAINTY_NS,
+                )
+            )
 
     def _take_state(self, t_ns: int, topic: str, partition: int, change: ZnodeChange, value: Any) -> None:
         if value is None:
@@ -76,6 +101,7 @@ class _Reader:
                 controller_epoch=None if epoch is None else _number(epoch),
                 isr=tuple(map(_number, value["isr"])),
                 replicas=tuple(map(_number, self._replicas.get(topic, {}).get(str(partition), ()))),
+                topic_id=self.topics[self._living[topic]].topic_id if topic in self._living else None,
             )
         )
 
@@ -134,6 +160,7 @@ def history_of(changes: Iterable[ZnodeChange], anchor: Anchor) -> ClusterHistory
         controllers=reader.controllers,
         broker_events=reader.events,
         configuration=reader.configuration,
+        topics=reader.topics,
     )
 
 
@@ -143,6 +170,11 @@ def _number(told: Any) -> int:
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"{number} is no node, partition or epoch")
     return number
+
+
+def _topic_id(value: Any) -> str | None:
+    told = value.get("topic_id") if isinstance(value, dict) else None
+    return told if isinstance(told, str) else None
 
 
 def _decoded(data: bytes | None) -> Any:

@@ -79,6 +79,7 @@ def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
     return replace(
         history,
         partition_states=[state for state in history.partition_states if state.topic in topics],
+        topics=[life for life in history.topics if life.topic in topics],
         broker_events=[event for event in history.broker_events if event.topic is None or event.topic in topics],
     )
 

@@ -45,7 +45,7 @@ class Recorder:
         self._encoder = msgspec.json.Encoder()
         self._faults: dict[int, dict[str, Any]] = {}
         self._steps: dict[int, dict[str, Any]] = {}
-        self._last_states: dict[tuple[str, int, int], PartitionState] = {}
+        self._last_states: dict[tuple[str, int, int, str | None], PartitionState] = {}
         self._snapshots: int = after.snapshots if after is not None else 0
         self._lock = threading.Lock()  # replica logs are read and recorded in threads
         self._pen = threading.Lock()
@@ -148,7 +148,7 @@ class Recorder:
 
     def partition_state(self, state: PartitionState) -> None:
         """Writes a state if it differs from what this observer said last of this partition."""
-        key = (state.topic, state.partition, state.observer)
+        key = (state.topic, state.partition, state.observer, state.topic_id)
         before = self._last_states.get(key)
         if before is not None and _content(before) == _content(state):
             return
@@ -173,6 +173,7 @@ class Recorder:
                 "unclean": before is not None and changed_leader and state.leader not in _eligible(before, state),
                 "replicas": list(state.replicas),
                 "elr": None if state.elr is None else list(state.elr),
+                "topic_id": state.topic_id,
             },
         )
 
@@ -213,11 +214,18 @@ class Recorder:
                 "high_watermark": log.high_watermark,
                 "log_end": log.log_end,
                 "epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
+                "topic_id": log.topic_id,
             },
         )
 
     def cluster_history(self, history: ClusterHistory) -> None:
         """What the cluster's own books say, written once, after the nodes were read for the last time."""
+        for life in history.topics:
+            lived = {"created_ns": life.created_ns, "deleted_ns": life.deleted_ns}
+            self.write(
+                "topics",
+                {"topic": life.topic, "topic_id": life.topic_id, **lived, "uncertainty_ns": life.uncertainty_ns},
+            )
         for state in history.partition_states:
             self.partition_state(state)
         for controller in history.controllers:

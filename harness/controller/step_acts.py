@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, cast
 
+from harness.controller import topic_acts
 from harness.controller.context import RunContext
 from harness.controller.disturbance import broker_ids, called
 from harness.controller.in_force import Deed, FaultInForce, FaultsInForce
@@ -69,6 +70,8 @@ class Acts:
             "impair": self._impair,
             "configure": self._configure,
             "elect": self._elect,
+            "delete_topic": self._delete_topic,
+            "create_topic": self._create_topic,
         }
 
     async def perform(self, step: StepSpec, number: int) -> str:
@@ -360,6 +363,12 @@ class Acts:
         if error:
             raise HarnessError(f"{text}: answered with error {error}")
         return "elected"
+
+    async def _delete_topic(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        return await topic_acts.delete(self._context, body)
+
+    async def _create_topic(self, body: Mapping[str, Any], text: str, number: int) -> str:
+        return await topic_acts.create(self._context, body)
 
 
 def nodes_of(links: Sequence[Link], brokers: Sequence[NodeId]) -> list[NodeId]:

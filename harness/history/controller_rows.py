@@ -36,6 +36,7 @@ _TOLD = {
     "partition_states": ("topic", "part", "t"),
     "replica_snapshots": ("topic", "part", "snapshot", "node"),
     "value_names": ("value", "text"),
+    "topics": ("topic",),
 }  # what the sealing asks of every row
 _ALSO = {"controller_seen": "controllers"}  # rows that become those of another table
 

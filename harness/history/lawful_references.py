@@ -21,6 +21,7 @@ _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
     "processes": (("process",),),
     "transactions": (("txn",),),
     "replica_snapshots": (("snapshot", "node", "topic", "part"),),
+    "topics": (("topic",),),
     "faults": (("fault",),),
     "steps": (("step",),),
     "activity": ((),),

@@ -18,11 +18,39 @@ from pyarrow.dataset import FileSystemDataset
 
 from harness.errors import HarnessError
 from harness.history.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED
-from harness.history.schemas import FINDINGS, KIND_SEND, REQUIRED, STATUS_OK, TABLES
+from harness.history.schemas import FINDINGS, KIND_SEND, STATUS_OK, TABLES
 
 REMEDY = "no run of ours wrote this: seal the run again from its journals"
 _field = pc.field
 _FROM_0 = (0, None)
+
+# Columns that no writer of ours ever left null, in any version. What reads tables of others refuses a null in them, for
+# most checks would pass over it in silence.
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "ops": ("op", "process", "f", "status", "t0", "t1"),
+    "records": ("kind", "status", "op", "process", "topic", "part", "tp", "i", "value", "t0", "t1"),
+    "processes": ("process",),
+    "client_events": ("process", "t", "event"),
+    "transactions": ("txn", "process", "t0", "t1", "outcome"),
+    "group_events": ("process", "group", "event", "topic", "part", "status", "t0", "t1"),
+    "faults": ("fault", "kind", "nodes"),
+    "disk_events": ("node", "t", "extent"),
+    "steps": ("step", "kind", "text", "outcome"),
+    "partition_states": ("topic", "part", "t", "exact", "observer", "leader", "leader_epoch", "isr"),
+    "topics": ("topic", "name", "undecided"),
+    "controllers": ("t", "node"),
+    "broker_events": ("node", "t", "event"),
+    "configuration": ("t", "scope", "key"),
+    "replica_snapshots": ("snapshot", "node", "t", "reason", "topic", "part", "log_end"),
+    "replica_log": ("snapshot", "node", "topic", "part", "tp", "off", "value"),
+    "partitions": ("tp", "topic", "part", "read_to_end"),
+    "value_names": ("value", "text"),
+    "jumps": ("tp", "value", "off", "jump"),
+    "activity": ("sends", "reads", "final_reads", "transactional", "halting", "log_append"),
+    "bins": ("t", "width_ns", "ok", "info", "fail", "polled"),
+    "findings": ("finding", "check", "classification", "count", "sentence", "fingerprint"),
+}
+
 
 # What the columns of these names may be in every table that has them as integers: least and greatest. A column that is
 # named here with its table is this in it alone.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 DERIVED = ("activity", "jumps")  # told of the records alone; runs that were sealed before there were such lack them
-ADDED = (*DERIVED, "disk_events")  # tables that a folder sealed by an older version may lack
+ADDED = (*DERIVED, "disk_events", "topics")  # tables that a folder sealed by an older version may lack
 UNREADABLE_EVENT = "unreadable_line"  # of broker_events: a line of the broker's journal; detail says which
 ROW_GROUP = 131_072  # rows: few enough that a million are shared out evenly
 
@@ -209,7 +209,7 @@ TABLES: dict[str, pa.Schema] = {
     # leader -1 = none. isr_before: the ISR in the state before; elr: the eligible leader replicas (KIP-966; null where
     # the system has none, and in runs stored before this column). unclean: the new leader was in neither before, nor,
     # when both were empty, the last known leader.
-    # partition_epoch: znode version (null when polled). uncertainty_ns: half-width of t.
+    # partition_epoch: znode version (null when polled). uncertainty_ns: half-width of t. topic_id: null: not known.
     "partition_states": _schema(
         run=pa.int32(),
         topic=_STRING,
@@ -228,6 +228,21 @@ TABLES: dict[str, pa.Schema] = {
         unclean=pa.bool_(),
         replicas=pa.list_(pa.int32()),
         elr=pa.list_(pa.int32()),
+        topic_id=_STRING,
+    ),
+    # One row per topic that the cluster's books tell of: a topic deleted and created anew is another one. topic: what
+    # it is called in every table: of several of one name the newest has it, those before are NAME#1, NAME#2 ...
+    # name: what clients call it. created_ns, deleted_ns: null where not known, or never.
+    # undecided: no topic, but NAME#0: the acknowledged records of which nobody can tell which of the topics had them.
+    "topics": _schema(
+        run=pa.int32(),
+        topic=_STRING,
+        name=_STRING,
+        topic_id=_STRING,
+        created_ns=_NS,
+        deleted_ns=_NS,
+        uncertainty_ns=_NS,
+        undecided=pa.bool_(),
     ),
     # The controller from t on. node -1 = none.
     "controllers": _schema(run=pa.int32(), t=_NS, uncertainty_ns=_NS, node=pa.int32(), controller_epoch=pa.int32()),
@@ -260,7 +275,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row per (snapshot, partition): what one replica's log was when it was read from disk.
     # reason: kill | heal | wipe | restart | truncation (cut batches only) | end
-    # digest: of its records below its high watermark (log_digest.py); null where that is not known.
+    # digest: of its records below its high watermark (log_digest.py); null where that is not known. topic_id: by the
+    # replica's own file.
     "replica_snapshots": _schema(
         run=pa.int32(),
         snapshot=pa.int32(),
@@ -274,6 +290,7 @@ TABLES: dict[str, pa.Schema] = {
         log_end=pa.int64(),
         epochs=_STRING,
         digest=pa.int64(),
+        topic_id=_STRING,
     ),
     # The records of those snapshots. For reason "truncation" only the batches that were cut.
     "replica_log": _schema(
@@ -341,9 +358,9 @@ LATER: dict[str, tuple[str, ...]] = {
     "ops": ("txn", "i0", "i1"),
     "records": ("mop", "key", "timestamp_ms", "log_append", "tombstone"),
     "processes": ("tells_attempts", "journal_complete"),
-    "partition_states": ("elr",),
+    "partition_states": ("elr", "topic_id"),
     "steps": ("arguments",),
-    "replica_snapshots": ("digest",),
+    "replica_snapshots": ("digest", "topic_id"),
     "partitions": ("log_start", "cleanup_policy", "last_stable_offset"),
 }
 
@@ -372,29 +389,3 @@ FINDINGS: pa.Schema = _schema(
     fingerprint=_STRING,
     evidence=_STRING,
 )
-
-# Columns that no writer of ours ever left null, in any version. What reads tables of others refuses a null in them, for
-# most checks would pass over it in silence (lawful_rows.py, which also has what is lawful for some rows only).
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "ops": ("op", "process", "f", "status", "t0", "t1"),
-    "records": ("kind", "status", "op", "process", "topic", "part", "tp", "i", "value", "t0", "t1"),
-    "processes": ("process",),
-    "client_events": ("process", "t", "event"),
-    "transactions": ("txn", "process", "t0", "t1", "outcome"),
-    "group_events": ("process", "group", "event", "topic", "part", "status", "t0", "t1"),
-    "faults": ("fault", "kind", "nodes"),
-    "disk_events": ("node", "t", "extent"),
-    "steps": ("step", "kind", "text", "outcome"),
-    "partition_states": ("topic", "part", "t", "exact", "observer", "leader", "leader_epoch", "isr"),
-    "controllers": ("t", "node"),
-    "broker_events": ("node", "t", "event"),
-    "configuration": ("t", "scope", "key"),
-    "replica_snapshots": ("snapshot", "node", "t", "reason", "topic", "part", "log_end"),
-    "replica_log": ("snapshot", "node", "topic", "part", "tp", "off", "value"),
-    "partitions": ("tp", "topic", "part", "read_to_end"),
-    "value_names": ("value", "text"),
-    "jumps": ("tp", "value", "off", "jump"),
-    "activity": ("sends", "reads", "final_reads", "transactional", "halting", "log_append"),
-    "bins": ("t", "width_ns", "ok", "info", "fail", "polled"),
-    "findings": ("finding", "check", "classification", "count", "sentence", "fingerprint"),
-}

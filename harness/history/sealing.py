@@ -6,6 +6,7 @@ were converted beside the run (following.py), it goes on from there; the tables 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,13 +17,14 @@ from harness.clock import SystemClock
 from harness.history.controller_rows import BOOKS, ROWS, read_rows, read_snapshots
 from harness.history.derived import Derived
 from harness.history.halves import begun_journals
+from harness.history.incarnations import Incarnations, client_name
 from harness.history.journal_columns import JournalChanged
 from harness.history.log_digest import with_digests
 from harness.history.merging import TopicPart
 from harness.history.opened_journals import check_journals
 from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import TABLES
+from harness.history.schemas import ROW_GROUP, TABLES
 from harness.history.tables import Conversion, Converted
 from harness.history.values import ValueNames
 from harness.printable import printable
@@ -43,6 +45,11 @@ def seal(folder: RunFolder) -> None:
     for table, more in read_rows(folder.history / BOOKS / ROWS).items():
         rows.setdefault(table, []).extend(more)
     converted, names = _converted(folder, rows)
+    topics = Incarnations(rows.get("topics", ()), rows.get("faults", ()))
+    undecided: set[str] = set()
+    if topics:
+        rows = topics.renamed(rows)
+        converted, undecided = _parted(topics, converted)
     derived = Derived()
     with ThreadPoolExecutor(1, thread_name_prefix="beside-records") as beside:
         written = beside.submit(folder.write_table, "ops", converted.ops)
@@ -57,9 +64,11 @@ def seal(folder: RunFolder) -> None:
         folder.write_table(name, table)
     folder.write_table("value_names", _table("value_names", _named(names)))
     folder.write_table("partitions", _table("partitions", _partitions(rows, converted)))
+    folder.write_table("topics", _table("topics", [{"run": 0} | row for row in topics.topics(undecided)]))
     folder.write_table("controllers", _table("controllers", _controllers(rows)))
     snapshots = [read_snapshots(folder.history), read_snapshots(folder.history / BOOKS)]
-    log = _with_tp(pa.concat_tables(snapshots), converted.tps)
+    log = pa.concat_tables(snapshots)
+    log = _with_tp(topics.logs(log, rows.get("replica_snapshots", ())) if topics else log, converted.tps)
     folder.write_table("replica_log", log)
     folder.write_table(
         "replica_snapshots", _table("replica_snapshots", with_digests(rows.get("replica_snapshots", []), log))
@@ -93,6 +102,22 @@ def _finished(folder: RunFolder, rows: Rows, begun: Journals) -> tuple[Converted
     for path in journal_paths(folder.history):
         conversion.add(path)
     return conversion.finish(_mentioned(rows)), names
+
+
+def _parted(topics: Incarnations, converted: Converted) -> tuple[Converted, set[str]]:
+    """What clients did with a name, under the topic it was done to; and the names of which some could not be placed."""
+    records, tps = topics.placed(converted.records, converted.tps)
+    undecided = {client_name(topic) for topic, _ in tps if topics.is_set_apart(topic)}
+    parted = replace(
+        converted, record_tables=lambda: _in_row_groups(records), tps=tps,
+        group_events=topics.events(converted.group_events), client_events=topics.met(converted.client_events),
+    )  # fmt: skip
+    return parted, undecided
+
+
+def _in_row_groups(records: pa.Table) -> Iterator[pa.Table]:
+    for begin in range(0, len(records), ROW_GROUP):
+        yield records.slice(begin, ROW_GROUP)
 
 
 def _told(pieces: Iterable[pa.Table], tell: Callable[[pa.Table], "Future[None]"]) -> Iterator[pa.Table]:
@@ -132,8 +157,8 @@ def _missing(folder: RunFolder, rows: Rows, converted: Converted) -> list[str]:
     """Nothing tells of the leaders and the in-sync replicas of partitions that a finished run knows."""
     if not converted.tps or folder.run.get("status") in (None, "error"):
         return []
-    stated = {(row["topic"], row["part"]) for row in rows.get("partition_states", ())}
-    without = [f"{topic}-{part}" for topic, part in converted.tps if (topic, part) not in stated]
+    stated = {(client_name(row["topic"]), row["part"]) for row in rows.get("partition_states", ())}
+    without = [f"{topic}-{part}" for topic, part in converted.tps if (client_name(topic), part) not in stated]
     if not without:
         return []
     names = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")

@@ -32,6 +32,14 @@ class ElectionAsked:
         return (self.topic, self.part) == (topic, part)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeletionAsked:
+    """A step's request to delete a topic; one that was not answered may have been carried out all the same."""
+
+    topic: str
+    t0: int
+
+
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """How a step's arguments are stored."""
     return json.dumps(arguments, sort_keys=True, default=str)
@@ -52,6 +60,20 @@ def elections_asked(rows: Iterable[Mapping[str, Any]], topics: Sequence[str]) ->
             )
         )  # fmt: skip
     return tuple(asked)
+
+
+def deletions_asked(rows: Iterable[Mapping[str, Any]]) -> tuple[DeletionAsked, ...]:
+    """Of the rows of `steps`."""
+    stored = [
+        (row["t0"], json.loads(row["arguments"]))
+        for row in rows
+        if row["kind"] == "act" and row["t0"] is not None and row["arguments"] is not None
+    ]
+    return tuple(
+        DeletionAsked(topic=str(arguments["delete_topic"]), t0=t0)
+        for t0, arguments in stored
+        if "delete_topic" in arguments
+    )
 
 
 def _arguments(row: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -161,8 +161,11 @@ def _left_out(tables: Tables, found: Search) -> dict[int, list[NotSearched]]:
     for run, left_out in found.not_searched.items():
         every[run] += left_out
     for run in range(tables.runs):
+        gone = {row["topic"] for row in tables.rows("topics", run) if row["deleted_ns"] is not None or row["undecided"]}
         unread = [
-            f"{row['topic']}-{row['part']}" for row in tables.rows("partitions", run) if row["read_to_end"] is False
+            f"{row['topic']}-{row['part']}"
+            for row in tables.rows("partitions", run)
+            if row["read_to_end"] is False and row["topic"] not in gone
         ]
         if unread:
             reason = (

@@ -21,6 +21,8 @@ _WORDS: Mapping[CauseCode, str] = {
     "cut-in-doubt": "the log was cut, and nobody can tell whether that was permitted: {doubt}",
     "retention-time": "{setting}",
     "retention-size": "{setting}",
+    "deletion": "the topic was deleted, and no step of the plan asked for that",
+    "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",
     "compaction-of-a-tombstone": "compaction, as a tombstone after {setting}",
     # ---- what its producer did
@@ -82,6 +84,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "missing-by-a-loss": "the missing records were lost by a permitted {by}",
     "outputs-lost": "outputs were lost by a permitted {by}",
     "outputs-not-read": "{doubt}",
+    "outputs-gone-with-a-topic": "{doubt}",
     "fenced-producer-committed": "a fenced producer committed",
     # ---- groups
     "one-generation-two-members": "one generation gave a partition to two members",

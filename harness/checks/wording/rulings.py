@@ -15,6 +15,7 @@ from harness.checks.rulings import (
     Ruling,
     TookOver,
 )
+from harness.checks.story import Deletion
 from harness.checks.unclean_rules import UNCLEAN_KEY, Permission, PermissionSource
 from harness.history.finding_facts import Setting
 
@@ -22,7 +23,13 @@ _RULES: Mapping[RuleName, str] = {
     "unclean-election": ("An unclean election that the configuration allows came between acknowledgement and loss."),
     "fail-over": "It was acknowledged with acks=1 and leadership went to a broker whose log did not have it.",
     "destruction": "Every in-sync copy was destroyed.",
+    "deletion": "Its topic was deleted on request.",
     "min-insync-replicas": "It was acknowledged by as many in-sync replicas as min.insync.replicas demands.",
+}
+_ASKED: Mapping[bool | None, str] = {
+    True: "A step of the plan asked for it.",
+    False: "Nobody asked for it.",
+    None: "Nobody knows who asked for it.",
 }
 _HELD_TO_MORE: Mapping[str, str] = {
     "acks-all": "It was acknowledged with acks=all.",
@@ -77,6 +84,11 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "unclean elections were allowed, and those of the group's offsets are not recorded"
     ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
+    "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
+    "topic-deleted-by-somebody": (
+        "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
+    ),
+    "lost-before-its-topic": "its topic was deleted, and it may have been lawfully lost before that",
 }
 
 
@@ -131,6 +143,8 @@ def evidence_words(evidence: RuleEvidence) -> str:
         return f"Broker {evidence.leader} took over in epoch {evidence.epoch} with log end {end}."
     if isinstance(evidence, Destruction):
         return _destruction(evidence)
+    if isinstance(evidence, Deletion):
+        return _ASKED[evidence.asked]
     return f"min.insync.replicas={evidence.least}, and fewer were in sync."
 
 

@@ -194,6 +194,9 @@ class ForeignCluster(ABC):
         await self._observing().set_topic_config(topic, settings)
         self._book.configured(topic, settings, t_ns=self._clock.monotonic_ns())
 
+    async def delete_topic(self, topic: str) -> None:
+        await self._observing().delete_topic(topic)
+
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         return await self._observing().elect(topic, partition, kind=kind)
 

@@ -180,6 +180,7 @@ class KafkaSystem:
             controllers=books.controllers,
             broker_events=sorted(events, key=lambda event: event.t_ns),
             configuration=books.configuration,
+            topics=books.topics,
         )
 
 

@@ -120,6 +120,7 @@ class ReferenceSystem:
             controllers=books.controllers,
             broker_events=sorted(events, key=lambda event: event.t_ns),
             configuration=books.configuration,
+            topics=books.topics,
         )
 
     def shown(self) -> Mapping[str, str]:

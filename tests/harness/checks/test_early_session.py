@@ -24,6 +24,7 @@ class Spark:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[str] = []
         self.larges: list[bool] = []
+        self.places: list[str] = []
         self.made: Any = object()
         self.refusals = 0
         self.exit_code: int | None = None
@@ -34,7 +35,12 @@ class Spark:
     def _jvm(self, *, large: bool) -> Any:
         self.larges.append(large)
         process = SimpleNamespace(poll=lambda: self.exit_code)
-        return SimpleNamespace(join=lambda: (1, ""), end=lambda: self.told.append("jvm ended"), process=process)
+        place = SimpleNamespace(
+            last=lambda: self.places.append("last"), as_any_other=lambda: self.places.append("as any other")
+        )
+        return SimpleNamespace(
+            join=lambda: (1, ""), end=lambda: self.told.append("jvm ended"), process=process, place=place
+        )
 
     @contextlib.contextmanager
     def _session(self, *, master: str, jvm: Any) -> Iterator[Any]:
@@ -82,6 +88,24 @@ def test_whoever_asks_for_the_session_ends_the_warm_up_at_its_next_stage_and_get
 
     assert stages == ["the first"]
     assert stand_in.told == ["opened", "closed", "jvm ended"]
+
+
+def test_a_jvm_is_last_in_the_queue_only_beside_a_load(stand_in: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_up, "warm_up", lambda *_, **__: None)
+    beside_a_load = EarlySession(master="local[2]")
+    beside_a_load.warm_up()
+    assert stand_in.places == ["last"]
+    beside_a_load.open()
+    assert stand_in.places == ["last", "as any other"]
+    beside_a_load.session()
+    beside_a_load.close()
+    assert stand_in.places == ["last", "as any other"]
+
+    waited_for = EarlySession(master="local[2]")
+    waited_for.open()
+    waited_for.session()
+    waited_for.close()
+    assert stand_in.places == ["last", "as any other"]
 
 
 def test_a_warm_up_that_fails_is_told_and_the_session_stays(

@@ -16,8 +16,8 @@ from harness.checks.tables import check_tables
 from harness.errors import HarnessError
 from harness.history.derived import derived_of
 from harness.history.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED
-from harness.history.lawful_rows import rules_of
-from harness.history.schemas import FINDINGS, LATER, REQUIRED, TABLES
+from harness.history.lawful_rows import REQUIRED, rules_of
+from harness.history.schemas import FINDINGS, LATER, TABLES
 from tests.harness.checks import twins
 from tests.harness.checks.build import arrow_of
 

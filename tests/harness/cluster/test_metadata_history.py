@@ -39,6 +39,7 @@ def test_a_state_is_exact_and_good_to_a_millisecond_on_the_runs_axis(tmp_path: P
         PartitionState(
             topic="orders", partition=0, t_ns=5_000_000_000, uncertainty_ns=1_000_000, exact=True, observer=EXACT,
             leader=1, leader_epoch=0, partition_epoch=0, controller_epoch=3, isr=(1, 2), replicas=(1, 2), elr=None,
+            topic_id=writer.uuid_text("orders"),
         )
     ]  # fmt: skip
 
@@ -120,7 +121,11 @@ def test_a_deleted_topic_and_a_new_one_of_its_name_are_told_apart(tmp_path: Path
         again,
         writer.partition("other", leader=2, isr=(2,), replicas=(2,)),
     )
-    assert [(state.topic, state.leader) for state in history.partition_states] == [("orders", 1), ("orders", 2)]
+    one, other = writer.uuid_text("orders"), writer.uuid_text("other")
+    assert [(state.topic, state.topic_id, state.leader) for state in history.partition_states] == [
+        ("orders", one, 1), ("orders", other, 2)]  # fmt: skip
+    assert [(life.topic, life.topic_id, life.deleted_ns is None) for life in history.topics] == [
+        ("orders", one, False), ("orders", other, True)]  # fmt: skip
 
 
 def test_a_change_of_a_partition_nobody_created_is_no_state(tmp_path: Path) -> None:

@@ -188,6 +188,29 @@ def test_the_history_has_states_controllers_events_and_settings_at_their_times(t
     ]
 
 
+def test_a_deleted_topic_and_a_new_one_of_its_name_are_told_apart(tmp_path: Path) -> None:
+    """With ids as since 2.8, and by creation and deletion alone as before."""
+    topic, state = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
+    data = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
+    for first, second in ((b',"topic_id":"A"', b',"topic_id":"B"'), (b"", b"")):
+        folder = _write(
+            tmp_path / str(len(first)),
+            _entry(1, _created(topic, b'{"partitions":{"0":[1]}%s}' % first)),
+            _entry(2, _created(state, data)),
+            _entry(3, _set(topic, b'{"partitions":{"0":[1],"1":[1]}%s}' % first, 1)),
+            _entry(4, _deleted(state)),
+            _entry(5, _deleted(topic)),
+            _entry(6, _created(topic, b'{"partitions":{"0":[1]}%s}' % second)),
+            _entry(7, _created(state, data)),
+        )
+        history = history_of(read_changes(folder), _ANCHOR)
+        a, b = ("A", "B") if first else (None, None)
+        at = [5_000_000_000 + zxid * 1_000_000 for zxid in range(8)]
+        assert [(life.topic, life.topic_id, life.created_ns, life.deleted_ns) for life in history.topics] == [
+            ("orders", a, at[1], at[5]), ("orders", b, at[6], None)]  # fmt: skip
+        assert [(each.topic_id, each.t_ns) for each in history.partition_states] == [(a, at[2]), (b, at[7])]
+
+
 def test_each_controller_keeps_its_own_epoch(tmp_path: Path) -> None:
     folder = _write(
         tmp_path,

@@ -1,0 +1,146 @@
+"""What ruling costs where much went wrong: `python benchmarks/many_partitions.py [--partitions N] [--faults N]`.
+
+Each partition loses a record in each of some unclean elections; faults, steps and polled states are as many as a long
+run under a nemesis has. By default 2,000 partitions, 5,000 faults and about 26,000 findings. CPU seconds stand beside
+the wall clock because machines are shared; `--profile` tells where this process spent its own.
+"""
+
+import argparse
+import cProfile
+import json
+import os
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.process_tree import cpu_s, tree_of
+from harness.checks.judge import Judgement, RunInput, judge_tables
+from harness.checks.session import spark_session
+from harness.checks.tables import tables_of
+from harness.history.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
+
+SECOND = 10**9
+NODES = (1, 2, 3)
+EPOCH_RECORDS = 5  # acknowledged in an epoch; the next leader never had the last of them
+Row = dict[str, Any]
+
+
+def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]]:
+    length = faults * SECOND
+    rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+    rows["faults"] = [
+        {"fault": number, "kind": "kill", "label": "kill", "nodes": [1 + number % 3], "t_asked": number * SECOND,
+         "t_begin": number * SECOND, "t_end": number * SECOND + 3 * SECOND, "proof": "gone"}
+        for number in range(faults)
+    ]  # fmt: skip
+    rows["steps"] = [
+        {"step": number, "kind": "act", "text": "kill", "t0": number * SECOND, "t1": number * SECOND + SECOND,
+         "outcome": "ok", "arguments": '{"kill": 1}'}
+        for number in range(faults)
+    ]  # fmt: skip
+    rows["configuration"] = [
+        {"t": 0, "scope": "topic", "name": "t", "node": -1, "key": "unclean.leader.election.enable", "value": "true"},
+        *({"t": number * SECOND, "scope": "topic", "name": "t", "node": -1, "key": "min.insync.replicas", "value": "1"}
+          for number in range(500)),
+    ]  # fmt: skip
+    for part in range(partitions):
+        for table, told in _partition(part, elections, length):
+            rows[table].append(told)
+    return rows
+
+
+def _partition(part: int, elections: int, length: int) -> Iterator[tuple[str, Row]]:
+    place = {"topic": "t", "part": part}
+    kept = EPOCH_RECORDS - 1
+    yield "partitions", place | {"tp": part, "replicas": list(NODES), "read_to_end": True,
+                                 "end_offset": elections * kept + kept}  # fmt: skip
+    before: list[int] | None = None
+    for epoch in range(elections + 1):
+        leader, t = NODES[epoch % 3], (epoch + 1) * length // (elections + 2) + part
+        start = epoch * kept
+        state = {"uncertainty_ns": 0, "exact": True, "observer": -1, "leader": leader, "leader_epoch": epoch,
+                 "controller_epoch": 1, "replicas": list(NODES)}  # fmt: skip
+        yield "partition_states", place | state | {"t": t, "partition_epoch": 2 * epoch, "isr": list(NODES),
+                                                   "isr_before": before, "leader_before": NODES[(epoch - 1) % 3],
+                                                   "unclean": epoch > 0}  # fmt: skip
+        yield "partition_states", place | state | {"t": t + SECOND, "partition_epoch": 2 * epoch + 1, "isr": [leader],
+                                                   "isr_before": list(NODES), "leader_before": leader,
+                                                   "unclean": False}  # fmt: skip
+        before = [leader]
+        yield "broker_events", place | {"node": leader, "t": t, "event": "leadership_start", "epoch": epoch,
+                                        "from_offset": start}  # fmt: skip
+        if epoch:
+            yield "broker_events", place | {"node": NODES[(epoch - 1) % 3], "t": t + 2, "event": "truncation",
+                                            "epoch": epoch, "from_offset": start + 1, "to_offset": start,
+                                            "reason": "diverging epoch"}  # fmt: skip
+        sent = EPOCH_RECORDS if epoch < elections else kept
+        for number in range(sent):
+            value, off, t0 = epoch * EPOCH_RECORDS + number, start + number, t + SECOND // 2 + number * 1000
+            if number == kept:  # what is lost was acknowledged just before
+                t0 = (epoch + 2) * length // (elections + 2) + part - SECOND
+            record = place | {"tp": part, "off": off, "value": value, "i": 0, "status": STATUS_OK}
+            yield "records", record | {"kind": KIND_SEND, "acks": -1, "op": value, "process": 1, "t0": t0,
+                                       "t1": t0 + 500}  # fmt: skip
+            if number < kept:
+                yield "records", record | {"kind": KIND_FINAL_POLL, "op": 10**6 + off, "process": 9, "assignment": 0,
+                                           "epoch": epoch, "step": None if off == 0 else 1,
+                                           "last": epoch == elections and number == kept - 1,
+                                           "t0": length, "t1": length + 1}  # fmt: skip
+    epochs = " ".join(f"{epoch}:{epoch * kept}" for epoch in range(elections + 1))
+    for node in NODES:
+        yield "replica_snapshots", place | {"snapshot": part * 3 + node, "node": node, "t": length, "reason": "end",
+                                            "log_start": 0, "high_watermark": (elections + 1) * kept,
+                                            "log_end": (elections + 1) * kept, "epochs": epochs}  # fmt: skip
+
+
+def arrow_of(rows: dict[str, list[Row]]) -> dict[str, pa.Table]:
+    return {
+        name: pa.Table.from_pylist([{"run": 0} | row for row in rows[name]], schema=schema)
+        for name, schema in TABLES.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=2_000)
+    parser.add_argument("--faults", type=int, default=5_000)
+    parser.add_argument("--elections", type=int, default=4, help="of each partition: three findings each")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    arrow = arrow_of(rows_of(options.partitions, options.faults, options.elections))
+    profile = cProfile.Profile()
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder,
+        spark_session(master="local[2]") as spark,
+    ):
+        tables = tables_of(spark, Path(folder), arrow, 1)
+        began, own, whole = time.perf_counter(), time.process_time(), sum(map(cpu_s, tree_of(os.getpid())))
+        if options.profile:
+            profile.enable()
+        ((judgement, _),) = judge_tables(spark, tables, [RunInput(scenario=None)])
+        profile.disable()
+        told = _told(judgement) | {
+            "partitions": options.partitions, "faults": options.faults,
+            "seconds": round(time.perf_counter() - began, 1), "own_cpu_s": round(time.process_time() - own, 1),
+            "cpu_s": round(sum(map(cpu_s, tree_of(os.getpid()))) - whole, 1), "load": os.getloadavg()[0],
+        }  # fmt: skip
+    if options.profile:
+        pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(45)
+    print(json.dumps(told) if options.json else "\n".join(f"{name}: {value}" for name, value in told.items()))
+
+
+def _told(judgement: Judgement) -> dict[str, Any]:
+    return {"verdict": judgement.verdict.value, "findings": len(judgement.findings), **judgement.counts}
+
+
+if __name__ == "__main__":
+    main()
