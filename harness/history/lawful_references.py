@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.dataset import FileSystemDataset
 
 from harness.errors import HarnessError
 from harness.history.lawful_rows import REMEDY
+from harness.history.schemas import KIND_FINAL_POLL
 
 _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
     "partitions": (("tp",), ("topic", "part")),
@@ -36,7 +38,7 @@ _NAMED: dict[tuple[str, str], tuple[str, str]] = {
     ("group_events", "txn"): ("transactions", "txn"),
 }
 HAS_REFERENCES = frozenset(table for table, _ in _NAMED)
-_COUNTED = ("sends", "reads", "final_reads")  # activity's, together every record
+_COUNTED = ("sends", "reads", "final_reads")  # activity's, together every record not read from a single replica
 
 Small = Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]
 Numbers = Set[tuple[int, Any]]  # (run, number)
@@ -44,7 +46,7 @@ Numbers = Set[tuple[int, Any]]  # (run, number)
 
 @dataclass(kw_only=True)
 class Named:
-    """What a large table names. rows: by run."""
+    """What a large table names. rows: by run, without those that were read from single replicas."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
     rows: Counter[int] = field(default_factory=Counter)
@@ -53,15 +55,20 @@ class Named:
 def named_in(name: str, file: FileSystemDataset) -> Named:
     """Read a piece at a time: each combination of the numbers in a piece is kept once."""
     columns = ["run", *(column for table, column in _NAMED if table == name)]
+    also = ["kind", "replica"] if name == "records" else []
     found: dict[str, set[tuple[int, Any]]] = {column: set() for column in columns[1:]}
     named = Named()
-    for batch in file.to_batches(columns=columns):
+    for batch in file.to_batches(columns=[*columns, *also]):
         pieces = pa.Table.from_batches([batch]).group_by(columns)
         for row in pieces.aggregate([([], "count_all")]).to_pylist():
             run = row["run"]
             for column, numbers in found.items():
                 numbers.add((run, row[column]))
             named.rows[run] += row["count_all"]
+        if also:
+            apart = pc.and_(pc.equal(batch["kind"], KIND_FINAL_POLL), pc.is_valid(batch["replica"]))
+            for value in pc.value_counts(batch["run"].filter(apart)).to_pylist():
+                named.rows[value["values"]] -= value["counts"]
     named.numbers = {**found}
     return named
 

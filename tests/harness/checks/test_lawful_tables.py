@@ -153,6 +153,11 @@ def test_sends_of_acks_0_that_an_old_version_called_a_success_have_no_offset(fol
     check_tables(folder)
 
 
+def test_what_was_read_from_single_replicas_is_no_activity_of_the_run(folder: Path) -> None:
+    change(folder, "records", lambda rows: [*rows, *(row | {"replica": 2} for row in rows if row["kind"] == 2)])
+    check_tables(folder)
+
+
 def test_records_of_a_client_or_an_operation_that_is_not_described_are_judged_like_others(folder: Path) -> None:
     change(folder, "records", with_first(process=55, op=5000))
     check_tables(folder)
