@@ -75,7 +75,23 @@ class Survival:
             return False
         if fate.epoch is not None and fate.offset is not None and self._cut_by_its_word(election, fate.offset):
             return False
-        return None
+        return False if fate.offset is not None and self._ended_below_already(election, fate.offset) else None
+
+    def _ended_below_already(self, election: Election, offset: int) -> bool:
+        """A log ends no sooner than before, but for cuts and lost disks: where it led again from there, it ended there.
+
+        Only where the leader told its later log end itself, for then it would have told a cut, too.
+        """
+        story, leader = self._story, election.leader
+        later = (each for each in story.elections if each.leader == leader and each.epoch > election.epoch)
+        again = next(later, None)
+        if again is None or again.start_from.source != "journal" or not again.ends_at_or_below(offset):
+            return False
+        begin, end = election.earliest_t, again.latest_t
+        cut = any(
+            each.node == leader and each.to_offset <= offset and begin <= each.t <= end for each in story.truncations
+        )
+        return not cut and not any(begin <= loss.t <= end for loss in story.losses_by_node.get(leader, ()))
 
     def _wrote_at_or_below(self, election: Election, offset: int, fate: Fate) -> bool:
         """A leader appends at its log end: a record of its epoch at or below the offset shows that it ended there."""

@@ -241,7 +241,8 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
          {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1}),
         ("a_broker_that_came_back_fast_with_an_empty_log_leads", VIOLATION, {("lost-write", "violation"): 10}),
         ("a_broker_that_came_back_fast_with_an_empty_log_leads_no_more", PASS, {}),
-        ("a_copy_that_cannot_be_read_though_another_was_damaged", VIOLATION, {("replica-divergence", "violation"): 6}),
+        ("a_copy_that_cannot_be_read_though_another_was_damaged", VIOLATION,
+         {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2}),
     ],
 )  # fmt: skip
 def test_the_verdict_follows_the_evidence(
