@@ -30,6 +30,7 @@ from harness.cli_options import (
     aside,
     attachment,
     run_folder,
+    system_named,
     target,
     terminal,
 )  # fmt: skip
@@ -230,7 +231,7 @@ def cluster(
             terminal.say(f"{name:<14}{address}")
         terminal.say("Ctrl-C ends it and leaves nothing.")
 
-    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system or "reference"
+    named = system_named(system, kafka_home) or "reference"
     spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
     compose.run_cluster(spec, ready=ready)
 

@@ -54,11 +54,17 @@ ClientOption = Annotated[
 
 def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[str]:
     """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
-    if system is not None and kafka_home is not None:
-        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
-    named = f"kafka:{kafka_home.resolve()}" if kafka_home is not None else system
-    chosen = {"cluster.system": named, "cluster.world": world, "workload.client": client}
+    chosen = {"cluster.system": system_named(system, kafka_home), "cluster.world": world, "workload.client": client}
     return [f"{key}={value}" for key, value in chosen.items() if value is not None]
+
+
+def system_named(system: str | None, kafka_home: Path | None) -> str | None:
+    """Raises UsageError."""
+    if kafka_home is None:
+        return system
+    if system is not None:
+        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
+    return f"kafka:{os.path.realpath(kafka_home)}"  # a ring of links has a name, too, and is refused by it
 
 
 def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[str]:

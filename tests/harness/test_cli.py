@@ -316,6 +316,18 @@ def test_a_name_too_long_for_a_file_is_a_usage_error_in_one_short_line(command: 
     assert len(ended.error) < 400
 
 
+@pytest.mark.parametrize("arguments", [["run", "no-faults"], ["cluster"]])
+def test_links_that_lead_to_each_other_are_no_home_of_kafka(
+    command: Command, tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+
+    ended = command(*arguments, "--kafka-home", str(tmp_path / "ring"))
+
+    assert (ended.code, ended.error.count("\n")) == (2, 1)
+    assert str(tmp_path / "ring") in ended.error
+
+
 def test_what_the_machine_does_not_allow_is_told_in_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(name: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", f"/closed/{name}")

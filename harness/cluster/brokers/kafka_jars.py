@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import os
 import re
 import shutil
 import time
@@ -119,7 +120,7 @@ def _remedy(version: KafkaVersion) -> str:
 
 def home_from_distribution(path: Path) -> KafkaHome:
     """A Kafka somebody unpacked: DIR/libs/*.jar. Its version is that of its kafka-clients jar. Raises UsageError."""
-    libs = path.resolve() / "libs"
+    libs = Path(os.path.realpath(path)) / "libs"  # links that lead to each other lead to none
     clients = [jar.stem.removeprefix("kafka-clients-") for jar in sorted(libs.glob("kafka-clients-*.jar"))]
     versions = [version for version in clients if not version.endswith(_BESIDE)]
     brokers = [match[1] for jar in libs.glob("kafka_*.jar") if (match := re.match(r"(kafka_\d+\.\d+)-\d", jar.name))]
