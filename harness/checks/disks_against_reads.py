@@ -59,7 +59,7 @@ def query(runs: Runs) -> list[Row]:
     spans = (
         reads.groupBy("run", "tp")
         .agg(sf.min("off").alias("first"), sf.max("off").alias("last"), sf.min("t0").alias("t0"),
-             sf.expr(_NUMBER).alias("number"))
+             sf.expr(_NUMBER).alias("number"), sf.count("off").alias("count"))
     ).toArrow().to_pylist()  # fmt: skip
     if not spans:
         return []
@@ -67,15 +67,21 @@ def query(runs: Runs) -> list[Row]:
     within = logs.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "tp"]).where("off between first and last")
     numbers: dict[tuple[int, int], dict[int, int]] = {}
     below: dict[tuple[int, int], dict[int, int]] = {}
-    asked = sf.expr(_NUMBER).alias("number"), sf.expr(_BELOW_MARK).alias("below_mark")
+    held: dict[tuple[int, int], int] = {}  # records, in the log that has fewest
+    asked = sf.expr(_NUMBER).alias("number"), sf.expr(_BELOW_MARK).alias("below_mark"), sf.count("off").alias("count")
     for row in within.groupBy("run", "tp", "node").agg(*asked).toArrow().to_pylist():
         numbers.setdefault((row["run"], row["tp"]), {})[row["node"]] = row["number"]
         below.setdefault((row["run"], row["tp"]), {})[row["node"]] = row["below_mark"]
+        held[row["run"], row["tp"]] = min(held.get((row["run"], row["tp"]), row["count"]), row["count"])
     doubtful = [row for row in spans if row["number"] not in numbers.get((row["run"], row["tp"]), {}).values()]
     told: list[Row] = [
         {**row, "off": row["last"], "value": None, "logs": below.get((row["run"], row["tp"]), {})} for row in spans
     ]
-    return told + (_unheld(runs, reads, within, doubtful) if doubtful else [])
+    if not doubtful:
+        return told
+    most = {(row["run"], row["tp"]) for row in doubtful if 2 * held.get((row["run"], row["tp"]), 0) >= row["count"]}
+    unheld = _unheld(runs, reads, within, doubtful)
+    return told + [{**row, "most_held": (row["run"], row["tp"]) in most} for row in unheld]
 
 
 def last_read(context: RunContext) -> Mapping[int, int]:
@@ -130,7 +136,8 @@ def find(context: RunContext, rows: Sequence[Row]) -> list[Finding]:
         for row in unheld:
             kind = _kind(story, row)
             if kind:
-                groups.setdefault((kind, kind != "beyond-the-logs" and _is_settled(story)), []).append(row)
+                settled = kind != "beyond-the-logs" and _is_settled(story) and _was_read_first(story, row)
+                groups.setdefault((kind, settled), []).append(row)
         findings += [_finding(context, story, kind, of_kind, certain) for (kind, certain), of_kind in groups.items()]
     return findings
 
@@ -195,10 +202,13 @@ def _kind(story: PartitionStory, row: Row) -> str:
     """How the logs contradict a read; empty where something may have taken the record since."""
     ends, off = story.end_snapshots, row["off"]
     spanning = {node for node, end in ends.items() if (end["log_start"] or 0) <= off}
+    if not spanning or not _are_known(story):
+        return ""
     seen = [end["t"] for end in ends.values()]
-    # What had been acknowledged when the logs were read was in one of them, though it was given to a reader later.
-    known_t = row["t1"] if row["acknowledged_t"] is None else min(row["t1"], row["acknowledged_t"])
-    if not spanning or not _are_known(story) or min(seen) < known_t:
+    # What had been acknowledged when the logs were read was in one of them, though it was given to a reader later; told
+    # where the logs were read as a whole, and not some records of them.
+    acknowledged = row["acknowledged_t"] is not None and row["acknowledged_t"] <= min(seen) and row["most_held"]
+    if not (_was_read_first(story, row) or acknowledged):
         return ""
     if _was_disturbed(story, min(row["t0"], *seen), max(row["t1"], *seen)):
         return ""
@@ -207,7 +217,15 @@ def _kind(story: PartitionStory, row: Row) -> str:
     removes = "compact" in (story.cleanup_policy or ("compact" if story.is_foreign else ""))
     if removes or not spanning - story.losses_by_node.keys():
         return ""
-    return "no-record" if off < row["last"] else "beyond-the-logs"
+    if off < row["last"]:
+        return "no-record"
+    # Of a log that another leader wrote on nobody knows how far it went when it was read.
+    return "beyond-the-logs" if _was_read_first(story, row) or len(story.elections) < 2 else ""
+
+
+def _was_read_first(story: PartitionStory, row: Row) -> bool:
+    """Whether the logs were read from disk after the reader had got the record."""
+    return all(end["t"] >= row["t1"] for end in story.end_snapshots.values())
 
 
 def _are_known(story: PartitionStory) -> bool:
@@ -238,7 +256,7 @@ def _finding(context: RunContext, story: PartitionStory, kind: str, rows: Sequen
     offsets = [row["off"] for row in rows]
     sentence = (
         f"The final read was given {plural(len(rows), 'record')} of {story.name} (at {ranges(offsets)}) that "
-        f"{nodes_words(sorted(story.end_snapshots))} did not hold on disk right after it: {_TOLD[kind]}"
+        f"{nodes_words(sorted(story.end_snapshots))} did not hold on disk: {_TOLD[kind]}"
         f"{'' if certain else ': nobody can tell which of the two is true'}."
     )
     return Finding(

@@ -93,6 +93,7 @@ class RunContext:
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # the small tables, this run's rows
     found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
     judges: dict[int, Judge] = field(default_factory=dict)
+    journals_may_lack_their_end: bool = False  # the seal's word, where nobody had kept how long they were
     reads: Mapping[int, Sequence[EpochRead]] = field(default_factory=dict)  # tp -> what readers saw of each epoch
 
     @property

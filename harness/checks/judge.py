@@ -231,7 +231,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
         for family, query in queries:
             if family.follows_detection:
                 answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
-        contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()})
+        contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()}, inputs)
         return _Asked(
             detection=detection, contexts=contexts, zombies=undead.result() if undead else {},
             acks_during_fault=in_force.result() if in_force else {},
@@ -245,7 +245,9 @@ def _stories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunStory]:
     ]
 
 
-def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> list[RunContext]:
+def _contexts(
+    runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]], inputs: Sequence[RunInput]
+) -> list[RunContext]:  # fmt: skip
     counts: dict[int, dict[tuple[int, str], int]] = {}
     for (run, tp, flag), number in runs.detection.counts.items():
         counts.setdefault(run, {})[tp, flag] = number
@@ -255,6 +257,7 @@ def _contexts(runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]]) -> lis
             rows={name: answer.get(story.run, ()) for name, answer in answers.items()},
             tables={name: rows.get(story.run, ()) for name, rows in runs.tables.small.items()},
             reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == story.run},
+            journals_may_lack_their_end=bool(inputs[story.run].run.get("journals_may_lack_their_end")),
         )
         for story in runs.stories
     ]  # fmt: skip

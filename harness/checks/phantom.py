@@ -2,7 +2,7 @@
 
 An invocation is in the journal before its records leave, so a journal that is whole knows all that was sent. Where the
 journal of a sender is known to be cut short nobody does, and it is an open question; so it is where a value goes on
-after the last one of a producer of whose journal nobody knows whether it is whole, as older runs' are.
+after the last one of a producer, in a run that was sealed without knowing how long its journals had been.
 """
 
 import pyarrow as pa
@@ -58,7 +58,7 @@ def _unknown_sender(context: RunContext, row: Flagged) -> str:
     """Why it may have been sent all the same; empty where it was not."""
     if cut := cut_journals(context, of_senders=True):
         return f"the end of the {'journal' if len(cut) == 1 else 'journals'} of {', '.join(cut)} is missing"
-    if not 0 <= row.value < NAMED_FROM:
+    if not context.journals_may_lack_their_end or not 0 <= row.value < NAMED_FROM:
         return ""
     producer = row.value >> SEQUENCE_BITS
     senders = {each["process"]: each for each in context.tables.get("processes", ()) if each["role"] in SENDERS}

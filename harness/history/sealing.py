@@ -21,7 +21,7 @@ from harness.history.incarnations import Incarnations, client_name
 from harness.history.journal_columns import JournalChanged
 from harness.history.log_digest import with_digests
 from harness.history.merging import TopicPart
-from harness.history.opened_journals import check_journals
+from harness.history.opened_journals import check_journals, may_lack_their_end
 from harness.history.pieces import FOLDER, Journals, PiecesUnfit, journal_paths
 from harness.history.run_folder import RunFolder
 from harness.history.schemas import ROW_GROUP, TABLES
@@ -79,6 +79,8 @@ def seal(folder: RunFolder) -> None:
     missing = _missing(folder, rows, converted)
     if missing != folder.run.get("missing", []):
         folder.update(missing=missing)
+    if may_lack_their_end(folder):
+        folder.update(journals_may_lack_their_end=True)
 
 
 def note(folder: RunFolder, line: str) -> None:

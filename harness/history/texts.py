@@ -48,6 +48,7 @@ class _Run(msgspec.Struct):
     plan_ended_at_step: int | None = None
     missing: list[str] = []
     journals: dict[str, int] = {}
+    journals_may_lack_their_end: bool = False
     skipped_faults: list[_SkippedFault] = []
     load_began_ns: int | None = None
     load_ended_ns: int | None = None

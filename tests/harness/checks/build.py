@@ -40,6 +40,7 @@ class History:
         self.scenario = scenario_ or scenario()
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self.anchors: list[dict[str, int]] = []  # of run.json: the run's clock against wall time
+        self.journals_may_lack_their_end = False  # of run.json
         self._operation = 0
         self._snapshot = 0
         self._isr: tuple[int, ...] | None = None
@@ -228,7 +229,15 @@ def judge_all(
     with_evidence: bool = False,
 ) -> list[Judgement]:  # fmt: skip
     inputs = [
-        RunInput(scenario=history.scenario, run={"anchors": history.anchors, **(run or {})}) for history in histories
+        RunInput(
+            scenario=history.scenario,
+            run={
+                "anchors": history.anchors,
+                "journals_may_lack_their_end": history.journals_may_lack_their_end,
+                **(run or {}),
+            },
+        )
+        for history in histories
     ]
     judged = judge_tables(spark, tables(spark, folder, histories), inputs, with_evidence=with_evidence)
     return [judgement for judgement, _ in judged]

@@ -38,6 +38,7 @@ def stuck(
     history.state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history.fault("cut", [1], at=2, until=heal)
+    history.rows["faults"][-1]["links"] = "2>1 3>1"
     if tuple(isr) != ISR:
         history.state(1, 0, isr, at=heal + 1)
     number, at = 1, 3.0
