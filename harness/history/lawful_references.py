@@ -8,15 +8,17 @@ itself what was promised for it, so one whose client or operation is not describ
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.dataset import FileSystemDataset
 
 from harness.errors import HarnessError
 from harness.history.lawful_rows import REMEDY
 from harness.history.schemas import KIND_FINAL_POLL
+
+if TYPE_CHECKING:  # with pandas: a third of what a command takes to begin
+    from pyarrow.dataset import FileSystemDataset
 
 _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
     "partitions": (("tp",), ("topic", "part")),
@@ -52,7 +54,7 @@ class Named:
     rows: Counter[int] = field(default_factory=Counter)
 
 
-def named_in(name: str, file: FileSystemDataset) -> Named:
+def named_in(name: str, file: "FileSystemDataset") -> Named:
     """Read a piece at a time: each combination of the numbers in a piece is kept once."""
     columns = ["run", *(column for table, column in _NAMED if table == name)]
     also = ["kind", "replica"] if name == "records" else []

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.dataset import FileSystemDataset
 
 from harness.errors import HarnessError
 from harness.history.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED
 from harness.history.schemas import FINDINGS, KIND_SEND, STATUS_OK, TABLES
+
+if TYPE_CHECKING:  # with pandas: a third of what a command takes to begin
+    from pyarrow.dataset import FileSystemDataset
 
 REMEDY = "no run of ours wrote this: seal the run again from its journals"
 _field = pc.field
@@ -108,7 +110,7 @@ def check_table(name: str, table: pa.Table, place_of: Callable[[Any], object], r
             raise _unlawful(rule, found.column("run").to_pylist(), place_of, remedy)
 
 
-def check_file(name: str, file: FileSystemDataset, place_of: Callable[[Any], object]) -> None:
+def check_file(name: str, file: "FileSystemDataset", place_of: Callable[[Any], object]) -> None:
     """The same of a large one, of which only what the footer leaves open is read."""
     for rule in rules_of(name):
         if file.count_rows(filter=rule.broken):

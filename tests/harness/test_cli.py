@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -99,7 +100,12 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
 
     run = a_run(Path("runs"), "one")
     (run / "tables").mkdir()
-    row = {field.name: None for field in FINDINGS} | {"finding": "F1", "check": "lost-write", "sentence": "gone"}
+    row: dict[str, Any] = {field.name: None for field in FINDINGS} | {
+        "finding": "F1",
+        "check": "lost-write",
+        "sentence": "gone",
+    }
+    row |= {"run": 0, "classification": "violation", "count": 1, "fingerprint": "f"}
     pq.write_table(pa.Table.from_pylist([row], schema=FINDINGS), run / "tables" / "findings.parquet")
     told = {"verdict": "violation", "exit_code": 1, "sentence": "", "counts": {"violation": 1}}
     (run / "verdict.json").write_text(json.dumps(told), encoding="utf-8")

@@ -307,7 +307,7 @@ async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) ->
     snapshots = staged.folder.table("replica_snapshots").to_pylist()
     for table in (staged.folder.path / "tables").iterdir():
         table.unlink()
-    staged.folder.update(status="started", collected=False)
+    staged.folder.update(status="started", collected=False, journals={})
     with (staged.folder.history / ROWS).open("ab") as rows:
         rows.write(b'{"table": "faults", "row": {"run": 0, "fa')
 
