@@ -1,4 +1,5 @@
-# The two commands of the README, `make demo` and `make test`, do all the set-up: they need Python 3.11+, pip and make.
+# The commands of the README, `make demo`, `make quick` and `make test`, do all the set-up: they need Python 3.11+, pip
+# and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ LOCKED := $(INSTALL) --require-hashes --requirement
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make locks"
 
-.PHONY: demo test lint fmt clean locks
+.PHONY: demo quick test lint fmt clean locks
 .DELETE_ON_ERROR:
 
 $(VENV)/run.stamp: requirements-build.lock requirements.lock pyproject.toml
@@ -34,9 +35,19 @@ lint: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
 export PYTEST_ADDOPTS
+# Many containers set it; then each of the hundreds of processes that the tests start would compile its sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Tests mostly wait, so there are more workers than cores: tests/workers.py says how they share. Kinds: tests/kinds.py.
+WORKERS ?= 3
+SHARED_OUT := --dist loadgroup --no-loadscope-reorder
+NOT_QUICK := cluster or jvm or docker or browser or slow
+
+quick: $(VENV)/test.stamp
+	$(BIN)/python -m pytest --numprocesses 2 $(SHARED_OUT) -m "not ($(NOT_QUICK))"
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT)
 
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .

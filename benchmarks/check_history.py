@@ -22,9 +22,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.history_writing import write_many, write_run  # a benchmark is a script beside its parts
+from benchmarks.needed import give_up, need
 from benchmarks.process_tree import ProcessTree
-from harness.history.edn import export
-from harness.history.extent import MANY_ROWS
+from harness.history.facts.extent import MANY_ROWS
+from harness.history.jepsen.edn import export
 from harness.history.run_folder import RunFolder
 
 DEFAULT_READS = 1_250_000
@@ -45,7 +46,7 @@ def measured(folder: Path, mode: str, *, memory_mb: int | None = None, large: bo
     with ProcessTree(process.pid) as tree:
         output, _ = process.communicate()
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
+        give_up(f"{' '.join(command)} ended with code {process.returncode}")
     told: dict[str, Any] = json.loads(output.splitlines()[-1])
     return told | {
         "seconds_process": time.perf_counter() - began, "peak_gib": tree.peak_bytes / GIB, "cpu_s": tree.cpu_s,
@@ -100,7 +101,7 @@ def judged_as_jepsen(file: Path) -> dict[str, Any]:
     with ProcessTree(process.pid) as tree:
         process.communicate()
     if process.returncode not in ANSWERED:
-        raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
+        give_up(f"{' '.join(command)} ended with code {process.returncode}")
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
@@ -152,6 +153,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--place", type=Path, help="where the histories lie; default: a temporary folder")
     options = parser.parse_args()
+    if not (options.no_duckdb or options.growth or options.edn or options.runs or options.hot):
+        need("duckdb")
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as temporary:
         place = options.place or Path(temporary)
         result: dict[str, Any]

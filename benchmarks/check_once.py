@@ -14,7 +14,7 @@ from pathlib import Path  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harness.checks.jvm import start_jvm_early  # noqa: E402
+from harness.checks.spark.jvm import start_jvm_early  # noqa: E402
 from harness.memory import DEFAULT_MB  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     jvm = start_jvm_early(memory_mb=options.memory_mb, large=options.large)
 
     from benchmarks import check_steps
-    from harness.checks.early_session import EarlySession
+    from harness.checks.spark.early_session import EarlySession
 
     bench = EarlySession(master="local[2]", jvm=jvm)
     if options.mode == "many":

@@ -1,6 +1,7 @@
 """What one process of check_history.py measures, once its JVM has been started (check_once.py)."""
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +9,12 @@ from typing import Any
 
 from benchmarks.process_tree import cpu_s, tree_of
 from harness import compose
-from harness.checks.early_session import EarlySession
 from harness.checks.judge import judge, judge_many
-from harness.checks.warm_up import warm_up
-from harness.history.following import follow, once
+from harness.checks.spark.early_session import EarlySession
+from harness.checks.spark.warm_up import warm_up
+from harness.history.journals.converter import follow, once
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
+from harness.history.sealed.sealing import seal
 
 
 class Stages:
@@ -84,8 +85,8 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
     """The detection query in Spark and in DuckDB on the same file, both warm, two threads each: CPU against CPU."""
     import duckdb
 
-    from harness.checks import fused_query
-    from harness.checks.tables import read_large
+    from harness.checks.spark import fused_query
+    from harness.checks.spark.tables import read_large
 
     path = folder / "tables" / "records.parquet"
     names = list(fused_query.BITS)
@@ -105,8 +106,8 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
         assert stages.timed("spark_query", spark_counts) == expected
     finally:
         bench.close()
-    # The same text; hints are comments there.
-    text = fused_query.QUERY.format(
+    # The same text; hints are comments there, and the name offset needs its quotes.
+    text = re.sub(r"\boffset\b", '"offset"', fused_query.QUERY).format(
         records=f"read_parquet('{path}')", jumps=f"read_parquet('{path.with_name('jumps.parquet')}')"
     )
     with duckdb.connect() as engine:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from harness.clock import SystemClock
-from harness.history import values
-from harness.history.controller_rows import BOOKS, write_snapshot
+from harness.history.facts import values
 from harness.history.files_below import FilesBelow
-from harness.history.journal import Assigned, Declare, Invoke, JournalFile, Part, Read, Sent
+from harness.history.journals.controller_rows import BOOKS, write_snapshot
+from harness.history.journals.journal import Assigned, Declare, Invoke, JournalFile, Part, Read, Sent
 from harness.history.run_folder import RunFolder
-from harness.scenario_file import parse
+from harness.scenario.file import parse
 
 TOPIC, PARTITIONS, PRODUCERS, CONSUMERS, POLL = "t", 4, 4, 8, 25
 STEP_NS, ANSWER_NS = 200_000, 2_000_000
@@ -42,9 +42,9 @@ class Written:
 class _Log:
     """What one partition's log holds in the end, and when each record was acknowledged."""
 
-    part: int
+    partition: int
     values: Any
-    t: Any
+    time_ns: Any
 
 
 def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool = False, seed: int = 1) -> Written:
@@ -61,15 +61,15 @@ def write_run(folder: Path, reads: int, *, reads_per_send: int = 25, hot: bool =
     answered = began + ANSWER_NS
     producer = np.arange(sends) % PRODUCERS
     numbers = (producer.astype(np.int64) << values.SEQUENCE_BITS) | (np.arange(sends) // PRODUCERS)
-    logs, off = [], np.empty(sends, np.int64)
+    logs, offsets = [], np.empty(sends, np.int64)
     for number in range(PARTITIONS):
         rows = np.flatnonzero(part == number)
-        off[rows] = np.arange(len(rows))
-        logs.append(_Log(part=number, values=numbers[rows], t=answered[rows]))
+        offsets[rows] = np.arange(len(rows))
+        logs.append(_Log(partition=number, values=numbers[rows], time_ns=answered[rows]))
     operations = sends
     for number in range(PRODUCERS):
         rows = np.flatnonzero(producer == number)
-        _write_sends(run, number, part[rows], off[rows], numbers[rows], began[rows], answered[rows])
+        _write_sends(run, number, part[rows], offsets[rows], numbers[rows], began[rows], answered[rows])
     passes = reads_per_send - 1
     for consumer in range(min(CONSUMERS, passes)):
         own = passes // CONSUMERS + (consumer < passes % CONSUMERS)
@@ -90,22 +90,26 @@ def _journal(run: RunFolder, name: str, process: int) -> JournalFile:
     return journal
 
 
-def _write_sends(run: RunFolder, number: int, part: Any, off: Any, sent: Any, began: Any, answered: Any) -> None:
+def _write_sends(
+    run: RunFolder, number: int, partition: Any, offsets: Any, sent: Any, began: Any, answered: Any
+) -> None:
     def lines() -> Iterator[Any]:
-        columns = zip(part.tolist(), off.tolist(), sent.tolist(), began.tolist(), answered.tolist(), strict=True)
-        for operation, (tp, offset, value, t0, t1) in enumerate(columns, start=1):
-            yield Invoke(operation, "send", t0, [tp], [value], [])
-            yield Sent(operation, t1, [0], [offset], [None], [t0], [t1])
+        columns = zip(
+            partition.tolist(), offsets.tolist(), sent.tolist(), began.tolist(), answered.tolist(), strict=True
+        )
+        for operation, (partition_id, offset, value, invoked_ns, completed_ns) in enumerate(columns, start=1):
+            yield Invoke(operation, "send", invoked_ns, [partition_id], [value], [])
+            yield Sent(operation, completed_ns, [0], [offset], [None], [invoked_ns], [completed_ns])
 
     _write_lines(_journal(run, f"producer-{number}", number), lines())
 
 
 def _write_reads(run: RunFolder, name: str, process: int, f: str, logs: list[_Log], *, passes: int) -> int:
-    span = max(int(log.t[-1]) for log in logs if len(log.t))
+    span = max(int(log.time_ns[-1]) for log in logs if len(log.time_ns))
     batches = sorted(
-        (int(log.t[min(first + POLL, len(log.t)) - 1]), log.part, first)
+        (int(log.time_ns[min(first + POLL, len(log.time_ns)) - 1]), log.partition, first)
         for log in logs
-        for first in range(0, len(log.t), POLL)
+        for first in range(0, len(log.time_ns), POLL)
     )
     late = span * 4 if f == "final_poll" else 0
 
@@ -127,7 +131,7 @@ def _write_reads(run: RunFolder, name: str, process: int, f: str, logs: list[_Lo
 
 def _write_lines(journal: JournalFile, lines: Iterator[Any]) -> None:
     """Line by line as the journal itself would, only with fewer calls of the system."""
-    from harness.history.journal import _ENCODER
+    from harness.history.journals.journal import _ENCODER
 
     waiting: list[bytes] = []
     for line in lines:
@@ -150,18 +154,25 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
     (run.history / BOOKS).mkdir(exist_ok=True)
     for log in logs:
         end = len(log.values)
-        place = {"run": 0, "topic": TOPIC, "part": log.part}
-        rows.append(("partitions", place | {"replicas": nodes, "read_to_end": True, "end_offset": end, "note": ""}))
-        state = {"t": 1, "uncertainty_ns": 0, "exact": True, "observer": -1, "leader": 1, "leader_epoch": 0}
+        place = {"run": 0, "topic": TOPIC, "partition": log.partition}
+        rows.append(
+            ("partitions", place | {"replicas": nodes, "read_to_end": True, "end_offset": end, "note_text": ""})
+        )
+        state = {"time_ns": 1, "uncertainty_ns": 0, "exact": True, "observer": -1, "leader": 1, "leader_epoch": 0}
         rest = {"partition_epoch": 0, "controller_epoch": 1, "isr": nodes, "unclean": False, "replicas": nodes}
         rows.append(("partition_states", place | state | rest))
         for node in nodes:
             write_snapshot(
                 FilesBelow(run.history), run=0, snapshot=snapshot, node=node, topic=TOPIC,
-                partition=log.part, offsets=range(end), epochs=[0] * end, values=log.values,
+                partition=log.partition, offsets=range(end), epochs=[0] * end, values=log.values,
             )  # fmt: skip
-            taken = {"snapshot": snapshot, "node": node, "t": 2**61, "reason": "end", "log_start": 0}
-            rows.append(("replica_snapshots", place | taken | {"high_watermark": end, "log_end": end, "epochs": "0:0"}))
+            taken = {"snapshot": snapshot, "node": node, "time_ns": 2**61, "reason": "end", "log_start_offset": 0}
+            rows.append(
+                (
+                    "replica_snapshots",
+                    place | taken | {"high_watermark": end, "log_end_offset": end, "leader_epochs": "0:0"},
+                )
+            )
             snapshot += 1
     text = b"".join(msgspec.json.encode({"table": table, "row": row}) + b"\n" for table, row in rows)
     (run.history / "controller.jsonl").write_bytes(text)
@@ -169,7 +180,7 @@ def _write_cluster(run: RunFolder, logs: list[_Log]) -> None:
 
 def write_many(place: Path, count: int) -> Path:
     """`count` small sealed run folders of about a hundred records each."""
-    from harness.history.sealing import seal
+    from harness.history.sealed.sealing import seal
 
     for number in range(count):
         folder = place / f"run-{number:05d}"

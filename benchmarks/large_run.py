@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.checks.fingerprint import fingerprint_of
-from harness.history import values
-from harness.history.bins import bins_of
-from harness.history.evidence_schemas import EVIDENCE
+from harness.history.facts import values
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import FINDINGS, TABLES
+from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.bins import bins_of
 
 SECOND = 1_000_000_000
 ORIGIN = 1_000 * SECOND
@@ -62,21 +62,21 @@ def write_large_run(runs: Path, *, operations: int, findings: int, faults: int, 
     rows: dict[str, list[dict[str, Any]]] = {
         "faults": [_fault(number, faults, duration) for number in range(faults)],
         "steps": [
-            {"step": number, "kind": "act", "text": f"kill {1 + number % NODES}", "t0": begin, "t1": begin + SECOND,
-             "outcome": "ok", "seen": "gone"}
+            {"step": number, "kind": "act", "act": "kill", "step_text": f"kill {1 + number % NODES}", "begin_ns": begin,
+             "end_ns": begin + SECOND, "outcome": "ok", "seen_text": "gone"}
             for number in range(faults)
             for begin in [_moment(number, faults, duration)]
         ],
         "partition_states": [row for part in range(partitions) for row in _states(part, faults, duration)],
-        "controllers": [{"t": ORIGIN, "uncertainty_ns": 0, "node": 1, "controller_epoch": 1}],
+        "controllers": [{"time_ns": ORIGIN, "uncertainty_ns": 0, "node": 1, "controller_epoch": 1}],
         "partitions": [
-            {"tp": part, "topic": "t", "part": part, "replicas": [1, 2, 3], "read_to_end": True,
-             "end_offset": operations * BATCH // partitions, "note": ""}
+            {"partition_id": part, "topic": "t", "partition": part, "replicas": [1, 2, 3], "read_to_end": True,
+             "end_offset": operations * BATCH // partitions, "note_text": ""}
             for part in range(partitions)
         ],
     }  # fmt: skip
     for name, schema in TABLES.items():
-        table = records if name == "records" else _ops(operations, duration) if name == "ops" else None
+        table = records if name == "records" else _ops(operations, duration) if name == "operations" else None
         if name == "bins":
             table = bins_of(records)
         folder.write_table(name, table if table is not None else _filled(schema, rows.get(name, [])))
@@ -105,50 +105,53 @@ def _full(schema: pa.Schema, count: int, columns: dict[str, Any]) -> pa.Table:
 
 def _records(count: int, duration: int, partitions: int) -> pa.Table:
     place = np.arange(count, dtype=np.int64)
-    t0 = ORIGIN + place * duration // count
+    invoked_ns = ORIGIN + place * duration // count
     latency = (2 + 40 * np.abs(np.sin(place / 50_000)) ** 20) * 1_000_000
     part = (place % partitions).astype(np.int32)
     zero = np.zeros(count, np.int32)
     columns = {
-        "run": zero, "kind": zero, "status": np.where(place % 997 == 0, 2, 0), "acks": zero - 1, "op": place // BATCH,
-        "process": place % PRODUCERS, "tp": part, "part": part, "topic": np.full(count, "t"), "i": place % BATCH,
-        "off": place // partitions, "value": (place % PRODUCERS << 40) + place // PRODUCERS, "t0": t0,
-        "t1": t0 + latency.astype(np.int64),
+        "run": zero, "kind": zero, "status": np.where(place % 997 == 0, 2, 0), "acks": zero - 1,
+        "operation": place // BATCH, "process": place % PRODUCERS, "partition_id": part, "partition": part,
+        "topic": np.full(count, "t"), "position": place % BATCH, "offset": place // partitions,
+        "value": (place % PRODUCERS << 40) + place // PRODUCERS, "invoked_ns": invoked_ns,
+        "completed_ns": invoked_ns + latency.astype(np.int64),
     }  # fmt: skip
     return _full(TABLES["records"], count, columns)
 
 
 def _ops(count: int, duration: int) -> pa.Table:
     place = np.arange(count, dtype=np.int64)
-    t0 = ORIGIN + place * duration // count
+    invoked_ns = ORIGIN + place * duration // count
     columns = {
-        "run": np.zeros(count, np.int32), "op": place, "process": place % PRODUCERS, "f": np.full(count, "send"),
-        "client": np.full(count, "producer-1"), "status": np.zeros(count, np.int32), "t0": t0, "t1": t0 + 3_000_000,
-        "count": np.full(count, BATCH),
+        "run": np.zeros(count, np.int32), "operation": place, "process": place % PRODUCERS, "function": np.full(count,
+            "send"),
+        "client": np.full(count, "producer-1"), "status": np.zeros(count, np.int32), "invoked_ns": invoked_ns,
+        "completed_ns": invoked_ns + 3_000_000, "count": np.full(count, BATCH),
     }  # fmt: skip
-    return _full(TABLES["ops"], count, columns)
+    return _full(TABLES["operations"], count, columns)
 
 
 def _fault(number: int, of: int, duration: int) -> dict[str, Any]:
     kind, node, begin = FAULTS[number % len(FAULTS)], 1 + number % NODES, _moment(number, of, duration)
-    links = f"n{node}>n{1 + node % NODES}" if kind in ("cut", "slow") else ""
+    links = [{"source": node, "target": 1 + node % NODES}] if kind in ("cut", "slow") else []
     return {
-        "fault": number, "kind": kind, "label": f"{kind} broker {node}", "nodes": [node], "links": links, "trigger": "",
-        "t_asked": begin, "t_begin": begin, "t_end_asked": begin + 2 * SECOND, "t_end": begin + 3 * SECOND,
-        "proof": f"process of broker {node} is gone", "healed_proof": "it answers again", "step": number,
+        "fault": number, "kind": kind, "label_text": f"{kind} broker {node}", "nodes": [node], "links": links,
+        "trigger_text": "", "asked_ns": begin, "begin_ns": begin, "end_asked_ns": begin + 2 * SECOND,
+        "end_ns": begin + 3 * SECOND, "proved": True, "proof_text": f"process of broker {node} is gone",
+        "healed_proof_text": "it answers again", "step": number,
     }  # fmt: skip
 
 
-def _states(part: int, faults: int, duration: int) -> list[dict[str, Any]]:
+def _states(partition: int, faults: int, duration: int) -> list[dict[str, Any]]:
     """A leader change for each fault that strikes the partition's leader, an ISR change before it."""
     made: list[dict[str, Any]] = []
-    leader = 1 + part % NODES
+    leader = 1 + partition % NODES
     for epoch, number in enumerate(range(-1, faults, 3)):
-        t = ORIGIN - SECOND if number < 0 else _moment(number, faults, duration) + part * 1_000_000
-        before, leader = leader, 1 + (part + epoch) % NODES
+        t = ORIGIN - SECOND if number < 0 else _moment(number, faults, duration) + partition * 1_000_000
+        before, leader = leader, 1 + (partition + epoch) % NODES
         made.append(
-            {"topic": "t", "part": part, "t": t, "uncertainty_ns": 0, "exact": True, "observer": -1, "leader": leader,
-             "leader_epoch": epoch, "partition_epoch": epoch, "controller_epoch": 1,
+            {"topic": "t", "partition": partition, "time_ns": t, "uncertainty_ns": 0, "exact": True, "observer": -1,
+             "leader": leader, "leader_epoch": epoch, "partition_epoch": epoch, "controller_epoch": 1,
              "isr": [leader, 1 + leader % NODES], "isr_before": [1, 2, 3], "leader_before": before,
              "unclean": epoch % 7 == 6, "replicas": [1, 2, 3]}
         )  # fmt: skip
@@ -157,25 +160,25 @@ def _states(part: int, faults: int, duration: int) -> list[dict[str, Any]]:
 
 def _finding(number: int, of: int, duration: int, partitions: int) -> dict[str, Any]:
     check, classification, kind, cause = KINDS[number % len(KINDS)]
-    part, t, off = number % partitions, _moment(number, of, duration), number * 7
+    part, t, first = number % partitions, _moment(number, of, duration), number * 7
     about_data = classification != "observation"
-    offsets = list(range(off, off + 20)) if about_data else []
+    offsets = list(range(first, first + 20)) if about_data else []
     evidence: dict[str, Any] = {"seconds": 2.5, "open": False}
     if about_data:
         rule = {"rule": "Every in-sync copy was destroyed.", "holds": False, "evidence": "No disk was lost."}
         chain = {
             "t_ns": t + SECOND, "event": "election", "sentence": "Broker 2 was elected.", "decisive": True,
-            "nodes": [2], "epoch_before": 1, "epoch_after": 2, "offset_before": None, "offset_after": off,
+            "nodes": [2], "epoch_before": 1, "epoch_after": 2, "offset_before": None, "offset_after": first,
             "fault": None,
         }  # fmt: skip
         evidence = {"cause": cause, "rules": [rule] * 3, "cause_chain": [chain], "elected": 2, "elected_epoch": 2,
-                    "elected_log_end": off, "lost_range": {"first": off, "last": off + 19}}  # fmt: skip
+                    "elected_log_end": first, "lost_range": {"first": first, "last": first + 19}}  # fmt: skip
     return {
         "finding": f"F{number + 1}", "check": check, "classification": classification, "kind": kind, "topic": "t",
-        "part": part, "offset_first": min(offsets, default=None), "offset_last": max(offsets, default=None),
+        "partition": part, "offset_first": min(offsets, default=None), "offset_last": max(offsets, default=None),
         "count": max(len(offsets), 1), "values": [values.number(1, offset) for offset in offsets], "offsets": offsets,
-        "operations": [], "t_first": t, "t_last": t + SECOND, "faults": [], "epoch": 2, "cause": cause,
-        "sentence": f"20 records at offsets {off}-{off + 19} of t-{part} are concerned: {cause or 'no write'}.",
+        "operations": [], "first_ns": t, "last_ns": t + SECOND, "faults": [], "leader_epoch": 2, "cause_text": cause,
+        "sentence_text": f"20 records at offsets {first}-{first + 19} of t-{part} are affected: {cause or 'no write'}.",
         "fingerprint": fingerprint_of(check=check, classification=classification, kind=kind, cause=(cause,)),
         "evidence": json.dumps(evidence),
     }  # fmt: skip
@@ -185,10 +188,10 @@ def _measure(fault: dict[str, Any]) -> dict[str, Any]:
     """What a fault did to availability; a slow link takes no leader."""
     led = fault["kind"] != "slow"
     return {
-        "fault": fault["fault"], "kind": fault["kind"], "label": fault["label"], "begin_t": fault["t_begin"],
-        "end_t": fault["t_end"], "leader_s": 1.25 if led else None, "leader_never": False if led else None,
-        "in_sync_s": 4.5, "in_sync_never": fault["fault"] % 50 == 49, "gap_s": 1.5 if led else None,
-        "gap_never": False if led else None,
+        "fault": fault["fault"], "kind": fault["kind"], "label_text": fault["label_text"],
+        "begin_ns": fault["begin_ns"], "end_ns": fault["end_ns"], "leader_s": 1.25 if led else None,
+        "leader_never": False if led else None, "in_sync_s": 4.5, "in_sync_never": fault["fault"] % 50 == 49,
+        "gap_s": 1.5 if led else None, "gap_never": False if led else None,
     }  # fmt: skip
 
 
@@ -197,37 +200,43 @@ def _write_evidence(
 ) -> None:
     missing = sum(row["count"] for row in told if row["check"] == "lost-write")
     accounting = [
-        {"topic": "t", "part": part, "outcome": "acknowledged", "acks": -1, "in_final_log": True,
+        {"topic": "t", "partition": part, "outcome": "acknowledged", "acks": -1, "in_final_log": True,
          "count": sent // partitions, "duplicates": 0, "read": sent // partitions}
         for part in range(partitions)
     ]  # fmt: skip
     accounting.append({**accounting[0], "in_final_log": False, "count": missing, "read": 0})
     lost = [
-        {"finding": row["finding"], "classification": row["classification"], "topic": "t", "part": row["part"],
-         "value": value, "off": offset, "acks": -1, "epoch": 1, "process": 1, "op": offset, "t0": row["t_first"],
-         "t1": row["t_first"] + 2_000_000}
+        {"finding": row["finding"], "classification": row["classification"], "topic": "t",
+         "partition": row["partition"], "value": value, "offset": offset, "acks": -1, "leader_epoch": 1, "process": 1,
+         "operation": offset, "invoked_ns": row["first_ns"], "completed_ns": row["first_ns"] + 2_000_000}
         for row in told if row["check"] == "lost-write"
         for value, offset in zip(row["values"], row["offsets"], strict=True)
     ]  # fmt: skip
     explained = [row for row in told if row["offsets"]][:100]
     logs = [
-        {"finding": row["finding"], "topic": "t", "part": row["part"], "off": offset, "acknowledged_value": value,
-         "acknowledged_t": row["t_first"], "acknowledged_acks": -1, "replica": node, "epoch": 1, "value": value,
-         "truncated": node == 1, "truncated_t": row["t_last"], "end_epoch": 2, "end_value": value + 1, "final_epoch": 2,
-         "final_value": value + 1, "read": False}
+        {"finding": row["finding"], "topic": "t", "partition": row["partition"], "offset": offset,
+         "acknowledged_value": value, "acknowledged_ns": row["first_ns"], "acknowledged_acks": -1, "replica": node,
+         "leader_epoch": 1, "value": value, "truncated": node == 1, "truncated_ns": row["last_ns"], "end_epoch": 2,
+         "end_value": value + 1, "final_epoch": 2, "final_value": value + 1, "read": False}
         for row in explained
         for value, offset in zip(row["values"], row["offsets"], strict=True)
         for node in (1, 2, 3)
     ]  # fmt: skip
     operations = [
-        {"finding": row["finding"], "kind": "send", "op": offset, "process": 1, "status": "ok", "acks": -1,
-         "topic": "t", "part": row["part"], "off": offset, "value": value, "epoch": None,
-         "t0": row["t_first"], "t1": row["t_last"]}
+        {"finding": row["finding"], "kind": "send", "operation": offset, "process": 1, "status": "ok", "acks": -1,
+         "topic": "t", "partition": row["partition"], "offset": offset, "value": value, "leader_epoch": None,
+         "invoked_ns": row["first_ns"], "completed_ns": row["last_ns"]}
         for row in told
         for value, offset in zip(row["values"], row["offsets"], strict=True)
     ]  # fmt: skip
     gaps = [
-        {"topic": "t", "part": row["part"], "begin_t": row["t_first"], "end_t": row["t_last"], "open": False}
+        {
+            "topic": "t",
+            "partition": row["partition"],
+            "begin_ns": row["first_ns"],
+            "end_ns": row["last_ns"],
+            "open": False,
+        }
         for row in told
         if row["check"] == "availability"
     ]

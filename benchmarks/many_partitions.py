@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.process_tree import cpu_s, tree_of
 from harness.checks.judge import Judgement, RunInput, judge_tables
-from harness.checks.session import spark_session
-from harness.checks.tables import tables_of
-from harness.history.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
+from harness.checks.spark.session import spark_session
+from harness.checks.spark.tables import tables_of
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
 
 SECOND = 10**9
 NODES = (1, 2, 3)
@@ -37,18 +37,20 @@ def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]
     length = faults * SECOND
     rows: dict[str, list[Row]] = {name: [] for name in TABLES}
     rows["faults"] = [
-        {"fault": number, "kind": "kill", "label": "kill", "nodes": [1 + number % 3], "t_asked": number * SECOND,
-         "t_begin": number * SECOND, "t_end": number * SECOND + 3 * SECOND, "proof": "gone"}
+        {"fault": number, "kind": "kill", "label_text": "kill", "nodes": [1 + number % 3], "asked_ns": number * SECOND,
+         "begin_ns": number * SECOND, "end_ns": number * SECOND + 3 * SECOND, "proved": True, "proof_text": "gone"}
         for number in range(faults)
     ]  # fmt: skip
     rows["steps"] = [
-        {"step": number, "kind": "act", "text": "kill", "t0": number * SECOND, "t1": number * SECOND + SECOND,
-         "outcome": "ok", "arguments": '{"kill": 1}'}
+        {"step": number, "kind": "act", "text": "kill", "invoked_ns": number * SECOND,
+         "completed_ns": number * SECOND + SECOND, "outcome": "ok", "arguments": '{"kill": 1}'}
         for number in range(faults)
     ]  # fmt: skip
     rows["configuration"] = [
-        {"t": 0, "scope": "topic", "name": "t", "node": -1, "key": "unclean.leader.election.enable", "value": "true"},
-        *({"t": number * SECOND, "scope": "topic", "name": "t", "node": -1, "key": "min.insync.replicas", "value": "1"}
+        {"time_ns": 0, "scope": "topic", "name": "t", "node": -1, "key": "unclean.leader.election.enable",
+            "value": "true"},
+        *({"time_ns": number * SECOND, "scope": "topic", "name": "t", "node": -1, "key": "min.insync.replicas",
+            "value": "1"}
           for number in range(500)),
     ]  # fmt: skip
     for part in range(partitions):
@@ -57,48 +59,57 @@ def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]
     return rows
 
 
-def _partition(part: int, elections: int, length: int) -> Iterator[tuple[str, Row]]:
-    place = {"topic": "t", "part": part}
+def _partition(partition: int, elections: int, length: int) -> Iterator[tuple[str, Row]]:
+    place = {"topic": "t", "partition": partition}
     kept = EPOCH_RECORDS - 1
-    yield "partitions", place | {"tp": part, "replicas": list(NODES), "read_to_end": True,
+    yield "partitions", place | {"partition_id": partition, "replicas": list(NODES), "read_to_end": True,
                                  "end_offset": elections * kept + kept}  # fmt: skip
     before: list[int] | None = None
     for epoch in range(elections + 1):
-        leader, t = NODES[epoch % 3], (epoch + 1) * length // (elections + 2) + part
+        leader, t = NODES[epoch % 3], (epoch + 1) * length // (elections + 2) + partition
         start = epoch * kept
         state = {"uncertainty_ns": 0, "exact": True, "observer": -1, "leader": leader, "leader_epoch": epoch,
                  "controller_epoch": 1, "replicas": list(NODES)}  # fmt: skip
-        yield "partition_states", place | state | {"t": t, "partition_epoch": 2 * epoch, "isr": list(NODES),
+        yield "partition_states", place | state | {"time_ns": t, "partition_epoch": 2 * epoch, "isr": list(NODES),
                                                    "isr_before": before, "leader_before": NODES[(epoch - 1) % 3],
                                                    "unclean": epoch > 0}  # fmt: skip
-        yield "partition_states", place | state | {"t": t + SECOND, "partition_epoch": 2 * epoch + 1, "isr": [leader],
-                                                   "isr_before": list(NODES), "leader_before": leader,
+        yield "partition_states", place | state | {"time_ns": t + SECOND, "partition_epoch": 2 * epoch + 1,
+                                                   "isr": [leader], "isr_before": list(NODES), "leader_before": leader,
                                                    "unclean": False}  # fmt: skip
         before = [leader]
-        yield "broker_events", place | {"node": leader, "t": t, "event": "leadership_start", "epoch": epoch,
-                                        "from_offset": start}  # fmt: skip
+        yield "broker_events", place | {"node": leader, "time_ns": t, "event": "leadership_start",
+                                        "leader_epoch": epoch, "from_offset": start}  # fmt: skip
         if epoch:
-            yield "broker_events", place | {"node": NODES[(epoch - 1) % 3], "t": t + 2, "event": "truncation",
-                                            "epoch": epoch, "from_offset": start + 1, "to_offset": start,
-                                            "reason": "diverging epoch"}  # fmt: skip
+            yield "broker_events", place | {"node": NODES[(epoch - 1) % 3], "time_ns": t + 2, "event": "truncation",
+                                            "leader_epoch": epoch, "from_offset": start + 1, "to_offset": start,
+                                            "reason_text": "diverging epoch"}  # fmt: skip
         sent = EPOCH_RECORDS if epoch < elections else kept
         for number in range(sent):
-            value, off, t0 = epoch * EPOCH_RECORDS + number, start + number, t + SECOND // 2 + number * 1000
+            value, offset, invoked_ns = epoch * EPOCH_RECORDS + number, start + number, t + SECOND // 2 + number * 1000
             if number == kept:  # what is lost was acknowledged just before
-                t0 = (epoch + 2) * length // (elections + 2) + part - SECOND
-            record = place | {"tp": part, "off": off, "value": value, "i": 0, "status": STATUS_OK}
-            yield "records", record | {"kind": KIND_SEND, "acks": -1, "op": value, "process": 1, "t0": t0,
-                                       "t1": t0 + 500}  # fmt: skip
+                invoked_ns = (epoch + 2) * length // (elections + 2) + partition - SECOND
+            record = place | {
+                "partition_id": partition,
+                "offset": offset,
+                "value": value,
+                "position": 0,
+                "status": STATUS_OK,
+            }
+            yield "records", record | {"kind": KIND_SEND, "acks": -1, "operation": value, "process": 1,
+                                       "invoked_ns": invoked_ns, "completed_ns": invoked_ns + 500}  # fmt: skip
             if number < kept:
-                yield "records", record | {"kind": KIND_FINAL_POLL, "op": 10**6 + off, "process": 9, "assignment": 0,
-                                           "epoch": epoch, "step": None if off == 0 else 1,
-                                           "last": epoch == elections and number == kept - 1,
-                                           "t0": length, "t1": length + 1}  # fmt: skip
+                yield "records", record | {"kind": KIND_FINAL_POLL, "operation": 10**6 + offset, "process": 9,
+                                           "assignment": 0, "leader_epoch": epoch, "offset_step": None
+                                           if offset == 0 else 1, "last_of_poll": epoch == elections
+                                           and number == kept - 1, "invoked_ns": length,
+                                           "completed_ns": length + 1}  # fmt: skip
     epochs = " ".join(f"{epoch}:{epoch * kept}" for epoch in range(elections + 1))
     for node in NODES:
-        yield "replica_snapshots", place | {"snapshot": part * 3 + node, "node": node, "t": length, "reason": "end",
-                                            "log_start": 0, "high_watermark": (elections + 1) * kept,
-                                            "log_end": (elections + 1) * kept, "epochs": epochs}  # fmt: skip
+        yield "replica_snapshots", place | {"snapshot": partition * 3 + node, "node": node, "time_ns": length,
+                                            "reason": "end", "log_start_offset": 0,
+                                            "high_watermark": (elections + 1) * kept,
+                                            "log_end_offset": (elections + 1) * kept,
+                                            "leader_epochs": epochs}  # fmt: skip
 
 
 def arrow_of(rows: dict[str, list[Row]]) -> dict[str, pa.Table]:

@@ -1,1 +1,1 @@
-"""One fault per file; targets.py picks nodes by role; plan.py says when."""
+"""One fault a file; catalogue.py names them all, targets.py picks nodes by role, plan.py says when."""

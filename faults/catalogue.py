@@ -1,158 +1,197 @@
-"""Every kind of fault a scenario may name, in one table. Adding one: a file, its test, and a line here."""
+"""Every fault there is, by name: ours, and those of installed packages. Adding one: a file, its test, and a line here.
 
-from collections.abc import Callable, Mapping, Sequence
+Schedules and steps ask for the same ones, in their own ways of writing: `kind = "slow"`, `options = { delay = "1 s" }`
+in [[faults]], `act = { slow = 2, delay = "1 s" }` in [[steps]].
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
-from faults import cut
-from faults.crash import Crash, ShutDown
-from faults.disk_damage import DiskDamage
-from faults.disk_full import DiskFull
-from faults.disk_loss import DiskLoss
-from faults.impaired_links import ImpairedLinks
-from faults.pause import Pause
-from faults.rolling_restart import RollingRestart
-from faults.slow_link import SlowLink
-from harness.durations import seconds
+from faults import targets, triggers
+from faults.disks.damage import Damage
+from faults.disks.fill import Fill
+from faults.disks.power_loss import PowerLoss
+from faults.disks.wipe import Wipe
+from faults.network.bridge import Bridge
+from faults.network.cut import Cut
+from faults.network.halves import Halves
+from faults.network.hold_fetches import HoldFetches
+from faults.network.impair import Impair
+from faults.network.isolate import Isolate
+from faults.network.majority_ring import MajorityRing
+from faults.network.slow import Slow
+from faults.processes.kill import Kill
+from faults.processes.pause import Pause
+from faults.processes.restart import Restart
+from faults.processes.rolling_restart import RollingRestart
+from faults.processes.stop import Stop
 from harness.errors import UsageError
-from harness.harms import Impairment, Place
-from harness.interfaces import Fault
-from harness.percentages import percent
-from harness.scenario import FaultSpec
+from harness.extensions import FAULTS, load_classes, package_of
+from harness.ports.faults import Fault, PlannedFault
+from harness.scenario.durations import seconds
+from harness.scenario.model import FaultSpec, Scenario, StepSpec
+from harness.scenario.readers import Reader, check_declared, keys_of
+from harness.scenario.steps import ACTS
 
-Maker = Callable[[Mapping[str, Any], Sequence[str]], Fault]
-
-
-def _links(options: Mapping[str, Any]) -> list[str]:
-    names = options.get("links")
-    if not isinstance(names, list) or not names:
-        raise UsageError('this fault needs options = { links = ["2>1"] }')
-    return [str(name) for name in names]
-
-
-def _mode(options: Mapping[str, Any]) -> cut.Mode:
-    mode = options.get("mode", "hang")
-    if mode not in ("hang", "reset"):
-        raise UsageError(f'mode is "hang" or "reset", not {mode!r}')
-    return "reset" if mode == "reset" else "hang"
+OURS: tuple[type[Fault], ...] = (
+    Kill, Stop, Restart, RollingRestart, Pause,
+    Isolate, Halves, MajorityRing, Bridge, Cut, HoldFetches, Slow, Impair,
+    Wipe, PowerLoss, Damage, Fill,
+)  # fmt: skip
 
 
-def _slow(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
-    try:
-        delay_ms = 1000 * seconds(options["delay"])
-    except (KeyError, ValueError):
-        raise UsageError('slow-link needs options = { delay = "500 ms" }') from None
-    return SlowLink(_peer_links(options), delay_ms=delay_ms)
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
+    """What cannot be meant: in which of the scenario's [[faults]] or [[steps]], from 0, and why."""
+
+    section: Literal["faults", "steps"]
+    index: int
+    what: str
 
 
-def _peer_links(options: Mapping[str, Any]) -> cut.Pattern:
-    return cut.named(_links(options)) if "links" in options else cut.isolate_from("peers")
+def by_name() -> Mapping[str, type[Fault]]:
+    """Under the one name of each, and not under its aliases. Raises HarnessError for a package that does not fit."""
+    others = load_classes(FAULTS, Fault, own=[*_ours(), *ACTS])  # type: ignore[type-abstract]
+    for fault in others:
+        check_declared(fault, place=f"package {package_of(FAULTS, fault.name)}: fault {fault.name!r}")
+    return {**{fault.name: fault for fault in OURS}, **{fault.name: fault for fault in others}}
 
 
-def _impaired(share: str) -> Maker:
-    """The maker of a fault that does one thing to a share of the packets: loss, duplicate or reorder."""
+@cache
+def _ours() -> Mapping[str, tuple[type[Fault], Mapping[str, Any]]]:
+    """By name and alias, with the options that an alias stands for."""
+    found: dict[str, tuple[type[Fault], Mapping[str, Any]]] = {}
+    for fault in OURS:
+        found[fault.name] = (fault, {})
+        found |= {alias: (fault, options) for alias, options in fault.aliases.items()}
+    return found
 
-    def made(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
+
+def options_of(fault: type[Fault]) -> Mapping[str, tuple[str, Reader]]:
+    """Its options: key in a scenario -> (field, reader)."""
+    return {key.removesuffix("_"): entry for key, entry in keys_of(fault).items()}
+
+
+def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str, Any]]:
+    """The fault of a name or an alias, and the options it stands for. Raises UsageError, with what it was `called`."""
+    name = word.replace("_", "-")
+    if name in _ours():
+        return _ours()[name]
+    known: dict[str, tuple[type[Fault], Mapping[str, Any]]] = {}
+    for fault in by_name().values():
+        known |= {fault.name: (fault, {}), **{alias: (fault, options) for alias, options in fault.aliases.items()}}
+    if name not in known:
+        close = get_close_matches(name[:100], [*known, *ACTS], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(by_name())}"
+        raise UsageError(f"unknown {called} {word[:100]!r}; {hint}")
+    return known[name]
+
+
+def make(word: str, given: Mapping[str, Any]) -> tuple[Fault, Mapping[str, Any]]:
+    """A fault with its options as a scenario gives them, and those. Raises UsageError for what makes no sense."""
+    kind, meant = find(word)
+    known, fields = options_of(kind), {}
+    for key, value in {**meant, **given}.items():
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"its options: {', '.join(known) or 'none'}"
+            raise UsageError(f"fault {word!r} has no option {str(key)[:100]!r}; {hint}")
+        field, read = known[key]
         try:
-            shares = {f"{share}_percent": percent(options[share])}
-            delay_ms = 1000 * seconds(options.get("delay", "20 ms" if share == "reorder" else 0))
-        except (KeyError, ValueError):
-            raise UsageError(f'this fault needs options = {{ {share} = "10 %" }}') from None
-        return ImpairedLinks(_peer_links(options), Impairment(delay_ms=delay_ms, **shares))
-
-    return made
-
-
-def _damage(options: Mapping[str, Any], topics: Sequence[str]) -> Fault:
-    at, running, partition = options.get("at", "last"), options.get("running", False), options.get("partition", 0)
-    if at not in ("last", "middle"):
-        raise UsageError(f'damage lies at = "last" or "middle", not {at!r}')
-    if not isinstance(running, bool) or not isinstance(partition, int):
-        raise UsageError('disk-damage takes options = { topic = "orders", partition = 0, running = true }')
-    place: Place = "middle" if at == "middle" else "last"
-    return DiskDamage(str(options.get("topic", topics[0])), partition, at=place, running=running)
+            fields[field] = read(value)
+        except ValueError as error:
+            raise UsageError(f"fault {word!r}: {key}: {error}") from None
+    try:
+        return kind(**fields), {**meant, **given}
+    except ValueError as error:
+        raise UsageError(f"fault {word!r}: {error}") from None
 
 
-# Kind -> (what it does, the options it takes, how it is made).
-FAULTS: Mapping[str, tuple[str, tuple[str, ...], Maker]] = {
-    "crash": ("SIGKILL, then a restart on the same disk", (), lambda o, t: Crash()),
-    "shut-down": ("a clean stop, then a start", (), lambda o, t: ShutDown()),
-    "rolling-restart": ("clean restarts, one after the other", (), lambda o, t: RollingRestart(t)),
-    "pause": ("SIGSTOP, then SIGCONT", (), lambda o, t: Pause()),
-    "isolate": (
-        "cut from all other brokers, both directions",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.isolate_from("peers"), mode=_mode(o)),
-    ),
-    "halves": (
-        "victims on one side, the rest on the other",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.halves, mode=_mode(o)),
-    ),
-    "majority-ring": (
-        "every broker sees a majority, no two the same",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.majority_ring, mode=_mode(o)),
-    ),
-    "bridge": (
-        "two halves that meet in the first victim only",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.bridge, mode=_mode(o)),
-    ),
-    "cut-link": (
-        "the named links only",
-        ("links", "mode"),
-        lambda o, t: cut.Cut(cut.named(_links(o)), mode=_mode(o)),
-    ),
-    "cut-coordination": (
-        "cut from the coordination service only: a zombie leader",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.isolate_from("coordination"), mode=_mode(o)),
-    ),
-    "cut-clients": (
-        "cut from every client",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.isolate_from("clients"), mode=_mode(o)),
-    ),
-    "hold-fetches": (
-        "the other brokers' fetches from the victims stop",
-        ("mode",),
-        lambda o, t: cut.Cut(cut.held_fetches, mode=_mode(o)),
-    ),
-    "slow-link": ("a delay on the victims' peer links, or on the named ones", ("delay", "links"), _slow),
-    "packet-loss": (
-        "packets lost on the victims' peer links, or on the named ones",
-        ("loss", "links"),
-        _impaired("loss"),
-    ),
-    "packet-duplication": (
-        "packets sent twice on such links",
-        ("duplicate", "links"),
-        _impaired("duplicate"),
-    ),
-    "packet-reordering": (
-        "packets on such links overtake others, which wait for a delay",
-        ("reorder", "delay", "links"),
-        _impaired("reorder"),
-    ),
-    "disk-loss": ("SIGKILL, an empty disk, then a start", (), lambda o, t: DiskLoss()),
-    "disk-damage": (
-        "SIGKILL, bits flipped in one batch of a replica, then a start",
-        ("topic", "partition", "at", "running"),
-        _damage,
-    ),
-    "disk-full": ("no byte is free on the disk; then room again, and a start", (), lambda o, t: DiskFull()),
-}
+def of_schedule(spec: FaultSpec) -> PlannedFault:
+    """What one of [[faults]] asks for. Raises UsageError."""
+    fault, given = make(spec.kind, spec.options)
+    return PlannedFault(fault=fault, target=spec.target or "all", for_s=spec.for_s, given=given)
 
 
-def make(spec: FaultSpec, topics: Sequence[str]) -> Fault:
-    """A fresh fault for one interval. Raises UsageError for an unknown kind or option."""
-    if spec.kind not in FAULTS:
-        close = get_close_matches(spec.kind, FAULTS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(FAULTS)}"
-        raise UsageError(f"unknown fault {spec.kind!r}; {hint}")
-    _, options, maker = FAULTS[spec.kind]
-    for key in spec.options:
-        if key not in options:
-            raise UsageError(f"fault {spec.kind!r} has no option {key!r}; its options: {', '.join(options) or 'none'}")
-    return maker(spec.options, topics)
+def of_step(step: StepSpec) -> PlannedFault | None:
+    """What a step begins; None where it does something else than to begin a fault. Raises UsageError."""
+    word, value = next(iter(step.body.items()))
+    if step.kind != "act" or word in ACTS:
+        return None
+    kind, _ = find(word, called="act")
+    given = {key: option for key, option in step.body.items() if key not in (word, "for")}
+    if _names_links(kind, value):
+        given, value = {"links": value, **given}, "all"
+    fault, given_all = make(word, given)
+    if "for" not in step.body:
+        return PlannedFault(fault=fault, target=value, for_s=None, given=given_all)
+    if fault.lasts_s is not None:
+        raise UsageError(f"{word!r} is over by itself and has no `for`")
+    try:
+        return PlannedFault(fault=fault, target=value, for_s=seconds(step.body["for"]), given=given_all)
+    except ValueError as error:
+        raise UsageError(f"for: {error}") from None
+
+
+def _names_links(kind: type[Fault], value: Any) -> bool:
+    if "links" not in options_of(kind):
+        return False
+    return not kind.may_hit or (isinstance(value, list) and any(">" in str(each) for each in value))
+
+
+def planned(scenario: Scenario) -> Iterator[tuple[Literal["faults", "steps"], int, PlannedFault]]:
+    """Every fault a scenario plans that makes sense (`wrong` tells the others), with its section and place in it."""
+    for index, spec in enumerate(scenario.faults):
+        with suppress(UsageError):
+            yield "faults", index, of_schedule(spec)
+    for index, step in enumerate(scenario.steps):
+        with suppress(UsageError):
+            fault = of_step(step)
+            if fault is not None:
+                yield "steps", index, fault
+
+
+def wrong(scenario: Scenario) -> Iterator[Wrong]:
+    """All that can be known of its faults to make no sense, whatever the cluster is."""
+    for index, spec in enumerate(scenario.faults):
+        for what in (_refused(of_schedule, spec), _refused(_check_moment, spec)):
+            if what:
+                yield Wrong(section="faults", index=index, what=what)
+    for index, step in enumerate(scenario.steps):
+        if what := _refused(_check_step, step):
+            yield Wrong(section="steps", index=index, what=what)
+
+
+def _refused(check: Callable[[Any], Any], spec: FaultSpec | StepSpec) -> str:
+    try:
+        check(spec)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _check_moment(spec: FaultSpec) -> None:
+    targets.parse(spec.target or "all")
+    if spec.when is not None:
+        triggers.parse(spec.when)
+
+
+def _check_step(step: StepSpec) -> None:
+    fault = of_step(step)
+    word, value = next(iter(step.body.items()))
+    if fault is not None:
+        targets.parse(fault.target)
+    elif step.kind == "act" and word in ("start", "resume", "free"):
+        targets.parse(value)
+    elif step.kind == "act" and word == "heal" and isinstance(value, str) and value != "all":
+        _check_healed(value)
+
+
+def _check_healed(name: str) -> None:
+    undone_by = find(name)[0].undone_by
+    if undone_by != "heal":
+        raise UsageError(f"heal does not undo {name!r}; {undone_by} does")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.interfaces import Evidence
+from harness.ports.cluster import Evidence
 
 
 def joined(proofs: Sequence[Evidence]) -> Evidence:

@@ -1,13 +1,12 @@
 """Which links a partition cuts: small pure functions over the links there are and the nodes that are set apart."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from harness.errors import UsageError
-from harness.interfaces import CanCutLinks, Cluster, Link, NodeId
+from harness.ports.cluster import CanCutLinks, Cluster, Link, NodeId
 
-
-def end(node: int) -> str:
-    return f"n{node}"
+_OF_CLIENTS = re.compile(r"\s*clients\s*>\s*n?(?P<target>[0-9]+)\s*")
 
 
 def brokers_of(cluster: Cluster) -> list[NodeId]:
@@ -19,9 +18,9 @@ def all_links(cluster: Cluster) -> Sequence[Link]:
     return cluster.links()
 
 
-def between_peers(links: Sequence[Link], groups: Sequence[Collection[int]]) -> list[Link]:
+def between_peers(links: Sequence[Link], groups: Sequence[Collection[NodeId]]) -> list[Link]:
     """The links between brokers of different groups, both directions; a broker in no group keeps all of its links."""
-    place = {end(node): number for number, group in enumerate(groups) for node in group}
+    place = {node: number for number, group in enumerate(groups) for node in group}
     return [
         link
         for link in links
@@ -29,38 +28,38 @@ def between_peers(links: Sequence[Link], groups: Sequence[Collection[int]]) -> l
     ]
 
 
-def apart_from_brokers(links: Sequence[Link]) -> set[str]:
-    """The ends of coordination services and controllers that are no brokers: nodes that no client is linked to.
+def apart_from_brokers(links: Sequence[Link]) -> set[NodeId]:
+    """Coordination services and controllers that are no brokers: the nodes that no client is linked to.
 
     Somebody else's cluster has no links of clients; there they are the nodes that open no link themselves.
     """
-    brokers = {link.target for link in links if link.source.startswith("c")} or {link.source for link in links}
+    brokers = {link.target for link in links if link.client is not None} or {
+        link.source for link in links if link.source is not None
+    }
     return {link.target for link in links} - brokers
 
 
 def peers_of(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
     """Every link between a victim and any other broker, both directions."""
-    ends = {end(node) for node in victims}
     apart = apart_from_brokers(links)
     return [
         link
         for link in links
-        if link.source.startswith("n")
+        if link.source is not None
         and link.source not in apart
         and link.target not in apart
-        and (link.source in ends) != (link.target in ends)
+        and (link.source in victims) != (link.target in victims)
     ]
 
 
 def to_coordination(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
     """The victims' links to the coordination service or to the controllers."""
-    ends, apart = {end(node) for node in victims}, apart_from_brokers(links)
-    return [link for link in links if link.source in ends and link.target in apart]
+    apart = apart_from_brokers(links)
+    return [link for link in links if link.source in victims and link.target in apart]
 
 
 def of_clients(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
-    ends = {end(node) for node in victims}
-    return [link for link in links if link.source.startswith("c") and link.target in ends]
+    return [link for link in links if link.client is not None and link.target in victims]
 
 
 def isolating(links: Sequence[Link], victims: Collection[int], origin: str) -> list[Link]:
@@ -73,19 +72,30 @@ def isolating(links: Sequence[Link], victims: Collection[int], origin: str) -> l
 
 def named(links: Sequence[Link], names: Sequence[str]) -> list[Link]:
     """Links written "2>1", "c1>2" or "clients>2" in a scenario. Raises UsageError that lists what there is."""
-    known = {str(link): link for link in links}
     found: list[Link] = []
     for name in names:
-        source, arrow, target = (piece.strip() for piece in name.partition(">"))
-        target = target if target.startswith("n") else f"n{target}"
-        if source == "clients":
-            found.extend(link for link in links if link.source.startswith("c") and link.target == target)
-            continue
-        source = source if source[:1] in ("n", "c") else f"n{source}"
-        link = known.get(f"{source}>{target}")
-        if not arrow or link is None:
-            raise UsageError(
-                f'no link {name!r}: write "2>1" (what broker 2 opens to broker 1); links: {" ".join(known)}'
-            )
-        found.append(link)
+        meant = _meant_by(name, links)
+        if not meant:
+            known = " ".join(str(link) for link in links)
+            raise UsageError(f'no link {name!r}: write "2>1" (what broker 2 opens to broker 1); links: {known}')
+        found.extend(meant)
     return found
+
+
+def is_of_clients(name: str) -> bool:
+    """Whether a scenario names a link that clients open, be there such a one or not."""
+    try:
+        return _OF_CLIENTS.fullmatch(name) is not None or Link.parse(name).client is not None
+    except ValueError:
+        return False
+
+
+def _meant_by(name: str, links: Sequence[Link]) -> list[Link]:
+    every = _OF_CLIENTS.fullmatch(name)
+    if every is not None:
+        return of_clients(links, [int(every["target"])])
+    try:
+        link = Link.parse(name)
+    except ValueError:
+        return []
+    return [link] if link in links else []

@@ -4,13 +4,16 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.scenario import FaultSpec
+from harness.scenario.model import FaultSpec
 
 
-def written_out(faults: Sequence[FaultSpec], *, duration_s: float, chance: random.Random) -> tuple[FaultSpec, ...]:
+def written_out(
+    faults: Sequence[FaultSpec], *, begin_s: float = 0.0, duration_s: float, chance: random.Random
+) -> tuple[FaultSpec, ...]:
     """Timed and triggered faults stay as they are; every `every = D` becomes timed ones, D apart on average.
 
-    Intervals of one drawn fault never overlap: the next begins after the one before has ended.
+    Drawn ones begin after `begin_s` and end before `duration_s`, both counted since the load began. Intervals of one
+    drawn fault never overlap: the next begins after the one before has ended.
     """
     explicit: list[FaultSpec] = []
     for fault in faults:
@@ -18,7 +21,7 @@ def written_out(faults: Sequence[FaultSpec], *, duration_s: float, chance: rando
             explicit.append(fault)
             continue
         lasting_s = fault.for_s if fault.for_s is not None else fault.every_s / 2
-        at_s = chance.uniform(0, fault.every_s)
+        at_s = begin_s + chance.uniform(0, fault.every_s)
         while at_s + lasting_s < duration_s:
             explicit.append(replace(fault, every_s=None, at_s=round(at_s, 3), for_s=lasting_s))
             at_s += lasting_s + chance.uniform(0, 2 * max(fault.every_s - lasting_s, 0.1))

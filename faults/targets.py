@@ -1,22 +1,28 @@
 """Victims by role. "leader(orders/0)", "isr(orders/0) - leader(orders/0)", "random(1)": resolved when the fault begins,
-from what was last observed, since a role moves."""
+from what was last observed, since a role moves.
+
+What is taken away is taken from everything: chance draws from who is left, and from nobody who is named beside it.
+Whoever led last is taken away where nobody leads now, for that is who is meant.
+"""
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 
 class View(Protocol):
-    """What is known of roles right now."""
+    """What is known of roles right now. last_leader: who leads, or led last where nobody does."""
 
     @property
     def controller(self) -> int: ...
 
     def leader(self, topic: str, partition: int) -> int: ...
+
+    def last_leader(self, topic: str, partition: int) -> int: ...
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]: ...
 
@@ -24,12 +30,15 @@ class View(Protocol):
 Roles = Callable[[View, str, int], Sequence[int]]
 
 _OF_PARTITION: dict[str, Roles] = {
-    "leader": lambda view, topic, part: [view.leader(topic, part)],
-    "isr": lambda view, topic, part: list(view.isr(topic, part)),
-    "followers": lambda view, topic, part: [node for node in view.isr(topic, part) if node != view.leader(topic, part)],
-    "last_isr": lambda view, topic, part: list(view.isr(topic, part))[-1:],
+    "leader": lambda view, topic, partition: [view.leader(topic, partition)],
+    "isr": lambda view, topic, partition: list(view.isr(topic, partition)),
+    "followers": lambda view, topic, partition: [
+        node for node in view.isr(topic, partition) if node != view.leader(topic, partition)
+    ],
+    "last_isr": lambda view, topic, partition: list(view.isr(topic, partition))[-1:],
 }
-ROLES = (*_OF_PARTITION, "controller", "random", "all", "broker")
+_MOVING = (*_OF_PARTITION, "controller")
+ROLES = (*_MOVING, "random", "all", "broker")
 _TERM = re.compile(r"\s*([a-z_]+|\d+)\s*(?:\(\s*([^()]*?)\s*\))?\s*")
 
 
@@ -47,9 +56,8 @@ def _partition(argument: str, expression: Any) -> tuple[str, int]:
     return topic, int(partition)
 
 
-def _term(
-    word: str, argument: str | None, view: View, brokers: Sequence[NodeId], chance: random.Random, expression: Any
-) -> list[int]:
+def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId], expression: Any) -> list[int]:
+    """Who is meant by anything but chance."""
     if word.isdigit():
         return [int(word)]
     if word == "all":
@@ -58,12 +66,20 @@ def _term(
         return [view.controller]
     if word == "broker" and argument and argument.isdigit():
         return [int(argument)]
-    if word == "random":
-        return chance.sample(list(brokers), min(int(argument or "1"), len(brokers)))
     if word in _OF_PARTITION and argument:
         topic, partition = _partition(argument, expression)
         return list(_OF_PARTITION[word](view, topic, partition))
     raise _wrong(expression)
+
+
+class _LedLast:
+    """A view in which a partition without a leader has the one it had last."""
+
+    def __init__(self, view: View) -> None:
+        self.controller = view.controller
+        self.isr = view.isr
+        self.leader = view.last_leader
+        self.last_leader = view.last_leader
 
 
 def parse(expression: Any) -> list[tuple[str, str, str | None]]:
@@ -81,22 +97,51 @@ def parse(expression: Any) -> list[tuple[str, str, str | None]]:
     return [(sign, term.group(1), term.group(2)) for sign, term in zip(signs, terms, strict=True)]
 
 
+def by_role(expression: Any) -> bool:
+    """Whether it means different nodes as roles move, so that to look again may find somebody."""
+    return any(sign == "+" and word in _MOVING for sign, word, _ in parse(expression))
+
+
 def resolve(
-    expression: Any, *, view: View, brokers: Sequence[NodeId], chance: random.Random, apart: Sequence[NodeId] = ()
+    expression: Any,
+    *,
+    view: View,
+    brokers: Sequence[NodeId],
+    chance: random.Random,
+    apart: Sequence[NodeId] = (),
+    unfit: Collection[NodeId] = (),
 ) -> list[NodeId]:
     """The victims, in order, each once. Raises HarnessError when the role is nobody's at the moment.
 
-    `apart`: controllers and coordination services that are no brokers; they are meant by role or number alone.
+    apart: controllers and coordination services that are no brokers; they are meant by role or number alone.
+    unfit: who cannot be struck now, and is not drawn by chance.
     """
+    terms = parse(expression)
+    found = [
+        [] if word == "random" else _term(word, argument, _LedLast(view) if sign == "-" else view, brokers, expression)
+        for sign, word, argument in terms
+    ]
+    named = {node for nodes in found for node in nodes}  # beside chance, or taken away from it
+    pool: list[int] = [node for node in brokers if node not in named and node not in unfit]
     victims: list[int] = []
-    for sign, word, argument in parse(expression):
-        found = _term(word, argument, view, brokers, chance, expression)
+    for (sign, word, argument), nodes in zip(terms, found, strict=True):
+        drawn = nodes
+        if word == "random":
+            among = victims if sign == "-" else pool
+            drawn = chance.sample(among, min(_how_many(argument, expression), len(among)))
         if sign == "-":
-            victims = [node for node in victims if node not in found]
+            victims = [node for node in victims if node not in drawn]
         else:
-            victims.extend(node for node in found if node not in victims)
+            victims.extend(node for node in drawn if node not in victims)
+        pool = [node for node in pool if node not in drawn]
     if not victims or any(node not in brokers and node not in apart for node in victims):
         raise HarnessError(
             f"target {expression!r}: nobody has that role now (brokers {list(brokers)}, found {victims})"
         )
     return [NodeId(node) for node in victims]
+
+
+def _how_many(argument: str | None, expression: Any) -> int:
+    if argument and not argument.isdigit():
+        raise _wrong(expression)
+    return int(argument or "1")

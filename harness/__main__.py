@@ -6,7 +6,7 @@ A check's JVM starts before the rest of the program is read: both take as long.
 import sys
 from collections.abc import Sequence
 
-from harness.checks.jvm import end_ahead, start_ahead
+from harness.checks.spark.jvm import end_ahead, start_ahead
 
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
 _JEPSEN = "jepsen"  # histories that need one for few questions, and mostly for none
@@ -16,7 +16,7 @@ def main() -> None:
     try:
         if will_check(sys.argv[1:]):
             start_ahead()
-        from harness.cli import main as obey
+        from harness.cli.main import main as obey
 
         obey()
     finally:

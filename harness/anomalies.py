@@ -12,13 +12,18 @@ Family = Literal["log", "reads", "groups", "transactions", "cycles", "cluster", 
 
 @dataclass(frozen=True, kw_only=True)
 class Anomaly:
-    """`page`: the file's stem; `names`: what findings call it; `sentence`: what it is."""
+    """`page`: the file's stem; `names`: what findings call it; `sentence`: what it is.
+
+    markdown: the page itself, of what an installed package's check finds; package: that package.
+    """
 
     page: str
     names: tuple[str, ...]
     title: str
     family: Family
     sentence: str
+    markdown: str = ""
+    package: str = ""
 
 
 def _anomaly(page: str, title: str, family: Family, sentence: str, *names: str) -> Anomaly:

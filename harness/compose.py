@@ -10,133 +10,102 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import faults.catalogue
-import faults.links
-import faults.plan
-import faults.targets
-import faults.triggers
-from harness import memory, refusals
+import pyarrow as pa
+
+from faults.book import BOOK
+from harness import memory
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.clock import SystemClock
+from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local import ownership
 from harness.cluster.local.ownership import RunOwnership
-from harness.cluster.running import BrokerCluster
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
-from harness.controller.disturbance import Disturbance, FaultBook
+from harness.controller.fault_schedule import FaultSchedule
+from harness.controller.faults.plan_told import plan_told
 from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
 from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
-from harness.errors import HarnessError, UsageError
-from harness.history.extent import records_in
+from harness.errors import MISFITS, HarnessError, in_a_line, misfit
+from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
-from harness.interfaces import ClientId, ClientMaker
+from harness.history.run_versions import stamp as run_stamp
+from harness.history.run_versions import versions
 from harness.judged import Judged, NotJudged
-from harness.old_brokers import check_age, silent_version
+from harness.ports.cluster import ClientId, ClientMaker
+from harness.preflight import capabilities
+from harness.preflight.commits import commits
+from harness.preflight.old_brokers import silent_version
 from harness.printable import LogLines
-from harness.scenario import ClusterSpec, Scenario
-from harness.scenario_file import load, nearest
-from harness.scenario_written import written_out
+from harness.scenario.model import Scenario
+from harness.scenario.names import find, is_run, lasting
+from harness.scenario.written import written_out
 from harness.systems import (
-    check_cluster,
     cluster_of,
-    made,
     owes,
     sweep_containers,
     traits_of,
     undo_left_behind,
 )
-from harness.versions import stamp as run_stamp
-from harness.versions import versions
-from workloads.catalogue import NAMES as WORKLOADS
-from workloads.catalogue import WORKLOADS as WORKLOAD_MAKERS
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
 
 
-def check_names(scenario: Scenario) -> None:
-    """Everything a scenario names is known and fits, before anything is started. Raises UsageError."""
-    check_cluster(scenario)
-    workload = scenario.workload
-    for kind, name, known in (
-        ("workload", workload.name, WORKLOADS),
-        ("client", workload.client, tuple(CLIENTS)),
-    ):
-        if name not in known:
-            raise UsageError(f"scenario {scenario.name}: unknown {kind} {name!r}; {nearest(name, known)}")
-    clients.check_installed(workload.client)
-    topics = [topic.name for topic in scenario.topics]
-    for topic in workload.topics:
-        if topic not in topics:
-            raise UsageError(f"scenario {scenario.name}: the workload's topic {topic!r} is not in [[topics]]: {topics}")
-    for spec in scenario.faults:
-        faults.catalogue.make(spec, topics)
-        faults.targets.parse(spec.target or "all")
-        if spec.when is not None:
-            faults.triggers.parse(spec.when)
-    refusals.check_means(scenario)
-    check_age(scenario, traits_of(scenario.cluster))
-    if scenario.faults and scenario.steps:
-        raise UsageError(f"scenario {scenario.name}: give either [[faults]] or [[steps]], not both")
-
-
 def plan_of(scenario: Scenario) -> Plan:
     if scenario.steps:
-        return OrderedSteps(scenario=scenario, resolve=faults.targets.resolve, links=faults.links)
-    book = FaultBook(
-        make=faults.catalogue.make,
-        resolve=faults.targets.resolve,
-        trigger=faults.triggers.parse,
-        written_out=faults.plan.written_out,
-    )
-    return Disturbance(scenario=scenario, book=book)
+        return OrderedSteps(scenario=scenario, book=BOOK)
+    return FaultSchedule(scenario=scenario, book=BOOK)
 
 
 def limits_of_client(scenario: Scenario) -> str:
     """What the client library cannot do of what the workload asks, in one line; empty when there is nothing."""
-    return "" if scenario.workload.name == "none" else clients.limits(scenario.workload)
+    return clients.limits(scenario.workload) if scenario.workload.workers else ""
 
 
 def run_scenario(
-    reference: str,
+    scenario: Scenario,
     *,
     runs: Path,
     seed: int | None,
-    overrides: Sequence[str],
     command: Sequence[str],
     progress: Callable[[Progress], None],
     on_healed: Callable[[Path], None] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[RunFolder, RunOutcome]:
-    """One run, sealed and not yet judged. Raises UsageError for the scenario, HarnessError for the machine.
+    """One run, sealed and not yet judged, of a scenario with nothing known against it (preflight). Raises HarnessError.
 
-    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins;
+    `tell` gets a line on what the client library cannot do of what the workload asks, before the run begins, and after
+    it when each fault of a schedule was planned and came;
     `on_healed` the run's folder when the last fault is over.
     """
-    scenario = load(reference, overrides=overrides, traits_of=traits_of)
-    check_names(scenario)
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = dataclasses.replace(scenario, seed=chosen)
     clock = SystemClock()
     stamp = run_stamp(clock.wall_ns())
     folder = RunFolder.create(runs, scenario=scenario.name, clock=clock, seed=chosen, stamp=stamp)
     folder.write_scenario(written_out(scenario), source=scenario.source)
-    for line in (limits_of_client(scenario), *refusals.ignored(scenario)):
+    for line in (limits_of_client(scenario), *capabilities.ignored(scenario)):
         if line:
             tell(line)
-    client = {} if scenario.workload.name == "none" else clients.described(scenario.workload)
-    folder.update(command=shlex.join(command), versions=versions() | client)
+    client = clients.described(scenario.workload) if scenario.workload.workers else {}
+    folder.update(
+        command=shlex.join(command),
+        versions=versions() | client,
+        system=scenario.cluster.system,
+        world=scenario.cluster.world,
+        workload=dataclasses.asdict(scenario.workload.facts),
+        **_given(scenario),
+    )
     with RunOwnership(folder.path) as owner, _logging_to(folder):
         if unlinked := folder.link_latest():
             tell(unlinked)
@@ -144,7 +113,19 @@ def run_scenario(
             _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
         )
         owner.owes = owes(folder.path)
+    for line in plan_told(folder):
+        tell(line)
     return folder, outcome
+
+
+def _given(scenario: Scenario) -> dict[str, Any]:
+    """How the scenario was named, and of which commits it and the project were."""
+    given = scenario.given
+    if given is None:
+        return {}
+    committed = {} if is_run(given.reference) else commits(find(given.reference), scenario.source)
+    named = {"scenario": lasting(given.reference), "overrides": list(given.overrides)}
+    return {"given": named, "commits": committed}
 
 
 @contextlib.contextmanager
@@ -183,7 +164,7 @@ def _noticing_healing(
 
 async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Callable[[Progress], None]) -> RunOutcome:
     interrupt = asyncio.Event()
-    _catch_signals(asyncio.get_running_loop(), interrupt)
+    catch_signals(asyncio.get_running_loop(), interrupt)
     workload = scenario.workload
     cluster = cluster_of(scenario, folder)
     brokers_version = silent_version(traits_of(scenario.cluster))
@@ -194,41 +175,33 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
 
     def workers(acks: Acknowledgements) -> Workers:
         specs = worker_specs(
-            producers=workload.producers,
-            consumers=workload.consumers,
             bootstrap=lambda number: cluster.bootstrap(ClientId(number)),
             partitions=[(each.topic, each.partition) for each in partitions_of(scenario, workload.topics)],
-            workload=dataclasses.asdict(workload),
+            workload=workload,
             seed=seed,
             folder=folder.history,
             names=lambda number: names(ClientId(number)),
             brokers_version=brokers_version,
-            processors=workload.processors,
         )
         command = [sys.executable, "-m", "harness", "worker"]
         return WorkerProcesses(
             specs=specs, command=command, folder=folder.path / "workers", acks=acks, spawn=cluster.spawn_worker
         )
 
-    idle = workload.name == "none"
     run = Run(
         folder=folder,
         scenario=scenario,
         cluster=cluster,
         plan=plan_of(scenario),
         make_client=make_client,
-        workers=None if idle else workers,
-        numbers=controller_numbers(
-            producers=0 if idle else workload.producers,
-            consumers=0 if idle else workload.consumers,
-            processors=0 if idle else workload.processors,
-        ),
+        workers=workers if workload.workers else None,
+        numbers=controller_numbers(workload.workers),
         clock=SystemClock(),
         seed=seed,
         interrupt=interrupt,
         write_out=written_out,
         progress=progress,
-        needs=tuple(refusals.needs(scenario)),
+        needs=tuple(capabilities.needs(scenario)),
         follow=lambda: Follower.start(folder.path, spawn=cluster.spawn_worker),
     )
     with resolving(lambda: names(None)):
@@ -239,7 +212,7 @@ def _clients(brokers_version: Sequence[int]) -> Mapping[str, ClientMaker]:
     return clients.for_silent_brokers(brokers_version) if brokers_version else CLIENTS
 
 
-def _catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
+def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
     """The first Ctrl-C heals, stops and analyses what there is; the second ends at once: the next command sweeps."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -282,6 +255,10 @@ def _unsealed(path: Path) -> HarnessError | None:
         sealed(path)
     except HarnessError as error:
         return error
+    except OSError as error:
+        return HarnessError(f"{path}: {in_a_line(error)}")
+    except (*MISFITS, pa.ArrowException) as error:
+        return misfit(path, error, what="what its journals hold")
     return None
 
 
@@ -292,7 +269,7 @@ class Bench:
     """
 
     def __init__(self, *, master: str = "local[2]", folders: Sequence[Path] = ()) -> None:
-        from harness.checks.early_session import EarlySession
+        from harness.checks.spark.early_session import EarlySession
 
         self._early = EarlySession(master=master, records=sum(map(records_in, folders)))
 
@@ -364,24 +341,6 @@ def render(path: Path) -> tuple[Path | None, str]:
 # ---- other commands -------------------------------------------------------------------------------------------------
 
 
-def run_cluster(spec: ClusterSpec, *, ready: Callable[[dict[str, str]], None]) -> None:
-    """A cluster alone, in a temporary folder, until SIGINT or SIGTERM."""
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as folder, RunOwnership(Path(folder)):
-        asyncio.run(_serve(Path(folder), spec, ready))
-
-
-async def _serve(folder: Path, spec: ClusterSpec, ready: Callable[[dict[str, str]], None]) -> None:
-    interrupt = asyncio.Event()
-    _catch_signals(asyncio.get_running_loop(), interrupt)
-    cluster = made(spec, folder, client_links=1)
-    try:
-        await cluster.start()
-        ready({"bootstrap": cluster.bootstrap(ClientId(1)), "coordination": cluster.coordination()})
-        await interrupt.wait()
-    finally:
-        await cluster.stop()
-
-
 def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
@@ -391,4 +350,4 @@ def worker(spec: str) -> None:
     """The hidden command: one client process of a workload."""
     told = read_spec(spec)
     with resolving(lambda: told.names):
-        run_worker(spec, workloads=WORKLOAD_MAKERS, clients=_clients(told.brokers_version))
+        run_worker(spec, clients=_clients(told.brokers_version))

@@ -5,6 +5,8 @@ the remedy. A system that misbehaves is neither: it is data, a finding.
 """
 
 import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 _SAID_MAX = 200
@@ -20,6 +22,47 @@ class HarnessError(Exception):
 
 class UsageError(HarnessError):
     """The user's input is wrong (a scenario key, an option, a run folder that is none); exit code 2."""
+
+
+def in_a_line(error: HarnessError | OSError) -> str:
+    """What the machine refused, with the file where it says so, or the error's own line."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    said = error.strerror or str(error)
+    return said if error.filename is None else f"{error.filename}: {said}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where something stands that cannot be run: a line of a file, or an option. Neither: on this machine."""
+
+    file: str = ""
+    line: int = 0
+    option: str = ""
+
+    def __str__(self) -> str:
+        return self.option or (f"{self.file}:{self.line}" if self.file else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is known beforehand against a run: where it stands, what is wrong, and what to do about it."""
+
+    place: Place = Place()
+    what: str
+    remedy: str = ""  # empty where `what` says it
+
+    def __str__(self) -> str:
+        told = f"{self.place}: {self.what}" if str(self.place) else self.what
+        return f"{told}; {self.remedy}" if self.remedy else told
+
+
+class Problems(UsageError):
+    """Everything that is known beforehand against a run, or against several."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__(". ".join(str(problem) for problem in self.problems))
 
 
 # What data that somebody else made can raise where they are read: a null, a word or a number that no run of ours has.

@@ -4,12 +4,14 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 
+from harness import extensions
 from harness.cluster.brokers import kafka_jars
 from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.cluster.brokers.system import SystemKind
 from harness.cluster.local.addresses import AddressBlock
 from harness.errors import HarnessError
-from harness.interfaces import COORDINATION
 from harness.java import java_home, java_version
+from harness.ports.cluster import COORDINATION
 from harness.systems import docker_health
 
 
@@ -33,6 +35,11 @@ def health() -> list[tuple[str, bool, str]]:
         found.append(("Java", False, str(error)))
     found.extend(kafka_jars.kafka_health())
     found.append(docker_health())
+    packages = extensions.health()
+    found.extend(packages)
+    if all(sound for _, sound, _ in packages):
+        kinds = extensions.load(extensions.SYSTEMS, SystemKind)
+        found.extend((f"system {kind.name}", not kind.lacks(), kind.lacks() or "runs here") for kind in kinds)
     try:
         with AddressBlock([COORDINATION], client_links=1) as block:
             found.append(("addresses", True, f"127.{block.block}.0.0/16 is free, ports from {block.port}"))

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.clock import SystemClock
-from harness.cluster.attached.book import Book
-from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
 from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
@@ -15,10 +14,11 @@ from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
-from harness.history.texts import text_of
-from harness.scenario import ATTACHED, AttachedSpec, ClusterSpec, Scenario
-from harness.scenario_file import nearest, parse
-from harness.scenario_variants import Traits
+from harness.history.schema.texts import text_of
+from harness.scenario.file import parse
+from harness.scenario.model import ATTACHED, AttachedSpec, ClusterSpec, Scenario
+from harness.scenario.names import nearest
+from harness.scenario.variants import Traits
 
 if TYPE_CHECKING:
     from harness.cluster.attached.cluster import ForeignCluster
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WORLDS",
-    "check_cluster",
     "cluster_kind",
     "cluster_of",
     "docker_health",
@@ -87,20 +86,6 @@ def traits_of(spec: ClusterSpec) -> Traits:
     return traits_of_brokers(spec)
 
 
-def check_cluster(scenario: Scenario) -> None:
-    """Before anything is started: the system and the world exist, and the scenario says something about them."""
-    spec = scenario.cluster
-    cluster_kind(spec)
-    if not spec.is_foreign:
-        system_of(spec)
-    elif spec.system != ATTACHED:
-        from harness.cluster.attached import compose_project
-
-        compose_project.find(spec)[0].close()
-    if scenario.not_here:
-        raise UsageError(f"scenario {scenario.name} is not for {scenario.cluster.system}: {scenario.not_here}")
-
-
 def cluster_of(scenario: Scenario, folder: RunFolder) -> "LocalCluster | DockerCluster | ForeignCluster":
     workload = scenario.workload
     return made(scenario.cluster, folder.path, client_links=max(workload.workers, 1))
@@ -136,7 +121,7 @@ def sweep_containers() -> list[str]:
 
 def owes(run: Path) -> bool:
     """Whether a run has left somebody else's cluster harmed."""
-    return bool(Book(run).owed())
+    return bool(AttachedJournal(run).owed())
 
 
 def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
@@ -144,11 +129,11 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
 
     What is owed, and the commands that undo it, come from the very folder of the run and from nowhere else.
     """
-    book = Book(left.folder)
+    journal = AttachedJournal(left.folder)
     try:
-        owed = book.owed()
+        owed = journal.owed()
     except (HarnessError, OSError) as error:
-        sentence = f"{error}; undo by hand what that run did, and remove {book.path}"
+        sentence = f"{error}; undo by hand what that run did, and remove {journal.path}"
         return [sentence.replace(str(left.folder), str(left.path))], False
     told = []
     for what, subject in owed:
@@ -158,9 +143,9 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
         except _UNFIT as error:
             told.append(
                 f"{what} {subject}, which {left.path} owes, failed: {error}; the next command tries again, unless you "
-                f"do it yourself and remove {book.path}"
+                f"do it yourself and remove {journal.path}"
             )
-    return [sentence.replace(str(left.folder), str(left.path)) for sentence in told], not book.owed()
+    return [sentence.replace(str(left.folder), str(left.path)) for sentence in told], not journal.owed()
 
 
 def _cluster_left_by(left: LeftRun) -> Any:

@@ -4,7 +4,7 @@ A run that did not see what its scenario is about proves nothing: it is `vacuous
 below the checks that count them (checks/coverage.py), so that a scenario file is refused for an unknown one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 
@@ -20,8 +20,19 @@ class Verdict(Enum):
 
     @property
     def exit_code(self) -> int:
-        """0, 1, 3, 3, 4; 2 is a usage error and never a verdict (DESIGN 6)."""
+        """0, 1, 3, 3, 4; 2 is a usage error and never a verdict."""
         return {"pass": 0, "violation": 1, "inconclusive": 3, "vacuous": 3, "error": 4}[self.value]
+
+
+_WORST_FIRST = (Verdict.VIOLATION, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.VACUOUS, Verdict.PASS)
+
+
+def exit_code_of(verdicts: Collection[Verdict]) -> int:
+    """Of several runs or histories: a violation somewhere is 1, else an error 4, else what is open 3, else 0.
+
+    What was shown in one of them stays shown, whatever could not be done beside it.
+    """
+    return next((verdict.exit_code for verdict in _WORST_FIRST if verdict in verdicts), 0)
 
 
 # Condition -> what it counts. The value "3" of a scenario asks for at least 3, "= 0" for none, "<= 2" for at most 2.
@@ -48,6 +59,8 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "controller_changes": "controllers elected after the first one",
     "faults": "faults whose effect was seen or not",
     "faults_with_proof": "faults whose effect was seen on the victim",
+    "overlaps": "pairs of planned faults that were in force at the same time, with proof",
+    "overlaps_apart": "such pairs without a victim in common",
     "kills": "nodes killed, with proof",
     "stops": "nodes shut down in order, with proof",
     "pauses": "nodes paused, with proof",
@@ -56,6 +69,7 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "impairments": "losses, doublings and reorderings of links' packets, with proof",
     "wipes": "disks lost, with proof",
     "damages": "replicas' logs damaged, with proof",
+    "power_losses": "losses of what a replica had not flushed, with proof",
     "disks_full": "disks filled, with proof",
     "steps": "ordered steps that were done",
     "waits_seen": "waits whose condition was seen",
@@ -78,6 +92,44 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
 }
 
 
+# The conditions that count faults of one kind -> the kinds, as the tables call them.
+FAULT_CONDITIONS: Mapping[str, tuple[str, ...]] = {
+    "kills": ("kill",),
+    "stops": ("stop",),
+    "pauses": ("pause",),
+    "cuts": ("cut", "hold"),
+    "slow_links": ("slow",),
+    "impairments": ("impair",),
+    "wipes": ("wipe",),
+    "damages": ("damage",),
+    "power_losses": ("power-loss",),
+    "disks_full": ("full",),
+}
+_OF_KIND = "faults_of_"  # and the kind: what counts faults of other people's packages
+
+
+def coverage_of_kind(kind: str) -> str:
+    """The condition that counts faults of a kind."""
+    own = (name for name, kinds in FAULT_CONDITIONS.items() if kind in kinds)
+    return next(own, _OF_KIND + kind.replace("-", "_"))
+
+
+def kinds_counted_by(condition: str) -> tuple[str, ...]:
+    """The kinds of faults that a condition counts; none where it counts something else."""
+    if condition in FAULT_CONDITIONS:
+        return FAULT_CONDITIONS[condition]
+    return (condition.removeprefix(_OF_KIND).replace("_", "-"),) if condition.startswith(_OF_KIND) else ()
+
+
+def is_coverage_name(name: str) -> bool:
+    return name in COVERAGE_CONDITIONS or (name.startswith(_OF_KIND) and len(name) > len(_OF_KIND))
+
+
+def meaning_of(condition: str) -> str:
+    kinds = " or ".join(kinds_counted_by(condition))
+    return COVERAGE_CONDITIONS.get(condition) or f"faults of the kind {kinds}, with proof"
+
+
 def unknown_coverage_name(name: str, *, place: str = "[coverage]") -> UsageError:
     near = get_close_matches(name, COVERAGE_CONDITIONS, n=1)
     hint = f"; nearest: {near[0]}" if near else ""
@@ -86,7 +138,7 @@ def unknown_coverage_name(name: str, *, place: str = "[coverage]") -> UsageError
 
 def check_coverage_names(names: Iterable[str], *, place: str = "[coverage]") -> None:
     for name in names:
-        if name not in COVERAGE_CONDITIONS:
+        if not is_coverage_name(name):
             raise unknown_coverage_name(name, place=place)
 
 

@@ -1,1 +1,1 @@
-"""A Kafka-compatible broker cluster with ISR replication. It knows nothing of the harness that torments it."""
+"""A Kafka-compatible broker cluster with ISR replication. It imports nothing of the harness that tests it."""

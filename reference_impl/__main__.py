@@ -1,6 +1,7 @@
-"""`python -m reference_impl broker --config FILE --hosts FILE` and `... coordination --config FILE`: one process each.
+"""Starts one node: `python -m reference_impl broker --config FILE --hosts FILE` or `... coordination --config FILE`.
 
-A configuration that cannot be used is one line on stderr and exit code 2."""
+An unusable configuration ends the process with one line on stderr and exit code 2.
+"""
 
 import argparse
 import asyncio
@@ -14,7 +15,10 @@ from random import SystemRandom
 from reference_impl.coordination.service import run_from_config
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError, load
+from reference_impl.runtime.decoding_thread import DecodingThread
+from reference_impl.runtime.disk_threads import DiskThreads
 from reference_impl.runtime.hosts import Hosts
+from reference_impl.storage.descriptors import Descriptors, raise_limit
 from reference_impl.storage.errors import StorageError
 
 logger = logging.getLogger("reference_impl")
@@ -31,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     coordination = commands.add_parser("coordination", help="run the coordination service")
     coordination.add_argument("--config", type=Path, required=True, metavar="FILE", help="zoo.cfg")
     options = parser.parse_args(arguments)
+    descriptors = raise_limit()
     if options.command == "coordination":
         return run_from_config(str(options.config))
     logging.basicConfig(
@@ -40,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         config = load(options.config)
         hosts = Hosts.load(options.hosts) if options.hosts is not None else Hosts()
-        return asyncio.run(_run_broker(config, hosts))
+        return asyncio.run(_run_broker(config, hosts, descriptors))
     except ConfigurationError as error:
         sys.stderr.write(f"{error}\n")
         return CONFIGURATION_ERROR
@@ -49,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-async def _run_broker(config: BrokerConfig, hosts: Hosts) -> int:
+async def _run_broker(config: BrokerConfig, hosts: Hosts, descriptors: Descriptors) -> int:
     loop = asyncio.get_running_loop()
     end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -60,6 +65,9 @@ async def _run_broker(config: BrokerConfig, hosts: Hosts) -> int:
         wall_clock_ms=lambda: time.time_ns() // 1_000_000,
         monotonic_ns=time.monotonic_ns,
         randomness=SystemRandom(),
+        decoding=DecodingThread(),
+        disk_work=DiskThreads(),
+        descriptors=descriptors,
     )
     await broker.start()
     logger.info("broker %d listens on %s", config.broker_id, ", ".join(listener.name for listener in broker.listeners))

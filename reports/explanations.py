@@ -1,10 +1,13 @@
-"""What the anomalies of a run are, for its page: the very files of docs/anomalies, which ship with this package."""
+"""What the anomalies of a run are, for its page: the very files of docs/anomalies, which ship with this package.
+
+What an installed package's check found is explained by the page that was stored with its findings.
+"""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-from harness.anomalies import Anomaly, anomaly_of
+from harness.anomalies import ANOMALIES, Anomaly
 from reports.markdown import html_of_markdown, sections
 from reports.model import Explanation
 
@@ -17,25 +20,27 @@ def page_text(page: str) -> str:
     return (_FILES / f"{page}.md").read_text(encoding="utf-8")
 
 
-def explanations(found: Iterable[tuple[str, str]]) -> list[Explanation]:
-    """One for each anomaly among (check, kind) pairs, in the order in which they come."""
-    known = dict.fromkeys(anomaly for check, kind in found for anomaly in [anomaly_of(check, kind)] if anomaly)
-    return [explanation(anomaly) for anomaly in known]
+def explanations(found: Iterable[Anomaly | None]) -> list[Explanation]:
+    """One for each anomaly, in the order in which they come; None is what has no page."""
+    return [explanation(anomaly) for anomaly in dict.fromkeys(found) if anomaly]
 
 
-def anchor_of(check: str, kind: str) -> str:
-    anomaly = anomaly_of(check, kind)
+def source_of(anomaly: Anomaly) -> str:
+    return f"docs/anomalies/{anomaly.page}.md" if anomaly in ANOMALIES else f"package {anomaly.package}"
+
+
+def anchor_of(anomaly: Anomaly | None) -> str:
     return f"a-{anomaly.page}" if anomaly else ""
 
 
 @cache
 def explanation(anomaly: Anomaly) -> Explanation:
-    parts = sections(page_text(anomaly.page))
+    parts = sections(page_text(anomaly.page) if anomaly in ANOMALIES else anomaly.markdown)
     return Explanation(
         anchor=f"a-{anomaly.page}",
         title=anomaly.title,
         sentence=anomaly.sentence,
-        source=f"docs/anomalies/{anomaly.page}.md",
+        source=source_of(anomaly) + (" of the project" if anomaly in ANOMALIES else ""),
         parts=[
             (heading, html_of_markdown(_without_names(text) if not heading else text))
             for heading, text in parts

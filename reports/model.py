@@ -10,6 +10,9 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from reports.evidence_model import FactTable, LogTable, OperationRow
+from reports.run.life.model import Life
+
 Tone = Literal["pass", "perm", "viol", "neutral"]
 
 
@@ -40,12 +43,15 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class CauseStep:
+    """turns: the leader changes in it."""
+
     number: int
     time: str
     at: float | None
     event: str
     sentence: str
     decisive: bool
+    turns: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,53 +229,6 @@ class Overview:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogCell:
-    text: str
-    epoch: str
-    colour: int
-    cut: str  # when it was truncated, or ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogRow:
-    offset: int
-    acknowledged: str
-    replicas: Sequence[LogCell]
-    final: LogCell
-    lost: bool
-    boundary: str  # a line drawn above this row
-    fold: int = 0  # so many rows like this are left out
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogTable:
-    heads: Sequence[str]
-    rows: Sequence[LogRow]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OperationRow:
-    begin: str
-    end: str
-    client: str
-    operation: str
-    value: str
-    offset: str
-    outcome: str
-    tone: Literal["yes", "no", "na", "event", "key"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FactTable:
-    """A part of a finding's evidence as a small table; no heads: pairs of a name and what is known of it."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    hidden: int = 0  # so many rows more
-
-
-@dataclass(frozen=True, kw_only=True)
 class Finding:
     id: str
     check: str
@@ -291,6 +250,7 @@ class Finding:
     hidden: str  # what was left out, and where it is
     explained: str = ""  # the anchor of what this anomaly is
     facts: Sequence[FactTable] = ()  # the rest of its evidence
+    issue: str = ""  # all of it as Markdown
     drilled: bool = True  # False: its row has no evidence below it on this page
 
 
@@ -368,6 +328,27 @@ class StepRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherRun:
+    """href: relative to this run's page; empty: it has no page."""
+
+    name: str
+    href: str
+    began: str
+    seed: str
+    system: str
+    verdict: str
+    tone: Tone
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherRuns:
+    """Of the same scenario, in order of time: some before this one, and some after it."""
+
+    earlier: Sequence[OtherRun]
+    later: Sequence[OtherRun]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     title: str
     scenario: str
@@ -381,6 +362,7 @@ class Page:
     facts: Sequence[tuple[str, str]]
     settings: Sequence[Setting]
     story: Story | None
+    life: Life | None
     done: Sequence[DoneRow]
     accounting: Accounting | None
     overview: Overview | None
@@ -395,6 +377,7 @@ class Page:
     commands: Sequence[tuple[str, str]]
     environment: Sequence[tuple[str, str]]
     files: Sequence[tuple[str, str]]
+    other_runs: OtherRuns
     terms: Sequence[tuple[str, str, str]]
     problems: Sequence[tuple[str, str]]  # (section, what went wrong in it)
     footer: str

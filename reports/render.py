@@ -16,14 +16,14 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
 from harness.printable import visible
-from reports.comparison import Comparison
-from reports.comparison_columns import GivenColumn
-from reports.comparison_model import ComparisonPage
+from reports.comparison.columns import GivenColumn
+from reports.comparison.model import ComparisonPage
+from reports.comparison.page import Comparison
 from reports.model import Page
-from reports.page import build
+from reports.run.page import build
 from reports.run_data import count_of
 
-STYLES = ("style.css",)
+STYLES = ("style.css", "more.css")
 _KEY_BREAK = re.compile(r"(?<=\w)([.=])(?=\w)")
 _KEY_LENGTH = 24
 

@@ -1,24 +1,36 @@
 """A judged run folder, read once with pandas: tables, verdict and names, and how moments and values are written."""
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 import pyarrow.compute as pc
 
 from harness import memory
+from harness.anomalies import Anomaly, anomaly_of
 from harness.errors import UsageError
-from harness.history import values
-from harness.history.evidence_schemas import EVIDENCE
-from harness.history.evidence_texts import check_evidence
-from harness.history.lawful_rows import check_table
-from harness.history.parquet_tables import check_texts, read_table, rows_of
+from harness.history.facts import values
 from harness.history.run_folder import RunFolder
-from harness.interfaces import COORDINATION
-from harness.scenario import Scenario
+from harness.history.schema.client_rows import VALUE_NAMES
+from harness.history.schema.cluster_rows import FAULTS
+from harness.history.schema.evidence_rows import (
+    FINDINGS,
+    FindingRow,
+    LogComparisonRow,
+    LostRecordRow,
+    ShownOperationRow,
+)
+from harness.history.schema.evidence_texts import check_evidence
+from harness.history.schema.lawful_rows import check_table
+from harness.history.schema.parquet_tables import check_texts, read_table, rows_of
+from harness.history.schema.typed_rows import AnyRow, R, RowsOf
+from harness.ports.cluster import COORDINATION
+from harness.scenario.model import Scenario
 
 VALUE_LENGTH_MAX = 120
 COORDINATION_WORDS = "coordination service"
@@ -27,6 +39,7 @@ _LINK = re.compile(r"\b([nc]?)(\d+)>([nc]?)(\d+)\b")
 _APART = re.compile(r"\b(?:node ?|broker |n)(10[0-9])\b")  # nodes that are no brokers: 100 and up
 _RANGE = re.compile(r"(?<![\w.:-])(\d+)-(\d+)(?![\w-])")
 _HELD = re.compile(r"bytes wait, (\d+) connections? held")
+OfFinding = TypeVar("OfFinding", LostRecordRow, LogComparisonRow, ShownOperationRow)
 _COORDINATION = {"kraft": "controller", "zookeeper": "ZooKeeper"}
 
 
@@ -40,9 +53,30 @@ class RunData:
             raise UsageError(f"{path}: not judged yet; run `kafka-chaos check {path}` first")
         self.verdict: Mapping[str, Any] = self.folder.verdict()
         self.run: Mapping[str, Any] = {"id": path.name, "seed": None} | self.folder.run
-        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._rows: dict[str, Sequence[AnyRow]] = {}
         self._held = memory.Together()
-        self._of_findings: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        self._of_findings: dict[str, dict[str, list[AnyRow]]] = {}
+
+    @cached_property
+    def _added_anomalies(self) -> Mapping[str, Anomaly]:
+        """Of what checks of installed packages find, as they stored it."""
+        added = [Anomaly(**{**each, "names": tuple(each["names"])}) for each in self.verdict.get("anomalies", ())]
+        return {name: anomaly for anomaly in added for name in anomaly.names}
+
+    def anomaly(self, row: Mapping[str, Any]) -> Anomaly | None:
+        """The page of a finding."""
+        added = self._added_anomalies
+        check, kind = row["check"], row["kind"]
+        return anomaly_of(check, kind) or added.get(f"{check}/{kind}") or added.get(check)
+
+    @cached_property
+    def place(self) -> str:
+        """The folder as a command takes it: from the working directory where it lies below it, or its whole path."""
+        path = self.path.resolve()
+        try:
+            return for_a_shell(str(path.relative_to(Path.cwd())))
+        except (ValueError, OSError):
+            return for_a_shell(str(path))
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -66,50 +100,50 @@ class RunData:
         seconds = self.seconds(t_ns)
         return "not seen" if seconds is None else f"{seconds:.3f} s"
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, table: RowsOf[R]) -> list[R]:
         """Read once, and never changed by whoever asks."""
-        if name not in self._rows:
-            path, table = self.path / "tables" / f"{name}.parquet", self.folder.table(name)
-            if name == "findings":
-                check_texts(table, path, self._judged_again)
-            rows = rows_of(table, path, self._held)
-            if name == "findings":
-                check_evidence(rows, path, self._judged_again)
-            self._rows[name] = rows
-        return self._rows[name]
+        if table.name not in self._rows:
+            path, found = self.path / "tables" / f"{table.name}.parquet", self.folder.table(table.name)
+            if table.name == FINDINGS.name:
+                check_texts(found, path, self._judged_again)
+            rows = rows_of(table.row, found, path, self._held)
+            if table.name == FINDINGS.name:
+                check_evidence(cast(list[FindingRow], rows), path, self._judged_again)
+            self._rows[table.name] = rows
+        return cast(list[R], self._rows[table.name])
 
-    def evidence(self, name: str) -> list[dict[str, Any]]:
-        key = f"evidence_{name}"
+    def evidence(self, table: RowsOf[R]) -> list[R]:
+        key = table.name
         if key not in self._rows:
             path = self.path / "tables" / f"{key}.parquet"
             self._rows[key] = []
             if path.is_file():
-                table = read_table(path, EVIDENCE[name], remedy=self._judged_again)
-                check_texts(table, path, self._judged_again)
-                check_table(key, table, lambda run: path, self._judged_again)
-                self._rows[key] = rows_of(table, path, self._held)
-        return self._rows[key]
+                found = read_table(path, key, remedy=self._judged_again)
+                check_texts(found, path, self._judged_again)
+                check_table(key, found, lambda run: path, self._judged_again)
+                self._rows[key] = rows_of(table.row, found, path, self._held)
+        return cast(list[R], self._rows[key])
 
     @property
     def _judged_again(self) -> str:
         return f"`kafka-chaos check {self.path}` writes it again"
 
-    def evidence_of_finding(self, name: str, finding: str) -> list[dict[str, Any]]:
-        if name not in self._of_findings:
-            grouped: dict[str, list[dict[str, Any]]] = {}
-            for row in self.evidence(name):
+    def evidence_of_finding(self, table: RowsOf[OfFinding], finding: str) -> list[OfFinding]:
+        if table.name not in self._of_findings:
+            grouped: dict[str, list[AnyRow]] = {}
+            for row in self.evidence(table):
                 grouped.setdefault(row["finding"], []).append(row)
-            self._of_findings[name] = grouped
-        return list(self._of_findings[name].get(finding, ()))
+            self._of_findings[table.name] = grouped
+        return list(cast(list[OfFinding], self._of_findings[table.name].get(finding, ())))
 
     @cached_property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[FindingRow]:
         """In the order of the checks: violations, then permitted, then observations, causes before consequences."""
-        return self.rows("findings")
+        return self.rows(FINDINGS)
 
     @cached_property
     def value_names(self) -> dict[int, str]:
-        return {row["value"]: row["text"] for row in self.rows("value_names")}
+        return {row["value"]: row["name"] for row in self.rows(VALUE_NAMES)}
 
     def value(self, number: int | None) -> str:
         """A record's value as text, cut where it is long; whole in the run folder."""
@@ -149,17 +183,17 @@ class RunData:
         One after the other: of two that overlap, the first says what it was.
         """
         made: list[tuple[int, int | None, str]] = []
-        for fault in sorted(self.rows("faults"), key=lambda row: row["t_begin"] or 0):
+        for fault in sorted(self.rows(FAULTS), key=lambda row: row["begin_ns"] or 0):
             word = _DOWN.get(fault["kind"])
-            if word is None or fault["t_begin"] is None or node not in (fault["nodes"] or ()):
+            if word is None or fault["begin_ns"] is None or node not in (fault["nodes"] or ()):
                 continue
-            begin = fault["t_begin"]
+            begin = fault["begin_ns"]
             if made and (made[-1][1] is None or made[-1][1] >= begin):
                 last = made.pop()
-                ends = (last[1], fault["t_end"])
+                ends = (last[1], fault["end_ns"])
                 made.append((last[0], None if None in ends else max(end for end in ends if end), last[2]))
             else:
-                made.append((begin, fault["t_end"], word))
+                made.append((begin, fault["end_ns"], word))
         return made
 
     def colour(self, node: int) -> int:
@@ -171,9 +205,18 @@ class RunData:
         """When the last thing worth drawing happened."""
         times = [self.run.get(name) for name in ("load_ended_ns", "ended_ns")]
         times += [anchor["monotonic_ns"] for anchor in self.run.get("anchors", [])[1:]]
-        times.append(pc.max(self.folder.table("ops").column("t1")).as_py())
+        times.append(pc.max(self.folder.table("operations").column("completed_ns")).as_py())
         seconds = [self.seconds(time) for time in times if time is not None]
         return max([second for second in seconds if second is not None] or [1.0])
+
+
+def utc(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def for_a_shell(place: str) -> str:
+    """A path or name as one word of a command, and no option of it."""
+    return shlex.quote(f"./{place}" if place.startswith("-") else place)
 
 
 def readable(text: str, coordination: str = COORDINATION_WORDS) -> str:
@@ -208,5 +251,5 @@ def span_of(first: int | None, last: int | None) -> str:
     return str(first) if last is None or last == first else f"{first}\u2013{last}"
 
 
-def partition_name(row: Mapping[str, Any]) -> str:
-    return f"{row['topic']}-{row['part']}" if row.get("topic") is not None else ""
+def partition_name(row: FindingRow) -> str:
+    return f"{row['topic']}-{row['partition']}" if row["topic"] is not None else ""

@@ -1,23 +1,82 @@
-"""What every test may ask for. One Spark session serves a whole pytest run; it starts when the first test wants it."""
+"""What every test may ask for, and what kind each is. One Spark session serves a whole run, once a test wants it."""
 
 import os
+import uuid
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from tests.kinds import KINDS, Starts, group_of, kinds_of, rank
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# How long an example takes, or its making, says something of the machine and nothing of the code.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 # Where time is cheap: pytest --hypothesis-profile nightly
-settings.register_profile("nightly", max_examples=1_000, deadline=None)
+settings.register_profile("nightly", settings.get_profile("tests"), max_examples=1_000)
+
+for size in ("COLUMNS", "LINES"):  # of the terminal of whoever runs the tests: commands must not see it
+    os.environ.pop(size, None)
+
+STARTS = Starts()
+STARTS.watch()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and getattr(config.option, "testrunuid", "") is None:
+        config.option.testrunuid = uuid.uuid4().hex
+    for kind, meaning in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {meaning}")
+
+
+def kinds(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()} & KINDS.keys()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here) if item.path.is_relative_to(here) else item.path
+        for kind in kinds_of(place, getattr(item, "fixturenames", ())):
+            item.add_marker(kind)
+    items.sort(key=lambda item: rank(kinds(item)))
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist tells that this worker has collected
+def pytest_collection_finish(session: pytest.Session) -> None:
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None:
+        from tests.workers import write_groups
+
+        groups = {item.nodeid: group_of(kinds(item)) for item in session.items}
+        write_groups(worker["testrunuid"], {name: group for name, group in groups.items() if group is not None})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    from tests.workers import FileByFile
+
+    return FileByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    result = yield
+    unsaid = STARTS.unsaid(kinds(item))
+    if unsaid:
+        pytest.fail("; ".join(unsaid), pytrace=False)
+    return result
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    from harness.checks.session import spark_session
+    from harness.checks.spark.session import spark_session
 
     with spark_session(master="local[2]", stderr_path=tmp_path_factory.mktemp("spark") / "stderr") as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")

@@ -9,13 +9,46 @@ offsets it starts from included. A member that cannot poll any more is replaced 
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from harness.client_use import ClientUse
-from harness.interfaces import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
-from harness.membership import GroupClient, GroupEvent, GroupJournal
-from harness.scenario import WorkloadSpec
-from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, TopicPartition, Workload
+from harness.ports.membership import GroupClient, GroupEvent, GroupJournal
+from harness.scenario.model import LoadFacts
+from harness.scenario.readers import Seconds, Share
+from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAndPoll, ProducerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings(ProducerSettings):
+    """Of workloads whose clients are members of a group."""
+
+    group: str = ""
+    session_timeout_ms: int = 6000  # of a group's member
+    stay_s: Seconds | None = None  # how long a member stays in its group, on average; None: to the end
+    crash_share: Share = 0.5  # of the members that go: without leaving
+
+    def check(self, topics: Sequence[str]) -> None:
+        if not self.group:
+            raise ValueError(f'workload {self.name!r} needs a group, for example group = "readers"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerGroupsSettings(GroupSettings):
+    name: ClassVar[str] = "consumer_groups"
+
+    seek_share: Share = 0.0  # of the polls: the member goes back to their first records instead of committing
+
+    @property
+    def facts(self) -> LoadFacts:
+        clients = {"producer": self.producers, "consumer": self.consumers}
+        return LoadFacts(clients=clients, group=self.group, value_bytes=self.value_bytes, in_flight=self.batch)
+
+    def make_worker(self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition]) -> Workload:
+        if role == "producer":
+            return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=self)
+        return ConsumerGroups(topics=sorted({partition.topic for partition in partitions}), settings=self)
 
 
 class Membership:
@@ -92,7 +125,7 @@ class Life(Protocol):
 
 
 async def one_after_the_other(
-    client: ClientFactory, use: ClientUse, settings: WorkloadSpec, journal: Journal, chance: random.Random,
+    client: ClientFactory, use: ClientUse, settings: GroupSettings, journal: Journal, chance: random.Random,
     until: Event, begin: Callable[[Client, GroupJournal], Life],
 ) -> None:  # fmt: skip
     """Clients of one worker: each stays for a while, drawn by the seed, and leaves or crashes; then comes the next."""
@@ -120,14 +153,17 @@ async def one_after_the_other(
 
 
 class ConsumerGroups:
-    """Implements harness.interfaces.Workload for one of its clients."""
+    """Implements harness.ports.cluster.Workload for one of its clients."""
 
-    name: ClassVar[str] = "consumer_groups"
-
-    def __init__(self, *, topics: Sequence[str], settings: WorkloadSpec) -> None:
+    def __init__(self, *, topics: Sequence[str], settings: ConsumerGroupsSettings) -> None:
         self._topics = tuple(topics)
         self._settings = settings
-        self._use = ClientUse(role="consumer", group=settings.group, offset_reset="earliest")
+        self._use = ClientUse(
+            role="consumer",
+            group=settings.group,
+            session_timeout_ms=settings.session_timeout_ms,
+            offset_reset="earliest",
+        )
 
     async def act(self, client: ClientFactory, journal: Journal, chance: random.Random, until: Event) -> None:
         def begin(member: Client, group_journal: GroupJournal) -> Life:
@@ -139,7 +175,7 @@ class ConsumerGroups:
 
 class _Member:
     def __init__(
-        self, client: GroupClient, journal: GroupJournal, topics: Sequence[str], settings: WorkloadSpec
+        self, client: GroupClient, journal: GroupJournal, topics: Sequence[str], settings: ConsumerGroupsSettings
     ) -> None:
         self._client = client
         self._journal = journal
@@ -172,11 +208,3 @@ class _Member:
 
 def _kept(offsets: Mapping[TopicPartition, int], owned: set[TopicPartition]) -> dict[TopicPartition, int]:
     return {partition: offset for partition, offset in offsets.items() if partition in owned}
-
-
-def make_workload(
-    *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
-) -> Workload:
-    if role == "producer":
-        return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=settings)
-    return ConsumerGroups(topics=sorted({partition.topic for partition in partitions}), settings=settings)

@@ -2,7 +2,7 @@
 
 A producer is an open loop: the rate is kept by the loop's time, whatever the cluster does, with a bounded catch-up
 after a stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's
-idempotent producer never recovers from an expired batch (real_kafka.md 5.2), and a fenced or out-of-order one neither.
+idempotent producer never recovers from an expired batch, and a fenced or out-of-order one neither.
 With `replace_client = false` a producer is kept, so that the history shows whether it recovers by itself. With `keys`
 each record has one of so many keys, drawn by the seed; partitions are taken in turn all the same.
 Consumers need no group; a poll that fails ends the client, and the next one starts from the beginning again.
@@ -11,12 +11,15 @@ Consumers need no group; a poll that fails ends the client, and the next one sta
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.client_use import ClientUse
-from harness.history.values import encode
-from harness.interfaces import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
-from harness.scenario import WorkloadSpec
+from harness.history.facts.values import encode
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ClientFactory, Event, Journal, Send, SendOutcome, TopicPartition, Workload
+from harness.ports.workload import WorkloadSettings
+from harness.scenario.model import LoadFacts
+from harness.scenario.readers import Count
 
 CATCH_UP_S = 0.5  # a stalled producer makes up for at most this much
 POLL_S = 0.25
@@ -26,10 +29,34 @@ _SEQUENCE_ERRORS = (45, 47, 90)
 _LIBRDKAFKA_FATAL = "_FATAL"  # such a producer takes no record any more
 
 
-class ProduceAndPoll:
-    """Implements harness.interfaces.Workload for one of its clients."""
+@dataclass(frozen=True, kw_only=True)
+class ProducerSettings(WorkloadSettings):
+    """Of workloads that have such producers."""
 
+    producers: Count = 2
+    consumers: Count = 1
+    rate_per_second: float = 200.0  # records/s of all producers together
+    batch: int = 10  # records in flight at once per send operation
+    value_bytes: int = 32
+    keys: int = 0  # each record has one of so many keys; 0: none
+    replace_client: bool = True  # after an unknown outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProduceAndPollSettings(ProducerSettings):
     name: ClassVar[str] = "produce_and_poll"
+
+    @property
+    def facts(self) -> LoadFacts:
+        clients = {"producer": self.producers, "consumer": self.consumers}
+        return LoadFacts(clients=clients, value_bytes=self.value_bytes, in_flight=self.batch)
+
+    def make_worker(self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition]) -> Workload:
+        return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=self)
+
+
+class ProduceAndPoll:
+    """Implements harness.ports.cluster.Workload for one of its clients."""
 
     def __init__(
         self,
@@ -38,7 +65,7 @@ class ProduceAndPoll:
         place: int,
         places: int,
         partitions: Sequence[TopicPartition],
-        settings: WorkloadSpec,
+        settings: ProducerSettings,
         use: ClientUse | None = None,
     ) -> None:
         assert role in ("producer", "consumer"), role
@@ -130,9 +157,3 @@ async def _is_set_by(until: Event, due: float, loop: asyncio.AbstractEventLoop) 
         except TimeoutError:
             return False
     return until.is_set()
-
-
-def make_workload(
-    *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
-) -> Workload:
-    return ProduceAndPoll(role=role, place=place, places=places, partitions=partitions, settings=settings)

@@ -11,27 +11,74 @@ topic from the beginning with read_committed, the last of several with read_unco
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.client_use import ClientUse
-from harness.history.values import encode_output
-from harness.interfaces import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
-from harness.membership import GroupJournal, TransactionalClient, TransactionEnd
-from harness.scenario import WorkloadSpec
-from workloads.consumer_groups import Life, Membership, one_after_the_other, positions_after, positions_before
+from harness.history.facts.values import encode_output
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ClientFactory, Event, Journal, ReadRecord, Send, TopicPartition, Workload
+from harness.ports.membership import GroupJournal, TransactionalClient, TransactionEnd
+from harness.scenario.model import LoadFacts
+from harness.scenario.readers import Count, Share
+from workloads.consumer_groups import (
+    GroupSettings,
+    Life,
+    Membership,
+    one_after_the_other,
+    positions_after,
+    positions_before,
+)
 from workloads.produce_and_poll import ProduceAndPoll
 
 RECORDS = 50  # of one transaction at most
 ON_PURPOSE = "aborted on purpose"
 
 
-class Processor:
-    """Implements harness.interfaces.Workload for one processor."""
-
+@dataclass(frozen=True, kw_only=True)
+class TransactionsSettings(GroupSettings):
     name: ClassVar[str] = "transactions"
 
+    processors: Count = 0  # transactional clients that read, process and write
+    output: str = ""  # the topic that processors write to
+    abort_share: Share = 0.1  # of the transactions: aborted on purpose
+    transaction_timeout_ms: int = 10_000
+
+    @property
+    def facts(self) -> LoadFacts:
+        return LoadFacts(
+            clients={"producer": self.producers, "consumer": self.consumers, "processor": self.processors},
+            group=self.group,
+            outputs=(self.output,),
+            value_bytes=self.value_bytes,
+        )
+
+    def check(self, topics: Sequence[str]) -> None:
+        super().check(topics)
+        of_load = set(self.topics or topics)
+        if self.output not in of_load or len(of_load) < 2 or self.processors < 1:
+            raise ValueError(
+                "workload 'transactions' needs processors, an output among its topics, and another topic as input: "
+                f"processors = {self.processors}, output = {self.output!r}, topics = {sorted(of_load)}"
+            )
+
+    def make_worker(self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition]) -> Workload:
+        outputs = [each for each in partitions if each.topic == self.output]
+        inputs = [each for each in partitions if each.topic != self.output]
+        if role == "processor":
+            topics = sorted({each.topic for each in inputs})
+            return Processor(place=place, inputs=topics, outputs=outputs, settings=self)
+        if role == "producer":
+            return ProduceAndPoll(role=role, place=place, places=places, partitions=inputs, settings=self)
+        last = place > 0 and place == places - 1
+        use = ClientUse(role="consumer", isolation="read_uncommitted" if last else "read_committed")
+        return ProduceAndPoll(role=role, place=place, places=places, partitions=outputs, settings=self, use=use)
+
+
+class Processor:
+    """Implements harness.ports.cluster.Workload for one processor."""
+
     def __init__(
-        self, *, place: int, inputs: Sequence[str], outputs: Sequence[TopicPartition], settings: WorkloadSpec
+        self, *, place: int, inputs: Sequence[str], outputs: Sequence[TopicPartition], settings: TransactionsSettings
     ) -> None:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
@@ -39,7 +86,9 @@ class Processor:
         self._use = ClientUse(
             role="both",
             group=settings.group,
+            session_timeout_ms=settings.session_timeout_ms,
             transactional_id=f"{settings.group}-{place + 1}",
+            transaction_timeout_ms=settings.transaction_timeout_ms,
             isolation="read_committed",
             offset_reset="earliest",
         )
@@ -57,7 +106,7 @@ class _Processing:
 
     def __init__(
         self, client: TransactionalClient, journal: GroupJournal, inputs: Sequence[str],
-        outputs: Sequence[TopicPartition], settings: WorkloadSpec,
+        outputs: Sequence[TopicPartition], settings: TransactionsSettings,
     ) -> None:  # fmt: skip
         self._client = client
         self._journal = journal
@@ -132,18 +181,3 @@ class _Processing:
         transaction = await self._begin()
         if transaction is not None and (records := await self.membership.poll(limit=RECORDS, transaction=transaction)):
             await self._write(transaction, records)
-
-
-def make_workload(
-    *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
-) -> Workload:
-    outputs = [each for each in partitions if each.topic == settings.output]
-    inputs = [each for each in partitions if each.topic != settings.output]
-    if role == "processor":
-        topics = sorted({each.topic for each in inputs})
-        return Processor(place=place, inputs=topics, outputs=outputs, settings=settings)
-    if role == "producer":
-        return ProduceAndPoll(role=role, place=place, places=places, partitions=inputs, settings=settings)
-    last = place > 0 and place == places - 1
-    use = ClientUse(role="consumer", isolation="read_uncommitted" if last else "read_committed")
-    return ProduceAndPoll(role=role, place=place, places=places, partitions=outputs, settings=settings, use=use)

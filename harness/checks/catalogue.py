@@ -1,56 +1,42 @@
 """Every family of checks, in the order in which a reader wants causes before consequences.
 
-A new check is one file and one line here; why it finds something is a code (rulings.py) with its words
-(wording/causes.py). Its `find` turns what is known of one run into findings; its `query`, if it has one, asks the
-tables of all runs first, and its rows are `context.rows[name]`. Questions are asked side by side; one that looks at
-what the fused pass found says so (`follows_detection`) and is asked after it.
+A new check of ours is one file and one line here; why it finds something is a code (rulings.py) with its words
+(wording/causes.py). Those of installed packages come after ours.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache
 
-from harness.checks import (
-    aborted_read,
+from harness import extensions
+from harness.anomalies import BY_NAME
+from harness.checks.families.cluster import availability, client_stuck, expectation, two_leaders, unclean_election
+from harness.checks.families.evidence import contradictions
+from harness.checks.families.groups import group_delivery, group_offsets, group_owners
+from harness.checks.families.reads import dirty_read, head_skip, polls
+from harness.checks.families.records import (
     acknowledged_regression,
-    availability,
-    client_stuck,
-    contradictions,
     corrupt_record,
-    cycle,
-    dirty_read,
     divergence,
     duplicate,
-    exactly_once,
-    expectation,
-    group_delivery,
-    group_offsets,
-    group_owners,
-    head_skip,
     inconsistent_offsets,
-    isolation,
     lost_write,
     min_isr,
     phantom,
-    polls,
     removal,
     reordering,
-    stable_offset,
     timestamps,
+)
+from harness.checks.families.transactions import (
+    aborted_read,
+    cycle,
+    exactly_once,
+    isolation,
+    stable_offset,
     torn_transaction,
-    two_leaders,
-    unclean_election,
     zombie_transaction,
 )
+from harness.checks.family import Family
 from harness.checks.findings import Finding, RunContext
-from harness.checks.runs import Query
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    name: str
-    find: Callable[[RunContext], list[Finding]]
-    query: Query | None = None
-    follows_detection: bool = False
+from harness.errors import HarnessError
 
 
 def _nothing(context: RunContext) -> list[Finding]:
@@ -90,3 +76,27 @@ FAMILIES: tuple[Family, ...] = (
     Family(name="availability", find=availability.find, query=availability.query),
     Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
 )
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """Ours, then those of installed packages. Raises HarnessError for a package that is not right."""
+    taken = {family.name for family in FAMILIES} | BY_NAME.keys()
+    added = extensions.load(extensions.CHECKS, Family, own=taken)
+    for family in added:
+        _check_pages(family)
+    return (*FAMILIES, *added)
+
+
+def _check_pages(family: Family) -> None:
+    place = f"package {extensions.package_of(extensions.CHECKS, family.name)}, check {family.name!r}"
+    named = {name for anomaly in family.anomalies for name in anomaly.names}
+    if family.name not in named:
+        raise HarnessError(f"{place}: none of its anomalies is named {family.name!r}; the page of what it finds is one")
+    for name in sorted(named):
+        if f"{name}/"[: len(family.name) + 1] != f"{family.name}/":
+            raise HarnessError(
+                f"{place}: an anomaly of it is named {family.name!r} or '{family.name}/KIND', not {name!r}"
+            )
+    if wordless := [anomaly.title for anomaly in family.anomalies if not anomaly.markdown.strip()]:
+        raise HarnessError(f"{place}: the anomaly {wordless[0]!r} has no text; its page is Markdown")

@@ -3,21 +3,40 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.detection import small_frame
-from harness.checks.elections import Election
+from harness.checks.families.cluster import availability
 from harness.checks.findings import Finding, RunContext
-from harness.checks.story import RunStory
-from harness.checks.tables import Row, Tables
-from harness.history.schemas import STATUS_OK
-from harness.verdict import COVERAGE_CONDITIONS, is_met, unknown_coverage_name
+from harness.checks.model.elections import Election
+from harness.checks.model.partition_history import RunHistory
+from harness.checks.spark.detection import AccountLine, small_frame
+from harness.checks.spark.tables import Tables
+from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.fault_times import overlapping
+from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
+from harness.history.schema.cluster_rows import FAULTS, BrokerEventRow, ConfigurationRow, ControllerRow
+from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.typed_rows import typed
+from harness.verdict import is_met, kinds_counted_by, meaning_of, unknown_coverage_name
 
 _FAR = 2**62
+
+
+class ZombieRow(TypedDict):
+    """Acknowledgements by leaders that were none any more, and in epochs that began uncleanly."""
+
+    run: int
+    zombie_acks: int
+    acks_unclean_epoch: int
+
+
+class _CountRow(TypedDict):
+    run: int
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +44,13 @@ class Facts:
     """What one run is measured by. until: when replicas were read one by one, which makes elections of its own."""
 
     context: RunContext
-    accounting: Sequence[Row]
-    activity: Row
+    accounting: Sequence[AccountLine]
+    activity: ActivityRow
     findings: Sequence[Finding]
-    controllers: Sequence[Row]
-    broker_events: Sequence[Row]
-    configuration: Sequence[Row]
-    zombies: Row
+    controllers: Sequence[ControllerRow]
+    broker_events: Sequence[BrokerEventRow]
+    configuration: Sequence[ConfigurationRow]
+    zombies: ZombieRow
     acks_during_fault: int
     until: int
 
@@ -39,28 +58,28 @@ class Facts:
         """Leaders after the first one of each partition."""
         return [
             election
-            for story in self.context.story.partitions.values()
-            for election in story.elections[1:]
-            if election.t <= self.until
+            for history in self.context.history.partitions.values()
+            for election in history.elections[1:]
+            if election.time_ns <= self.until
         ]
 
     def isr_changes(self) -> list[tuple[frozenset[int], frozenset[int]]]:
         changes = []
-        for story in self.context.story.partitions.values():
-            for before, row in pairwise(story.states):
+        for history in self.context.history.partitions.values():
+            for before, row in pairwise(history.states):
                 was, now = frozenset(before["isr"] or ()), frozenset(row["isr"] or ())
-                if was != now and row["t"] <= self.until:
+                if was != now and row["time_ns"] <= self.until:
                     changes.append((was, now))
         return changes
 
-    def events(self, *names: str) -> list[Row]:
-        return [row for row in self.broker_events if row["event"] in names and row["t"] <= self.until]
+    def events(self, *names: str) -> list[BrokerEventRow]:
+        return [row for row in self.broker_events if row["event"] in names and row["time_ns"] <= self.until]
 
     def faults(self, *kinds: str) -> int:
         return sum(
             1
-            for row in self.context.story.faults
-            if row["t_begin"] is not None and row["proof"] and (not kinds or row["kind"] in kinds)
+            for row in self.context.history.faults
+            if row["begin_ns"] is not None and row["proved"] and (not kinds or row["kind"] in kinds)
         )
 
     def told(self, status: int, acks: tuple[int, ...] = (-1, 0, 1)) -> int:
@@ -77,27 +96,27 @@ class Facts:
         return sum(finding.count for finding in self.findings if finding.check == check)
 
     def group_events(self, event: str) -> int:
-        rows = self.context.tables.get("group_events", ())
+        rows = self.context.tables[GROUP_EVENTS]
         return sum(1 for row in rows if row["event"] == event and row["status"] == STATUS_OK)
 
     def transactions(self, outcome: int) -> int:
-        return sum(1 for row in self.context.tables.get("transactions", ()) if row["outcome"] == outcome)
+        return sum(1 for row in self.context.tables[TRANSACTIONS] if row["outcome"] == outcome)
 
     def steps(self, kind: str | None = None) -> int:
-        return sum(1 for s in self.context.story.steps if s["outcome"] == "ok" and kind in (None, s["kind"]))
+        return sum(1 for s in self.context.history.steps if s["outcome"] == "ok" and kind in (None, s["kind"]))
 
 
-def _acks(row: Row) -> int:
+def _acks(row: AccountLine) -> int:
     return -1 if row["acks"] is None else int(row["acks"])
 
 
 def _preferred(facts: Facts) -> int:
     count = 0
-    for story in facts.context.story.partitions.values():
-        for election in story.elections[1:]:
-            first = story.replicas[0] if story.replicas else None
+    for history in facts.context.history.partitions.values():
+        for election in history.elections[1:]:
+            first = history.replicas[0] if history.replicas else None
             led = election.leader_before
-            if election.leader == first and led != first and led in election.isr and election.t <= facts.until:
+            if election.leader == first and led != first and led in election.isr and election.time_ns <= facts.until:
                 count += 1
     return count
 
@@ -105,14 +124,14 @@ def _preferred(facts: Facts) -> int:
 def _leaderless(facts: Facts) -> int:
     return sum(
         1
-        for story in facts.context.story.partitions.values()
-        for before, row in pairwise(story.states)
-        if row["leader"] < 0 <= before["leader"] and row["t"] <= facts.until
+        for history in facts.context.history.partitions.values()
+        for before, row in pairwise(history.states)
+        if row["leader"] < 0 <= before["leader"] and row["time_ns"] <= facts.until
     )
 
 
 def _controller_changes(facts: Facts) -> int:
-    nodes = [row for row in facts.controllers if row["node"] >= 0 and row["t"] <= facts.until]
+    nodes = [row for row in facts.controllers if row["node"] >= 0 and row["time_ns"] <= facts.until]
     epochs = {row["controller_epoch"] for row in nodes if row["controller_epoch"] is not None}
     changes = sum(1 for a, b in pairwise(nodes) if a["node"] != b["node"])
     return max(changes, len(epochs) - 1, 0)
@@ -122,18 +141,18 @@ def _deaths_and_births(facts: Facts) -> int:
     """A leader went and came back before the controller had moved any of its partitions."""
     count = 0
     gone: dict[int, int] = {}
-    for event in sorted(facts.events("broker_gone", "broker_registered"), key=lambda row: row["t"]):
-        node, t = event["node"], event["t"]
+    for event in sorted(facts.events("broker_gone", "broker_registered"), key=lambda row: row["time_ns"]):
+        node, t = event["node"], event["time_ns"]
         if event["event"] == "broker_gone":
             gone[node] = t
         elif node in gone:
             died = gone.pop(node)
             led = [
-                story
-                for story in facts.context.story.partitions.values()
-                if (state := story.state_at(died)) is not None and state["leader"] == node
+                history
+                for history in facts.context.history.partitions.values()
+                if (state := history.state_at(died)) is not None and state["leader"] == node
             ]
-            moved = any(died < row["t"] <= t for story in led for row in story.states)
+            moved = any(died < row["time_ns"] <= t for history in led for row in history.states)
             count += bool(led) and not moved
     return count
 
@@ -141,15 +160,15 @@ def _deaths_and_births(facts: Facts) -> int:
 def _truncated(facts: Facts) -> list[tuple[int, int]]:
     return [
         (cut.to_offset, cut.from_offset)
-        for story in facts.context.story.partitions.values()
-        for cut in story.truncations
-        if cut.t <= facts.until
+        for history in facts.context.history.partitions.values()
+        for cut in history.truncations
+        if cut.time_ns <= facts.until
     ]
 
 
 def _rebalances(facts: Facts) -> int:
     generations: dict[str, set[int]] = {}
-    for row in facts.context.tables.get("group_events", ()):
+    for row in facts.context.tables[GROUP_EVENTS]:
         if row["event"] == "assigned" and row["generation"] is not None:
             generations.setdefault(row["group"], set()).add(row["generation"])
     return sum(len(numbers) - 1 for numbers in generations.values())
@@ -160,12 +179,12 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "acks_during_fault": lambda f: f.acks_during_fault,
     "acks_all": lambda f: f.told(0, (-1,)),
     "acks_1": lambda f: f.told(0, (1,)),
-    "acks_unclean_epoch": lambda f: int(f.zombies["acks_unclean_epoch"] or 0),
-    "zombie_acks": lambda f: int(f.zombies["zombie_acks"] or 0),
+    "acks_unclean_epoch": lambda f: f.zombies["acks_unclean_epoch"],
+    "zombie_acks": lambda f: f.zombies["zombie_acks"],
     "refused": lambda f: f.told(1),
     "unknown": lambda f: f.told(2),
-    "reads": lambda f: int(f.activity["reads"] or 0),
-    "final_reads": lambda f: int(f.activity["final_reads"] or 0),
+    "reads": lambda f: f.activity["reads"],
+    "final_reads": lambda f: f.activity["final_reads"],
     "elections": lambda f: len(f.elections()),
     "unclean_elections": lambda f: sum(election.unclean for election in f.elections()),
     "preferred_elections": _preferred,
@@ -176,17 +195,10 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "truncations": lambda f: len(_truncated(f)),
     "truncated_records": lambda f: sum(upper - lower for lower, upper in _truncated(f)),
     "controller_changes": _controller_changes,
-    "faults": lambda f: len(f.context.story.faults),
+    "faults": lambda f: len(f.context.history.faults),
     "faults_with_proof": lambda f: f.faults(),
-    "kills": lambda f: f.faults("kill"),
-    "stops": lambda f: f.faults("stop"),
-    "pauses": lambda f: f.faults("pause"),
-    "cuts": lambda f: f.faults("cut", "hold"),
-    "slow_links": lambda f: f.faults("slow"),
-    "impairments": lambda f: f.faults("impair"),
-    "wipes": lambda f: f.faults("wipe"),
-    "damages": lambda f: f.faults("damage"),
-    "disks_full": lambda f: f.faults("full"),
+    "overlaps": lambda f: len(overlapping(f.context.history.faults)),
+    "overlaps_apart": lambda f: sum(one.isdisjoint(other) for one, other in overlapping(f.context.history.faults)),
     "steps": lambda f: f.steps(),
     "waits_seen": lambda f: f.steps("wait"),
     "expectations": lambda f: f.steps("expect"),
@@ -196,7 +208,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "lost": lambda f: f.lost(),
     "lost_permitted": lambda f: f.lost("permitted"),
     "unreadable": lambda f: f.found("unreadable"),
-    "log_starts_advanced": lambda f: sum((s.log_start or 0) > 0 for s in f.context.story.partitions.values()),
+    "log_starts_advanced": lambda f: sum((s.log_start or 0) > 0 for s in f.context.history.partitions.values()),
     "commits": lambda f: f.group_events("committed"),
     "rebalances": _rebalances,
     "redelivered": lambda f: f.found("group-redelivery"),
@@ -204,77 +216,98 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "transactions_aborted": lambda f: f.transactions(1),
     "transactions_unknown": lambda f: f.transactions(2),
     "removed": lambda f: f.found("removed-by-configuration"),
-    "gaps": lambda f: len(f.context.gaps),
+    "gaps": lambda f: len(f.context.rows[availability.ANSWER]),
 }
 
 
-def measure(required: Mapping[str, str], facts: Facts) -> list[dict[str, Any]]:
-    rows = []
+class CoverageRow(TypedDict):
+    """Of verdict.json."""
+
+    condition: str
+    meaning: str
+    required: str
+    seen: int
+    met: bool
+
+
+def measure(required: Mapping[str, str], facts: Facts) -> list[CoverageRow]:
+    rows: list[CoverageRow] = []
     for name, wanted in required.items():
-        if name not in COUNTERS:
+        kinds = kinds_counted_by(name)
+        if not kinds and name not in COUNTERS:
             raise unknown_coverage_name(name)
-        seen = COUNTERS[name](facts)
+        seen = facts.faults(*kinds) if kinds else COUNTERS[name](facts)
         rows.append(
-            {"condition": name, "meaning": COVERAGE_CONDITIONS[name], "required": str(wanted), "seen": seen,
+            {"condition": name, "meaning": meaning_of(name), "required": str(wanted), "seen": seen,
              "met": is_met(str(wanted), seen)}
         )  # fmt: skip
     return rows
 
 
-NO_ACTIVITY: Row = {"sends": 0, "reads": 0, "final_reads": 0, "replica_reads_began": None, "t_last": None}
-NO_ZOMBIES: Row = {"zombie_acks": 0, "acks_unclean_epoch": 0}
+NO_ACTIVITY: ActivityRow = {
+    "run": -1, "sends": 0, "reads": 0, "final_reads": 0, "replica_reads_began_ns": None, "last_ns": None,
+    "transactional": False, "halting": False, "log_append": False,
+}  # fmt: skip
+NO_ZOMBIES: ZombieRow = {"run": -1, "zombie_acks": 0, "acks_unclean_epoch": 0}
 
 
 def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
     """Per run: how many records were acknowledged while a fault was in force."""
     spans = [
-        {"run": run, "begin_t": row["t_begin"], "end_t": row["t_end"] if row["t_end"] is not None else _FAR}
-        for run, rows in tables.small["faults"].items()
-        for row in rows
-        if row["t_begin"] is not None
+        {"run": row["run"], "begin_ns": begin_of(row), "end_ns": end_of(row)} for row in begun(tables.every(FAULTS))
     ]
     if not spans:
         return {}
-    frame = small_frame(spark, {"run": pa.int32(), "begin_t": pa.int64(), "end_t": pa.int64()}, spans)
-    in_force = frame.groupBy("run").agg(sf.collect_list(sf.struct("begin_t", "end_t")).alias("spans"))
+    frame = small_frame(spark, {"run": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}, spans)
+    in_force = frame.groupBy("run").agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("spans"))
     counted = (
         tables.records.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
         .join(sf.broadcast(in_force), "run")
-        .where("exists(spans, s -> s.begin_t <= t1 and t1 <= s.end_t)")
+        .where("exists(spans, s -> s.begin_ns <= completed_ns and completed_ns <= s.end_ns)")
         .groupBy("run")
         .count()
     )
-    return {row["run"]: row["count"] for row in counted.toArrow().to_pylist()}
+    return {row["run"]: row["count"] for row in typed(_CountRow, counted.toArrow())}
 
 
-def zombies(spark: SparkSession, tables: Tables, stories: Sequence[RunStory]) -> dict[int, Row]:
+def zombies(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> dict[int, ZombieRow]:
     """Acknowledgements by a leader whose successor had been elected before the record was sent; by epoch."""
     elected = [
-        {"run": of_run.run, "tp": story.tp, "t": election.t + election.uncertainty_ns, "epoch": election.epoch,
-         "unclean": election.unclean}
-        for of_run in stories
-        for story in of_run.partitions.values()
-        for election in story.elections
+        {"run": of_run.run, "partition_id": history.partition_id, "time_ns": election.time_ns + election.uncertainty_ns,
+         "leader_epoch": election.epoch, "unclean": election.unclean}
+        for of_run in histories
+        for history in of_run.partitions.values()
+        for election in history.elections
     ]  # fmt: skip
     if not elected:
         return {}
-    columns = {"run": pa.int32(), "tp": pa.int32(), "t": pa.int64(), "epoch": pa.int32(), "unclean": pa.bool_()}
+    columns = {
+        "run": pa.int32(),
+        "partition_id": pa.int32(),
+        "time_ns": pa.int64(),
+        "leader_epoch": pa.int32(),
+        "unclean": pa.bool_(),
+    }
     per_partition = (
         small_frame(spark, columns, elected)
-        .groupBy("run", "tp")
-        .agg(sf.collect_list(sf.struct("t", "epoch", "unclean")).alias("elected"))
+        .groupBy("run", "partition_id")
+        .agg(sf.collect_list(sf.struct("time_ns", "leader_epoch", "unclean")).alias("elected"))
     )
-    epochs = tables.replica_log.groupBy("run", "tp", "value").agg(sf.min("epoch").alias("log_epoch"))
+    epochs = tables.replica_log.groupBy("run", "partition_id", "value").agg(sf.min("leader_epoch").alias("log_epoch"))
     acked = tables.records.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0").select(
-        "run", "tp", "value", "t0"
+        "run", "partition_id", "value", "invoked_ns"
     )
     rows = (
-        acked.join(sf.broadcast(per_partition), ["run", "tp"])
-        .join(epochs, ["run", "tp", "value"])
+        acked.join(sf.broadcast(per_partition), ["run", "partition_id"])
+        .join(epochs, ["run", "partition_id", "value"])
         .groupBy("run")
         .agg(
-            sf.count_if(sf.expr("exists(elected, e -> e.epoch > log_epoch and e.t < t0)")).alias("zombie_acks"),
-            sf.count_if(sf.expr("exists(elected, e -> e.epoch = log_epoch and e.unclean)")).alias("acks_unclean_epoch"),
+            sf.count_if(sf.expr("exists(elected, e -> e.leader_epoch > log_epoch and e.time_ns < invoked_ns)")).alias(
+                "zombie_acks"
+            ),
+            sf.count_if(sf.expr("exists(elected, e -> e.leader_epoch = log_epoch and e.unclean)")).alias(
+                "acks_unclean_epoch"
+            ),
         )
     )
-    return {row["run"]: row for row in rows.toArrow().to_pylist()}
+    return {row["run"]: row for row in typed(ZombieRow, rows.toArrow())}

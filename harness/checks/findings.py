@@ -1,4 +1,4 @@
-"""A finding, and what every family of checks needs to make one: the rows of a run, its story, rulings and wording."""
+"""A finding, and what every family of checks needs to make one: the rows of a run, its history, rulings and wording."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from harness.checks.contract import Judge
-from harness.checks.detection import SEEN_POLL, Flagged
-from harness.checks.fates import EpochRead, Fate, epoch_of_copies
+from harness.checks.contract.rule import Judge
+from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
 from harness.checks.fingerprint import fingerprint_of
-from harness.checks.rulings import Cause, Class, Ruling
-from harness.checks.story import PartitionStory, RunStory
-from harness.checks.tables import CORRUPT_READS, Row
+from harness.checks.model.lost_records import EpochRead, LostRecord, epoch_of_copies
+from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.spark.detection import SEEN_POLL, Flagged
+from harness.checks.spark.tables import CORRUPT_READS
 from harness.checks.wording.causes import cause_words
+from harness.history.schema.client_rows import OperationRow
+from harness.history.schema.evidence_rows import FindingRow
+from harness.history.schema.typed_rows import TypedRows
 
 EXAMPLES_MAX = 200
 
@@ -30,16 +33,16 @@ class Finding:
     classification: Class
     kind: str
     topic: str | None = None
-    part: int | None = None
+    partition: int | None = None
     count: int
     sentence: str
-    cause: Cause | None = None
+    cause: Cause | OtherCause | None = None
     epoch: int | None = None
     offsets: Sequence[int] = ()
     values: Sequence[int] = ()
     operations: Sequence[int] = ()
-    t_first: int | None = None
-    t_last: int | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
     faults: Sequence[int] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
     rows: Sequence[Flagged] = ()
@@ -69,15 +72,15 @@ class Finding:
         cause = self.cause.as_dict() if self.cause else None
         return {"cause": cause, "fault_kinds": list(self.fault_kinds), "settings": settings}
 
-    def as_row(self, name: str) -> dict[str, Any]:
+    def as_row(self, name: str) -> FindingRow:
         return {
             "run": self.run, "finding": name, "check": self.check, "classification": self.classification,
-            "kind": self.kind, "topic": self.topic, "part": self.part,
+            "kind": self.kind, "topic": self.topic, "partition": self.partition,
             "offset_first": min(self.offsets, default=None), "offset_last": max(self.offsets, default=None),
             "count": self.count, "values": list(self.values[:EXAMPLES_MAX]),
             "offsets": list(self.offsets[:EXAMPLES_MAX]), "operations": list(self.operations[:EXAMPLES_MAX]),
-            "t_first": self.t_first, "t_last": self.t_last, "faults": list(self.faults), "epoch": self.epoch,
-            "cause": cause_words(self.cause), "sentence": self.sentence, "fingerprint": self.fingerprint,
+            "first_ns": self.first_ns, "last_ns": self.last_ns, "faults": list(self.faults), "leader_epoch": self.epoch,
+            "cause_text": cause_words(self.cause), "sentence_text": self.sentence, "fingerprint": self.fingerprint,
             "evidence": json.dumps({**self.evidence, "facts": self.facts}, sort_keys=True),
         }  # fmt: skip
 
@@ -86,11 +89,11 @@ class Finding:
 class RunContext:
     """One run as the families of checks see it."""
 
-    story: RunStory
+    history: RunHistory
     flagged: Sequence[Flagged]
     counts: Mapping[tuple[int, str], int]  # (tp, flag) -> exact count of rows
-    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # family -> what its query answered
-    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # the small tables, this run's rows
+    rows: TypedRows = field(default_factory=TypedRows)  # what the families' queries answered
+    tables: TypedRows = field(default_factory=TypedRows)  # the small tables, this run's rows
     found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
     judges: dict[int, Judge] = field(default_factory=dict)
     journals_may_lack_their_end: bool = False  # the seal's word, where nobody had kept how long they were
@@ -98,45 +101,47 @@ class RunContext:
 
     @property
     def run(self) -> int:
-        return self.story.run
+        return self.history.run
 
     @property
-    def gaps(self) -> Sequence[Row]:
-        return self.rows.get("availability", ())
-
-    @property
-    def corrupt_reads(self) -> Sequence[Row]:
+    def corrupt_reads(self) -> Sequence[OperationRow]:
         """Of ops: what clients refused because its checksum did not hold."""
-        return self.tables.get(CORRUPT_READS, ())
+        return self.tables[CORRUPT_READS]
 
-    def by_partition(self, *flags: str) -> list[tuple[PartitionStory, list[Flagged]]]:
+    def by_partition(self, *flags: str) -> list[tuple[PartitionHistory, list[Flagged]]]:
         """Rows with any of the flags, partition by partition, in offset order."""
         grouped: dict[int, list[Flagged]] = {}
         for row in self.flagged:
             if any(flag in row.flags for flag in flags):
-                grouped.setdefault(row.tp, []).append(row)
+                grouped.setdefault(row.partition_id, []).append(row)
         return [(self.partition(tp), grouped[tp]) for tp in sorted(grouped)]
 
-    def partition(self, tp: int) -> PartitionStory:
+    def partition(self, partition_id: int) -> PartitionHistory:
         """A partition that its own table does not list still gets its findings, under its number."""
-        known = self.story.partitions.get(tp)
-        return known or PartitionStory(
-            run=self.run, tp=tp, topic=f"partition {tp}", part=tp, replicas=(), read_to_end=False, end_offset=None
+        known = self.history.partitions.get(partition_id)
+        return known or PartitionHistory(
+            run=self.run,
+            partition_id=partition_id,
+            topic=f"partition {partition_id}",
+            partition=partition_id,
+            replicas=(),
+            read_to_end=False,
+            end_offset=None,
         )
 
-    def ruling(self, story: PartitionStory, row: Flagged) -> Ruling:
+    def ruling(self, history: PartitionHistory, row: Flagged) -> Ruling:
         """On the loss of this value from this place."""
-        return self.judge(story).rule(replace(fate_of(story, row), taken=self._taken(story, row)))
+        return self.judge(history).rule(replace(lost_record_of(history, row), taken=self._taken(history, row)))
 
-    def judge(self, story: PartitionStory) -> Judge:
-        if story.tp not in self.judges:
-            self.judges[story.tp] = Judge(story, self.reads.get(story.tp, ()))
-        return self.judges[story.tp]
+    def judge(self, history: PartitionHistory) -> Judge:
+        if history.partition_id not in self.judges:
+            self.judges[history.partition_id] = Judge(history, self.reads.get(history.partition_id, ()))
+        return self.judges[history.partition_id]
 
-    def _taken(self, story: PartitionStory, row: Flagged) -> bool:
+    def _taken(self, history: PartitionHistory, row: Flagged) -> bool:
         """Whether the leader in force when it was acknowledged gave its offset to another record."""
-        others = self._epochs_at.get((row.tp, row.off), ())
-        return row.epoch is None and bool(others) and story.epoch_at(row.t1) in others
+        others = self._epochs_at.get((row.partition_id, row.offset), ())
+        return row.epoch is None and bool(others) and history.epoch_at(row.completed_ns) in others
 
     @cached_property
     def _epochs_at(self) -> Mapping[tuple[int, int | None], set[int]]:
@@ -144,25 +149,26 @@ class RunContext:
         epochs: dict[tuple[int, int | None], set[int]] = {}
         for row in self.flagged:
             if "conflict" in row.flags and row.epoch is not None:
-                epochs.setdefault((row.tp, row.off), set()).add(row.epoch)
+                epochs.setdefault((row.partition_id, row.offset), set()).add(row.epoch)
         return epochs
 
-    def hidden(self, story: PartitionStory, flag: str, seen: int) -> int:
+    def hidden(self, history: PartitionHistory, flag: str, seen: int) -> int:
         """Rows that were counted but not brought here, because there were too many."""
-        return max(0, self.counts.get((story.tp, flag), 0) - seen)
+        return max(0, self.counts.get((history.partition_id, flag), 0) - seen)
 
 
-def fate_of(story: PartitionStory, row: Flagged) -> Fate:
+def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
     """A value at one place. The answer to its sender is about the place that it names; elsewhere readers saw it."""
-    answered = row.status == 0 and row.acknowledged in (None, row.off)
-    t = row.t1 if answered else row.read_first
-    seen = row.seen_any if row.off is None else row.seen
+    answered = row.status == 0 and row.acknowledged in (None, row.offset)
+    t = row.completed_ns if answered else row.read_first
+    seen = row.seen_any if row.offset is None else row.seen
     damaged = any(
-        loss.event.extent in ("batch", "unknown") and loss.event.took(story.topic, story.part, row.off) is not False
-        for loss in story.disk_losses
+        loss.event.extent in ("batch", "unknown")
+        and loss.event.took(history.topic, history.partition, row.offset) is not False
+        for loss in history.disk_losses
     )
-    return Fate(
-        offset=row.off, epoch=epoch_of_copies(story, row.copies, t, row.read_epoch),
+    return LostRecord(
+        offset=row.offset, epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
         acks=row.acks if row.status == 0 else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
         in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
         matched=not damaged,
@@ -170,14 +176,14 @@ def fate_of(story: PartitionStory, row: Flagged) -> Fate:
 
 
 def finding_of_rows(
-    context: RunContext, story: PartitionStory, rows: Sequence[Flagged], *, check: str, classification: Class,
+    context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, check: str, classification: Class,
     kind: str, sentence: str, count: int | None = None, **more: Any,
 ) -> Finding:  # fmt: skip
-    times = [t for row in rows for t in (row.t1 if row.status == 0 else row.read_first,) if t is not None]
+    times = [t for row in rows for t in (row.completed_ns if row.status == 0 else row.read_first,) if t is not None]
     return Finding(
-        run=context.run, check=check, classification=classification, kind=kind, topic=story.topic, part=story.part,
-        count=len(rows) if count is None else count, sentence=sentence, rows=rows,
-        offsets=[row.off for row in rows if row.off is not None], values=[row.value for row in rows],
-        operations=[row.op for row in rows if row.op is not None], t_first=min(times, default=None),
-        t_last=max(times, default=None), **more,
+        run=context.run, check=check, classification=classification, kind=kind, topic=history.topic,
+        partition=history.partition, count=len(rows) if count is None else count, sentence=sentence, rows=rows,
+        offsets=[row.offset for row in rows if row.offset is not None], values=[row.value for row in rows],
+        operations=[row.operation for row in rows if row.operation is not None], first_ns=min(times, default=None),
+        last_ns=max(times, default=None), **more,
     )  # fmt: skip

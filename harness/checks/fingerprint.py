@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from harness.history.finding_facts import Setting
+from harness.history.facts.finding_facts import Setting
 
 
 def fingerprint_of(

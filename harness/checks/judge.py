@@ -7,49 +7,60 @@ later and elsewhere. Many folders are judged in one Spark job.
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    SparkRuntimeException,
-)
+from pyspark import errors as spark_errors
 from pyspark.sql import SparkSession
 
-from harness.checks import availability, cycle, evidence, insufficient, missing
-from harness.checks.asking import Progress, asking
-from harness.checks.catalogue import FAMILIES
-from harness.checks.coverage import NO_ACTIVITY, NO_ZOMBIES, Facts, acks_during_fault, measure, zombies
-from harness.checks.detection import Detection, detect
+from harness.checks import evidence_tables as evidence
+from harness.checks import log_comparison
+from harness.checks.answers import added_anomalies, find_all, rows_of
+from harness.checks.catalogue import families
+from harness.checks.coverage import (
+    NO_ACTIVITY,
+    NO_ZOMBIES,
+    CoverageRow,
+    Facts,
+    ZombieRow,
+    acks_during_fault,
+    measure,
+    zombies,
+)
+from harness.checks.evidence_tables import Sums
+from harness.checks.families.cluster import availability
+from harness.checks.families.evidence import insufficient, missing
+from harness.checks.families.transactions import cycle
 from harness.checks.findings import Finding, RunContext
-from harness.checks.outcome import outcome_of
-from harness.checks.runs import Runs, by_run
-from harness.checks.story import RunStory, read_story
-from harness.checks.tables import Row, Tables, check_tables, open_tables
+from harness.checks.judged_runs import JudgedRuns, by_run
+from harness.checks.model.partition_history import RunHistory, read_run_history
+from harness.checks.outcome import ExpectationRow, outcome_of
+from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
+from harness.checks.spark.detection import Detection, detect
+from harness.checks.spark.tables import Tables, check_tables, open_tables
+from harness.checks.wording.verdicts import verdict_sentence
 from harness.checks.wording.words import plural
 from harness.errors import MISFITS, HarnessError, misfit
-from harness.history.derived import complete
-from harness.history.evidence_schemas import EVIDENCE
-from harness.history.extent import MANY_ROWS
-from harness.history.incarnations import client_name
+from harness.history.facts.extent import MANY_ROWS
+from harness.history.facts.incarnations import client_name
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import FINDINGS
+from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION, CONTROLLERS
+from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
+from harness.history.schema.typed_rows import AnyRow, OfRun, TypedRows
+from harness.history.sealed.derived_tables import complete
 from harness.memory import TooLarge
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
 # Of a question to data that no run of ours has left. The others are bugs of ours, or tell of the JVM.
 _SPARK_MISFITS = (
-    ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException,
-    SparkRuntimeException,
+    spark_errors.ArithmeticException, spark_errors.ArrayIndexOutOfBoundsException, spark_errors.DateTimeException,
+    spark_errors.NumberFormatException, spark_errors.SparkRuntimeException,
 )  # fmt: skip
 _NEED_ZOMBIES = {"zombie_acks", "acks_unclean_epoch"}
 
@@ -70,11 +81,11 @@ class Judgement:
     sentence: str
     reasons: tuple[str, ...]
     counts: Mapping[str, int]
-    coverage: tuple[Mapping[str, Any], ...]
-    expectations: tuple[Mapping[str, Any], ...]
+    coverage: tuple[CoverageRow, ...]
+    expectations: tuple[ExpectationRow, ...]
     as_expected: bool
     expected: str
-    accounting: Mapping[str, Any]
+    accounting: Sums
     findings: tuple[tuple[str, Finding], ...]  # by name, worst first
 
     @property
@@ -86,7 +97,7 @@ class Judgement:
             "verdict": self.verdict.value, "exit_code": self.exit_code, "sentence": self.sentence,
             "reasons": list(self.reasons), "counts": dict(self.counts), "coverage": list(self.coverage),
             "expectations": list(self.expectations), "as_expected": self.as_expected, "expected": self.expected,
-            "accounting": dict(self.accounting),
+            "accounting": dict(self.accounting), "anomalies": added_anomalies(),
         }  # fmt: skip
 
 
@@ -150,7 +161,7 @@ def _unfit(path: Path) -> HarnessError | None:
     return None
 
 
-Evidences = Mapping[str, Sequence[Mapping[str, Any]]]
+Evidences = Mapping[str, Sequence[AnyRow]]
 
 
 def judge_tables(
@@ -166,7 +177,7 @@ def judge_tables(
     every = [pair for context in contexts for pair in named[context.run]]
     of_run = {context.run: context for context in contexts}
     tell("evidence")
-    log_rows = by_run(evidence.log_rows(spark, tables, of_run, every)) if with_evidence else {}
+    log_rows = by_run(log_comparison.log_rows(spark, tables, of_run, every)) if with_evidence else {}
     operations = by_run(evidence.operation_rows(spark, tables, every)) if with_evidence else {}
     accounting = by_run(detection.accounting)
     activities = tables.activity
@@ -174,21 +185,21 @@ def judge_tables(
     for context, given in zip(contexts, inputs, strict=True):
         run = context.run
         activity = activities.get(run, NO_ACTIVITY)
-        until = activity["replica_reads_began"]
+        until = activity["replica_reads_began_ns"]
         facts = Facts(
             context=context, accounting=accounting.get(run, ()), activity=activity,
             findings=[finding for _, finding in named[run]],
-            controllers=sorted(tables.rows("controllers", run), key=lambda row: row["t"]),
-            broker_events=tables.rows("broker_events", run), configuration=tables.rows("configuration", run),
+            controllers=sorted(tables.rows(CONTROLLERS, run), key=lambda row: row["time_ns"]),
+            broker_events=tables.rows(BROKER_EVENTS, run), configuration=tables.rows(CONFIGURATION, run),
             zombies=asked.zombies.get(run, NO_ZOMBIES), acks_during_fault=asked.acks_during_fault.get(run, 0),
             until=_FAR if until is None else until,
         )  # fmt: skip
-        evidences = {
+        evidences: Evidences = {
             "accounting": evidence.accounting_rows(context, facts.accounting),
             "lost_records": evidence.lost_record_rows(named[run]),
             "log_rows": log_rows.get(run, ()), "operations": operations.get(run, ()),
             "gaps": evidence.gap_rows(context),
-            "fault_measures": availability.fault_measures(context, activity["t_last"]),
+            "fault_measures": availability.fault_measures(context, activity["last_ns"]),
         }  # fmt: skip
         judged.append((_judgement(given, facts, named[run]), evidences))
     return judged
@@ -204,24 +215,26 @@ class _Asked:
 
     detection: Detection
     contexts: list[RunContext]
-    zombies: Mapping[int, Row]
+    zombies: Mapping[int, ZombieRow]
     acks_during_fault: Mapping[int, int]
 
 
 def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Asked:
-    queries = [(family, family.query) for family in FAMILIES if family.query is not None]
-    answers: dict[str, Future[Sequence[Row]]] = {}
+    queries = [(family, family.query) for family in families() if family.query is not None]
+    answers: dict[str, Future[Sequence[OfRun]]] = {}
     # Of a long history first, so that a table that is broken is told before a long pass.
-    read = _stories(tables, inputs) if tables.record_count > MANY_ROWS else None
-    with asking(tables.record_count, tell) as all_at_once:
+    read = _histories(tables, inputs) if tables.record_count > MANY_ROWS else None
+    with concurrent_queries(tables.record_count, tell) as all_at_once:
         detecting = all_at_once.ask("records", lambda: detect(spark, tables))
-        stories = read if read is not None else _stories(tables, inputs)  # while that is being planned
-        runs = Runs(spark=spark, tables=tables, stories=stories, detecting=detecting.result)
+        histories = read if read is not None else _histories(tables, inputs)  # while that is being planned
+        runs = JudgedRuns(spark=spark, tables=tables, histories=histories, detecting=detecting.result)
         for family, query in queries:
             if not family.follows_detection:
-                answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
+                answers[family.name] = all_at_once.ask(family.name, partial(rows_of, family, query, runs))
         wanted = {name for given in inputs if given.scenario for name in given.scenario.coverage}
-        undead = all_at_once.ask("zombies", lambda: zombies(spark, tables, stories)) if wanted & _NEED_ZOMBIES else None
+        undead = (
+            all_at_once.ask("zombies", lambda: zombies(spark, tables, histories)) if wanted & _NEED_ZOMBIES else None
+        )
         in_force = (
             all_at_once.ask("acks during faults", lambda: acks_during_fault(spark, tables))
             if "acks_during_fault" in wanted
@@ -230,7 +243,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
         detection = detecting.result()
         for family, query in queries:
             if family.follows_detection:
-                answers[family.name] = all_at_once.ask(family.name, partial(query, runs))
+                answers[family.name] = all_at_once.ask(family.name, partial(rows_of, family, query, runs))
         contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()}, inputs)
         return _Asked(
             detection=detection, contexts=contexts, zombies=undead.result() if undead else {},
@@ -238,40 +251,31 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
         )  # fmt: skip
 
 
-def _stories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunStory]:
+def _histories(tables: Tables, inputs: Sequence[RunInput]) -> list[RunHistory]:
     return [
-        read_story(tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ())
+        read_run_history(
+            tables, run, given.scenario, given.run.get("load_began_ns"), anchors=given.run.get("anchors") or ()
+        )
         for run, given in enumerate(inputs)
     ]
 
 
 def _contexts(
-    runs: Runs, answers: Mapping[str, Mapping[int, list[Row]]], inputs: Sequence[RunInput]
+    runs: JudgedRuns, answers: Mapping[str, Mapping[int, list[OfRun]]], inputs: Sequence[RunInput]
 ) -> list[RunContext]:  # fmt: skip
     counts: dict[int, dict[tuple[int, str], int]] = {}
     for (run, tp, flag), number in runs.detection.counts.items():
         counts.setdefault(run, {})[tp, flag] = number
     return [
         RunContext(
-            story=story, flagged=runs.detection.flagged[story.run], counts=counts.get(story.run, {}),
-            rows={name: answer.get(story.run, ()) for name, answer in answers.items()},
-            tables={name: rows.get(story.run, ()) for name, rows in runs.tables.small.items()},
-            reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == story.run},
-            journals_may_lack_their_end=bool(inputs[story.run].run.get("journals_may_lack_their_end")),
+            history=history, flagged=runs.detection.flagged[history.run], counts=counts.get(history.run, {}),
+            rows=TypedRows({name: answer.get(history.run, ()) for name, answer in answers.items()}),
+            tables=TypedRows({name: rows.get(history.run, ()) for name, rows in runs.tables.small.items()}),
+            reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == history.run},
+            journals_may_lack_their_end=bool(inputs[history.run].run.get("journals_may_lack_their_end")),
         )
-        for story in runs.stories
+        for history in runs.histories
     ]  # fmt: skip
-
-
-def find_all(context: RunContext) -> list[Finding]:
-    for family in FAMILIES:
-        context.found[family.name] = [_with_fault_kinds(context, finding) for finding in family.find(context)]
-    return [finding for family in FAMILIES for finding in context.found[family.name]]
-
-
-def _with_fault_kinds(context: RunContext, finding: Finding) -> Finding:
-    kinds = {fault["kind"] for fault in context.story.faults.numbered(finding.faults)}
-    return replace(finding, fault_kinds=sorted(kind for kind in kinds if kind)) if kinds else finding
 
 
 _ORDER = {"violation": 0, "permitted": 1, "observation": 2}
@@ -291,15 +295,15 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     return Judgement(
-        verdict=verdict, sentence=_sentence(verdict, reasons, [f for _, f in named], accounting),
+        verdict=verdict, sentence=verdict_sentence(verdict, reasons, [f for _, f in named], accounting),
         reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),
         as_expected=outcome.holds, expected=outcome.expected, accounting=accounting, findings=tuple(named),
     )  # fmt: skip
 
 
 def _verdict(
-    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[Mapping[str, Any]],
-    accounting: Mapping[str, Any],
+    given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[CoverageRow],
+    accounting: Sums,
 ) -> tuple[Verdict, list[str]]:  # fmt: skip
     """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
     errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
@@ -328,51 +332,31 @@ def _verdict(
 
 def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
     reasons = [_closed(str(reason)) for reason in given.run.get("inconclusive") or ()]
-    for step in facts.context.story.steps:
+    for step in facts.context.history.steps:
         told = step["step"] == given.run.get("plan_ended_at_step")  # the controller said so itself
         if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not told:
-            seen = f" Seen: {step['seen']}." if step["seen"] else ""
-            reasons.append(f"Step {step['step'] + 1} waited in vain: {step['text']}.{seen}")
+            seen = f" Seen: {step['seen_text']}." if step["seen_text"] else ""
+            reasons.append(f"Step {step['step'] + 1} waited in vain: {step['step_text']}.{seen}")
     reasons += [
-        f"Records of {client_name(story.topic)}-{story.part} were acknowledged while its topic was deleted and created "
-        "anew, and are not in the final log: nobody can tell which of the two had them."
-        for story in facts.context.story.partitions.values()
-        if story.is_set_apart and any(row.tp == story.tp for row in facts.context.flagged)
+        f"Records of {client_name(history.topic)}-{history.partition} were acknowledged while its topic was deleted "
+        "and created anew, and are not in the final log: nobody can tell which of the two had them."
+        for history in facts.context.history.partitions.values()
+        if history.is_set_apart and any(row.partition_id == history.partition_id for row in facts.context.flagged)
     ]
     expected = given.scenario is not None and given.scenario.expect.unreadable
     unread = [
-        story
-        for story in facts.context.story.partitions.values()
-        if not (story.read_to_end or story.deletion or story.is_set_apart)
+        history
+        for history in facts.context.history.partitions.values()
+        if not (history.read_to_end or history.deletion or history.is_set_apart)
     ]
     if unread and not expected:
-        names = ", ".join(story.name for story in unread[:5]) + (", ..." if len(unread) > 5 else "")
+        names = ", ".join(history.name for history in unread[:5]) + (", ..." if len(unread) > 5 else "")
         reasons.append(f"{plural(len(unread), 'partition')} could not be read to the end: {names}.")
     return reasons
 
 
 def _closed(text: str) -> str:
     return (text[:1].upper() + text[1:]).rstrip(".") + "."
-
-
-def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Mapping[str, Any]) -> str:
-    acknowledged = plural(sums["acknowledged"], "acknowledged record")
-    lost = sum(f.count for f in findings if f.check == "lost-write" and f.classification == "permitted")
-    if verdict is Verdict.PASS:
-        permitted = sum(finding.classification == "permitted" for finding in findings)
-        if lost:
-            return (
-                f"Pass: of {acknowledged}, {lost} {'was' if lost == 1 else 'were'} lost, and the contract permits it "
-                f"({plural(permitted, 'permitted finding')})."
-            )
-        if permitted:
-            return f"Pass: none of {acknowledged} was lost; {plural(permitted, 'permitted finding')}."
-        return f"Pass: none of {acknowledged} was lost, and no promise was broken."
-    worst = [finding for finding in findings if finding.classification == "violation"]
-    if verdict is Verdict.VIOLATION:
-        more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""
-        return f"Violation: {worst[0].sentence}{more}"
-    return f"{verdict.value.capitalize()}: {' '.join(reasons[:3])}"
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -2,18 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from harness.checks.findings import Finding
-from harness.scenario import ExpectSpec, FindingPattern
+from harness.scenario.model import ExpectSpec, FindingPattern
 from harness.verdict import Verdict
+
+
+class ExpectationRow(TypedDict):
+    """Of verdict.json."""
+
+    expectation: str
+    required: str
+    seen: str
+    met: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     holds: bool
     expected: str  # the verdict the scenario states
-    expectations: Sequence[dict[str, Any]]  # {expectation, required, seen, met}
+    expectations: Sequence[ExpectationRow]
 
 
 def outcome_of(expect: ExpectSpec | None, verdict: Verdict, findings: Sequence[Finding]) -> Outcome:
@@ -33,7 +42,7 @@ def outcome_of(expect: ExpectSpec | None, verdict: Verdict, findings: Sequence[F
     return Outcome(holds=all(row["met"] for row in rows), expected=expect.verdict, expectations=rows)
 
 
-def _row(expectation: str, required: str, seen: object, met: bool) -> dict[str, Any]:
+def _row(expectation: str, required: str, seen: object, met: bool) -> ExpectationRow:
     return {"expectation": expectation, "required": required, "seen": str(seen), "met": met}
 
 

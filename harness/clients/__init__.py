@@ -1,1 +1,1 @@
-"""One file per client library; outcomes.py classes every error code once. Only this package imports a Kafka client."""
+"""One module per client library; outcomes.py classifies every error code. Only this package imports a Kafka client."""

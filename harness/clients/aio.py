@@ -1,8 +1,8 @@
-"""aiokafka as a Client, on the loop of its owner.
+"""aiokafka as a Client, on its owner's event loop.
 
-Known habits: a batch is given up after the request time-out, and by an idempotent producer never; so it is this adapter
-that keeps the delivery time-out, by calling the outcome unknown. It always retries. It raises some of Kafka's errors
-itself, answers a batch that the broker had already with made-up offsets, and all records of a batch with the timestamp
+Known behaviour: aiokafka gives up a batch after the request timeout, an idempotent producer never does; so this adapter
+enforces the delivery timeout by calling the outcome unknown. It always retries. It raises some of Kafka's errors
+itself, returns invented offsets for a batch that the broker had already, and gives all records of a batch the timestamp
 of the first.
 """
 
@@ -15,22 +15,22 @@ from typing import Any
 import aiokafka
 from aiokafka import errors
 
-from harness.client_events import ClientEvent
 from harness.clients import answers as common
 from harness.clients.aio_log import watch
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.client_log import ClientLog
-from harness.clients.outcomes import Told, told_by
-from harness.interfaces import Client, ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.clients.outcomes import LibraryError, library_error_of
+from harness.ports.client_events import ClientEvent
+from harness.ports.cluster import Client, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
-# aiokafka raises these itself too, for a leader that it does not know and an answer that did not come in time.
+# aiokafka also raises these itself: for an unknown leader, and for an answer that did not come in time.
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
 _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
-    """Implements harness.interfaces.Client, and TellsEvents."""
+    """Implements harness.ports.cluster.Client, and TellsEvents."""
 
     tells_attempts = True
 
@@ -55,13 +55,13 @@ class AioClient:
             request_timeout_ms=settings.request_timeout_ms,
             metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
         )
-        watch(producer.client, self._log, _told)
+        watch(producer.client, self._log, _library_error_of)
         try:
             async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                 await producer.start()
         except BaseException as error:
             await _end_producer(producer)
-            if isinstance(error, TimeoutError):  # an idempotent one asks for its producer id for ever
+            if isinstance(error, TimeoutError):  # an idempotent one requests its producer id for ever
                 raise errors.KafkaTimeoutError("the producer did not start") from error
             raise
         return producer
@@ -77,7 +77,7 @@ class AioClient:
             try:
                 if self._producer is None:
                     self._producer = await self._open_producer()
-                # One that hangs is unknown, like every TimeoutError: the record may just have been taken.
+                # A hanging send is unknown, like every TimeoutError: the record may have been accepted at that moment.
                 key = {} if record.key is None else {"key": record.key}
                 async with asyncio.timeout(hand_over_s):
                     future = await self._producer.send(
@@ -90,7 +90,7 @@ class AioClient:
             answered.append(future)
         if answered:
             await asyncio.wait(answered, timeout=(settings.delivery_timeout_ms + settings.linger_ms) / 1000)
-            await asyncio.sleep(0)  # the callbacks of those that came last
+            await asyncio.sleep(0)  # the callbacks of the last answers
         return answers.outcomes(missing=f"no answer within {settings.delivery_timeout_ms} ms")
 
     # -- consuming ----------------------------------------
@@ -101,14 +101,15 @@ class AioClient:
                 bootstrap_servers=self._bootstrap,
                 group_id=None,
                 enable_auto_commit=False,
-                # A position that is gone (truncation) is told, not silently replaced: the owner starts a new client.
+                # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a new
+                # client.
                 auto_offset_reset="none",
                 fetch_max_wait_ms=common.FETCH_WAIT_MS,
                 max_partition_fetch_bytes=common.FETCH_BYTES,
                 request_timeout_ms=self._read_timeout_ms,
                 metadata_max_age_ms=common.METADATA_MAX_AGE_MS,
             )
-            watch(consumer._client, self._log, _told)
+            watch(consumer._client, self._log, _library_error_of)
             try:
                 async with asyncio.timeout(common.MAX_BLOCK_MS / 1000):
                     await consumer.start()
@@ -135,7 +136,7 @@ class AioClient:
         async with asyncio.timeout(self._read_s(timeout_s)):
             answer = await consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=limit)
         return [
-            # aiokafka does not tell the leader epoch of what it read.
+            # aiokafka does not report the leader epoch of records.
             ReadRecord(
                 topic=record.topic,
                 partition=record.partition,
@@ -179,35 +180,36 @@ def _answered(answers: Answers, place: int, created_ms: int, future: "asyncio.Fu
     if future.cancelled():
         answers.failed(place, errors.Cancelled())
     elif error is not None:
-        answers.failed(place, error, _told(error))
+        answers.failed(place, error, _library_error_of(error))
     else:
         metadata = future.result()
-        # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
+        # For a duplicate batch the broker answers a timestamp as if it had stamped it: only the client's own is
+        # certain.
         known = metadata is not None and metadata.timestamp_type != LOG_APPEND_TIME and (metadata.timestamp or -1) >= 0
         answers.delivered(place, _offset(metadata), timestamp_ms=created_ms if known else None)
 
 
 def _offset(metadata: Any) -> int | None:
-    """None for acks=0, and for a batch that the broker had already: aiokafka counts its offsets up from -1.
+    """None for acks=0, and for a duplicate batch: aiokafka counts its offsets up from -1.
 
-    An answer with an error, as that is, tells no log start offset; one to an old request has none at all.
+    An answer with an error has no log start offset; neither has an answer to an old request version.
     """
     if metadata is None or metadata.offset < 0 or metadata.log_start_offset == -1:
         return None
     return int(metadata.offset)
 
 
-def _told(error: BaseException) -> Told:
-    told = told_by(error)
-    return Told(name=told.name, code=None) if told.code in _RAISED_WITHOUT_A_BROKER else told
+def _library_error_of(error: BaseException) -> LibraryError:
+    found = library_error_of(error)
+    return LibraryError(name=found.name, code=None) if found.code in _RAISED_WITHOUT_A_BROKER else found
 
 
 async def _end_producer(producer: Any) -> None:
-    """Ends it without sending what is left: that is unknown already, and flushing it may take for ever."""
+    """Closes the producer without sending what is left: its outcome is unknown already, and a flush may never end."""
     task = producer._sender.sender_task
     if task is not None:
         task.cancel()
-    # The connections go first: a request in flight would hold the sender up for its whole time-out.
+    # Close the connections first: a request in flight would delay the sender for its whole timeout.
     await _bounded(producer.client.close())
     await _bounded(producer.stop())
 
@@ -217,7 +219,7 @@ async def _end_consumer(consumer: Any) -> None:
 
 
 async def _bounded(ending: Coroutine[Any, Any, Any]) -> None:
-    """In a task of its own: an ending may be cancelled from within, and what it raises changes no outcome."""
+    """Runs it in a task of its own: closing may be cancelled from inside, and its exceptions change no outcome."""
     task = asyncio.create_task(ending)
     await asyncio.wait({task}, timeout=common.CLOSE_S / 2)
     task.cancel()
@@ -225,13 +227,15 @@ async def _bounded(ending: Coroutine[Any, Any, Any]) -> None:
 
 
 def limits(settings: WorkloadSpec) -> list[str]:
-    """What this library does otherwise than the workload asks."""
-    told = [f"a consumer tells no leader epochs; delivery_timeout_ms = {settings.delivery_timeout_ms} is the harness's"]
+    """How this library deviates from the workload's settings."""
+    limitations = [
+        f"a consumer tells no leader epochs; delivery_timeout_ms = {settings.delivery_timeout_ms} is the harness's"
+    ]
     if settings.retries is not None:
-        told.append(f"retries = {settings.retries} cannot be set: it retries until it gives a batch up")
+        limitations.append(f"retries = {settings.retries} cannot be set: it retries until it gives a batch up")
     if not may_be_idempotent(settings):
-        told.append(f"a batch is given up after request_timeout_ms = {settings.request_timeout_ms} already")
-    return told
+        limitations.append(f"a batch is given up after request_timeout_ms = {settings.request_timeout_ms} already")
+    return limitations
 
 
 def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:

@@ -1,6 +1,7 @@
-"""What aiokafka meets, by hooks into its connections: each produce request and its answer pass them.
+"""Records aiokafka's failed attempts and connections, with hooks into its connections: each produce request passes
+them.
 
-Nothing but Kafka's answer, or its absence, makes aiokafka send a batch again; so what failed there is every attempt.
+aiokafka only retries a batch because of Kafka's answer or a missing answer, so the hooks see every failed attempt.
 """
 
 from collections.abc import Callable
@@ -9,34 +10,34 @@ from typing import Any
 from aiokafka import errors
 from aiokafka.conn import CloseReason
 
-from harness.client_events import Kind
 from harness.clients.client_log import ClientLog
-from harness.clients.outcomes import Told
+from harness.clients.outcomes import LibraryError
+from harness.ports.client_events import Kind
 
 _PRODUCE = 0  # its API key
 _LOST: dict[CloseReason, Kind] = {
     CloseReason.CONNECTION_BROKEN: "disconnect",
     CloseReason.OUT_OF_SYNC: "disconnect",
     CloseReason.CONNECTION_TIMEOUT: "timeout",
-}  # the others are its own doing
+}  # the others are aiokafka's own closes
 
 
-def watch(client: Any, log: ClientLog, told_by: Callable[[BaseException], Told]) -> None:
-    """`client`: the AIOKafkaClient of a producer or a consumer, before it has connected to a broker by its number."""
-    _watch_requests(client, log, told_by)
+def watch(client: Any, log: ClientLog, library_error_of: Callable[[BaseException], LibraryError]) -> None:
+    """`client`: the AIOKafkaClient of a producer or consumer, before it has connected to a broker by its id."""
+    _watch_requests(client, log, library_error_of)
     _watch_connections(client, log)
 
-    def told(cluster: Any) -> None:
+    def metadata_changed(cluster: Any) -> None:
         log.leaders(
-            (topic, number, part.leader, None)  # it does not ask for leader epochs
+            (topic, number, part.leader, None)  # it does not request leader epochs
             for topic, parts in cluster._partitions.items()
             for number, part in parts.items()
         )
 
-    client.cluster.add_listener(told)
+    client.cluster.add_listener(metadata_changed)
 
 
-def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseException], Told]) -> None:
+def _watch_requests(client: Any, log: ClientLog, library_error_of: Callable[[BaseException], LibraryError]) -> None:
     send = client.send
 
     async def watched(node: int, request: Any, **more: Any) -> Any:
@@ -47,7 +48,7 @@ def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseExceptio
         except errors.KafkaError as error:
             for topic, partitions in _topics(request):
                 for partition, _ in partitions:
-                    log.failed(topic, partition, error, node=node, told=told_by(error))
+                    log.failed(topic, partition, error, node=node, library_error=library_error_of(error))
             raise
         if request.required_acks != 0:
             for topic, partitions in answer.topics:
@@ -61,7 +62,7 @@ def _watch_requests(client: Any, log: ClientLog, told_by: Callable[[BaseExceptio
 
 
 def _topics(request: Any) -> Any:
-    """Before aiokafka 0.13 a request is the structure that is sent, and not what makes one."""
+    """Before aiokafka 0.13 a request is the structure that is sent, not an object that builds it."""
     return request._topics if hasattr(request, "_topics") else request.topics
 
 

@@ -1,25 +1,25 @@
-"""What became of the records of one send operation, put together from the answers of any client library.
+"""Collects the outcomes of one send operation's records from the answers of any client library.
 
-A record is timed where its answer arrives, in whatever thread that is; the first answer counts. What the answers mean
-is decided in outcomes.py; here they only become SendOutcomes.
+A record's completion time is taken in the thread where its answer arrives; the first answer counts. outcomes.py decides
+what an answer means; this module converts answers to SendOutcomes.
 """
 
 import threading
 import time
 from collections.abc import Sequence
 
-from harness.client_use import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
-from harness.clients.outcomes import Told, of_delivery, of_hand_over, told_by
-from harness.interfaces import Send, SendOutcome
-from harness.scenario import WorkloadSpec
+from harness.clients.outcomes import LibraryError, library_error_of, of_delivery, of_hand_over
+from harness.ports.client_use import METADATA_MAX_AGE_MS as METADATA_MAX_AGE_MS
+from harness.ports.cluster import Send, SendOutcome
+from harness.scenario.model import WorkloadSpec
 
-# What all libraries are set to alike.
-MAX_BLOCK_MS = 5000  # for metadata, before a record is taken
+# Settings shared by all libraries.
+MAX_BLOCK_MS = 5000  # for metadata, before a record is accepted
 RECONNECT_MS, RECONNECT_MAX_MS = 50, 500
 FETCH_WAIT_MS = 250
 FETCH_BYTES = 4 << 20  # of one partition
 CLOSE_S = 2.0
-GRACE_S = 2.0  # beyond the library's own time-outs, before it is taken to hang
+GRACE_S = 2.0  # after the library's own timeouts, until a call counts as hanging
 
 
 def may_be_idempotent(settings: WorkloadSpec) -> bool:
@@ -27,7 +27,7 @@ def may_be_idempotent(settings: WorkloadSpec) -> bool:
 
 
 class Answers:
-    """Collects the outcomes of one send operation. `retried`: the library may try a record more than once."""
+    """Collects the outcomes of one send operation. `retried`: the library may send a record more than once."""
 
     def __init__(self, records: Sequence[Send], *, acks: str, retried: bool) -> None:
         self._acks = acks
@@ -39,31 +39,31 @@ class Answers:
         self._complete = threading.Event()
 
     def begin(self, place: int) -> None:
-        """The record is about to be handed to the library."""
+        """Call it immediately before the record is passed to the library."""
         self._begun_ns[place] = time.monotonic_ns()
 
     def delivered(self, place: int, offset: int | None, *, timestamp_ms: int | None = None) -> None:
-        """Counted as delivered by the library. Without an offset it cannot be accounted for."""
+        """The library reports the record as delivered. Without an offset it cannot be verified."""
         if self._acks == "0":
             self._put(place, "info", error=None)
         elif offset is None or offset < 0:
-            # A batch that the broker had already (DUPLICATE_SEQUENCE_NUMBER) counts as delivered, and has no offset.
+            # A duplicate batch (DUPLICATE_SEQUENCE_NUMBER) counts as delivered, and has no offset.
             self._put(place, "info", error="acknowledged without offset")
         else:
             self._put(place, "ok", offset=offset, error=None, code=0, timestamp_ms=timestamp_ms)
 
-    def failed(self, place: int, error: object, told: Told | None = None) -> None:
-        """Came back with an error. `told`: how the adapter words it, where it knows more than the error says."""
-        told = told or told_by(error)
-        self._put(place, of_delivery(error, retried=self._retried), error=str(told), code=told.code)
+    def failed(self, place: int, error: object, library_error: LibraryError | None = None) -> None:
+        """The library reports an error. `library_error`: given if the adapter knows more."""
+        library_error = library_error or library_error_of(error)
+        self._put(place, of_delivery(error, retried=self._retried), error=str(library_error), code=library_error.code)
 
     def refused(self, place: int, error: object) -> None:
-        """The library did not take this record; those after it are not tried (each would block for as long again)."""
-        told = told_by(error)
-        self._put(place, of_hand_over(error), error=str(told), code=told.code)
+        """The library did not accept this record; later ones are not tried, because each would block as long."""
+        library_error = library_error_of(error)
+        self._put(place, of_hand_over(error), error=str(library_error), code=library_error.code)
         for later in range(place + 1, len(self._outcomes)):
             self.begin(later)
-            self._put(later, "fail", error=str(told), code=told.code)
+            self._put(later, "fail", error=str(library_error), code=library_error.code)
 
     def _put(
         self,
@@ -97,11 +97,11 @@ class Answers:
         return self._complete.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Blocks until every record has its outcome; False when time ran out."""
+        """Blocks until every record has its outcome; False after a timeout."""
         return self._complete.wait(timeout_s)
 
     def outcomes(self, *, missing: str) -> list[SendOutcome]:
-        """One per record, in order; `missing` words what is not known of those without an answer."""
+        """One outcome per record, in order; `missing` is the error text for those without an answer."""
         now_ns = time.monotonic_ns()
         with self._lock:
             return [

@@ -1,22 +1,22 @@
-"""The client libraries by name. Each is imported when it is first used: all but kafka-python are optional extras."""
+"""The client libraries by name. Each is imported at its first use: all but kafka-python are optional extras."""
 
 import importlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from harness.client_use import ClientUse
 from harness.errors import UsageError
-from harness.interfaces import Client, ClientMaker
-from harness.scenario import WorkloadSpec
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ClientMaker
+from harness.scenario.model import WorkloadSpec
 
 _MODULES = {
     "kafka-python": "harness.clients.kafka_python",
     "confluent-kafka": "harness.clients.confluent",
     "aiokafka": "harness.clients.aio",
 }
-_MEMBERS = {"kafka-python": "harness.clients.kafka_python_member"}  # of groups, with transactions
-OWN = "kafka-python"  # what the harness itself asks and reads with, whatever client is judged
+_MEMBERS = {"kafka-python": "harness.clients.kafka_python_member"}  # supports groups and transactions here
+OWN = "kafka-python"  # the harness's own requests and reads use this library, whichever is under test
 
 
 def _module(name: str) -> Any:
@@ -27,7 +27,7 @@ def _module(name: str) -> Any:
 
 
 class _Lazily:
-    """A ClientMaker whose library is imported at the first client."""
+    """A ClientMaker that imports its library with the first client."""
 
     def __init__(self, name: str, **more: Any) -> None:
         self._name = name
@@ -49,26 +49,26 @@ CLIENTS: Mapping[str, ClientMaker] = {name: _Lazily(name) for name in _MODULES}
 
 
 def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
-    """The libraries for brokers that cannot be asked for their version: those that can be told it."""
+    """The libraries for brokers without ApiVersions: those that accept the brokers' version as a setting."""
     return {OWN: _Lazily(OWN, brokers_version=tuple(version))}
 
 
 def check_installed(name: str) -> None:
-    """Raises UsageError with the remedy when the library is missing."""
+    """Raises UsageError with the remedy if the library is missing."""
     _module(name)
 
 
 def check_groups(name: str) -> None:
-    """Raises UsageError for a library that is not taught groups and transactions here."""
+    """Raises UsageError for a library without support for groups and transactions here."""
     if name not in _MEMBERS:
         raise UsageError(f"client {name!r} knows no groups and transactions here; use --client {OWN}")
 
 
 def limits(settings: WorkloadSpec) -> str:
-    """One line on what the library cannot do of what the workload asks; empty when it can do all of it."""
+    """One line on which of the workload's settings the library does not support; empty if it supports all."""
     of = getattr(_module(settings.client), "limits", None)
-    told = [] if of is None else of(settings)
-    return f"{settings.client}: {'; '.join(told)}" if told else ""
+    limitations = [] if of is None else of(settings)
+    return f"{settings.client}: {'; '.join(limitations)}" if limitations else ""
 
 
 def described(settings: WorkloadSpec) -> dict[str, str]:

@@ -1,15 +1,15 @@
-"""What a library meets, kept until its owner takes it. The hooks of all libraries write here, in any thread."""
+"""Collects a library's events until their owner takes them. The hooks of all libraries write here, from any thread."""
 
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from harness.client_events import ClientEvent, Kind
-from harness.clients.outcomes import Told, of_delivery, told_by
+from harness.clients.outcomes import LibraryError, library_error_of, of_delivery
+from harness.ports.client_events import ClientEvent, Kind
 
 
 class ClientLog:
-    """Events in the order in which they came. What a client meets while it closes is its own doing, and not kept."""
+    """Events in order of arrival. Events while the client closes are its own doing and are not kept."""
 
     def __init__(self) -> None:
         self._events: deque[ClientEvent] = deque()
@@ -26,26 +26,28 @@ class ClientLog:
     def close(self) -> None:
         self._closed = True
 
-    def failed(self, topic: str, partition: int, error: object, *, node: int | None, told: Told | None = None) -> None:
-        """An attempt to produce a batch. `told`: how the adapter words it, where it knows more than the error says."""
+    def failed(
+        self, topic: str, partition: int, error: object, *, node: int | None, library_error: LibraryError | None = None
+    ) -> None:
+        """A failed attempt to produce a batch. `library_error`: given if the adapter knows more."""
         status = of_delivery(error, retried=False)
         assert status != "ok", "an error is no success"
         self._add(
             ClientEvent(
                 event="attempt_failed", t_ns=time.monotonic_ns(), node=node, topic=topic, partition=partition,
-                status=status, error=str(told or told_by(error)),
+                status=status, error=str(library_error or library_error_of(error)),
             )
         )  # fmt: skip
 
     def connection(self, kind: Kind, node: int, error: object | None = None) -> None:
-        """Once for a row of attempts to connect that all end alike."""
-        told = None if error is None else str(told_by(error))
-        if self._connections.get(node) != (kind, told):
-            self._connections[node] = (kind, told)
-            self._add(ClientEvent(event=kind, t_ns=time.monotonic_ns(), node=node, error=told))
+        """Notes a sequence of connection attempts with the same result once."""
+        error_text = None if error is None else str(library_error_of(error))
+        if self._connections.get(node) != (kind, error_text):
+            self._connections[node] = (kind, error_text)
+            self._add(ClientEvent(event=kind, t_ns=time.monotonic_ns(), node=node, error=error_text))
 
     def leaders(self, leaders: Iterable[tuple[str, int, int, int | None]]) -> None:
-        """Metadata: topic, partition, leader, epoch. Kept is what it says otherwise than before."""
+        """From metadata: topic, partition, leader, epoch. Only changes are kept."""
         now = time.monotonic_ns()
         for topic, partition, leader, epoch in leaders:
             if self._leaders.get((topic, partition)) != (leader, epoch):

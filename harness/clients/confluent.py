@@ -1,10 +1,9 @@
-"""confluent-kafka (librdkafka) as a Client: delivery reports come by poll(), which the sending thread calls until all
-records have theirs.
+"""confluent-kafka (librdkafka) as a Client: the sending thread calls poll() until all delivery reports have come.
 
-Known habits: a record that found no leader is sent again without counting as a retry, even after an answer (librdkafka
-takes NOT_LEADER_OR_FOLLOWER for a refusal before the append), so that `retries = 0` does not mean one attempt; a
-consumer must name a group, and looks for its coordinator although it never joins; an idempotent producer whose log was
-cut (an unclean election) fails for good.
+Known behaviour: a record without a leader is sent again without counting as a retry, even after an answer (librdkafka
+takes NOT_LEADER_OR_FOLLOWER for a refusal before the append), so `retries = 0` does not mean one attempt. A consumer
+must name a group, and looks up its coordinator although it never joins. An idempotent producer whose log was truncated
+(an unclean election) fails for good.
 """
 
 import time
@@ -19,11 +18,11 @@ from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.confluent_log import DEBUG, TELLS_ATTEMPTS, logger_of
 from harness.clients.threaded import ThreadedClient
-from harness.interfaces import Client, ReadRecord, Send, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 POLL_S = 0.1
-LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka refuses less for setting up a connection
+LEAST_SOCKET_TIMEOUT_MS = 1000  # librdkafka does not accept less time for setting up a connection
 
 
 class ConfluentClient(ThreadedClient):
@@ -42,7 +41,7 @@ class ConfluentClient(ThreadedClient):
             "reconnect.backoff.ms": common.RECONNECT_MS,
             "reconnect.backoff.max.ms": common.RECONNECT_MAX_MS,
             "socket.connection.setup.timeout.ms": max(settings.request_timeout_ms, LEAST_SOCKET_TIMEOUT_MS),
-            "error_cb": _ignore,  # brokers that are down; without it readers get them as messages
+            "error_cb": _ignore,  # brokers that are down; otherwise readers get them as messages
             "debug": DEBUG,
             "logger": logger_of(self._log),
         }
@@ -57,7 +56,7 @@ class ConfluentClient(ThreadedClient):
         idempotence = may_be_idempotent(settings)
         more: dict[str, Any] = {} if settings.retries is None else {"retries": settings.retries}
         if not idempotence and settings.retries != 0:
-            # A retried batch would be overtaken by the one behind it: the client's doing, not the cluster's.
+            # A later batch would overtake a retried one: the client's fault, not the cluster's.
             more["max.in.flight.requests.per.connection"] = 1
         return confluent_kafka.Producer(
             {
@@ -65,7 +64,7 @@ class ConfluentClient(ThreadedClient):
                 "acks": settings.acks,
                 "enable.idempotence": idempotence,
                 "linger.ms": settings.linger_ms,
-                # The broker's bound and the client's own: librdkafka has two, where Kafka's clients have one.
+                # The broker's limit and the client's own: librdkafka has two, Kafka's clients have one.
                 "request.timeout.ms": settings.request_timeout_ms,
                 "socket.timeout.ms": settings.request_timeout_ms,
                 "message.timeout.ms": settings.delivery_timeout_ms,
@@ -92,7 +91,7 @@ class ConfluentClient(ThreadedClient):
             try:
                 producer.poll(POLL_S)
             except KafkaException:
-                # A fatal error is raised once; the delivery reports that tell what it did to each record come behind.
+                # A fatal error is raised once; the delivery reports with its effect on each record follow.
                 if fatal:
                     raise
                 fatal = True
@@ -104,17 +103,18 @@ class ConfluentClient(ThreadedClient):
             self._consumer = confluent_kafka.Consumer(
                 {
                     **self._servers,
-                    "group.id": "kafka-chaos",  # demanded, and never joined
+                    "group.id": "kafka-chaos",  # required, but never joined
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
-                    # A position that is gone (truncation) is told, not silently replaced: the owner starts a new one.
+                    # A position that no longer exists (truncation) is an error, not silently reset: the owner starts a
+                    # new client.
                     "auto.offset.reset": "error",
                     "fetch.wait.max.ms": common.FETCH_WAIT_MS,
                     "max.partition.fetch.bytes": common.FETCH_BYTES,
-                    # librdkafka wants a second more than it asks a broker to wait.
+                    # librdkafka requires a second more than the broker may wait.
                     "socket.timeout.ms": max(self._read_timeout_ms, common.FETCH_WAIT_MS + 1000),
                     "allow.auto.create.topics": False,
-                    "isolation.level": "read_uncommitted",  # as the other libraries have it
+                    "isolation.level": "read_uncommitted",  # as in the other libraries
                 }
             )
         return self._consumer
@@ -127,12 +127,12 @@ class ConfluentClient(ThreadedClient):
         )
 
     def _poll(self, limit: int, timeout_s: float) -> list[ReadRecord]:
-        """What comes first, at most `limit`; an error that came behind records is raised by the next call."""
+        """Returns the first records, at most `limit`; the next call raises an error that came after them."""
         consumer = self._open_consumer()
         if self._unraised is not None:
             error, self._unraised = self._unraised, None
             raise error
-        # consume() waits for the whole of its limit: take one, then what is there already.
+        # consume() waits for its full limit: take one record, then what is available already.
         first = consumer.poll(timeout_s)
         messages = [] if first is None else [first, *(consumer.consume(limit - 1, timeout=0) if limit > 1 else ())]
         records = []
@@ -164,7 +164,7 @@ class ConfluentClient(ThreadedClient):
             self._abandon()
 
     def _abandon(self) -> None:
-        # What is still queued would go on being sent, while the history already calls it unknown.
+        # Otherwise queued records would still be sent, while the history calls them unknown.
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge(blocking=False)
@@ -175,7 +175,8 @@ def _report(answers: Answers, place: int, error: Any, message: Any) -> None:
     """The delivery report, served by poll()."""
     if error is None:
         kind, timestamp_ms = message.timestamp()
-        # A broker that had the batch already answers a time as if it had stamped it: only the client's own is certain.
+        # For a duplicate batch the broker answers a timestamp as if it had stamped it: only the client's own is
+        # certain.
         known = kind == confluent_kafka.TIMESTAMP_CREATE_TIME
         answers.delivered(place, message.offset(), timestamp_ms=timestamp_ms if known else None)
     else:
@@ -206,11 +207,11 @@ def _ignore(_: Any) -> None:
 
 
 def limits(settings: WorkloadSpec) -> list[str]:
-    """What this library does otherwise than the workload asks."""
-    told = []
+    """How this library deviates from the workload's settings."""
+    limitations = []
     if settings.retries == 0:
-        told.append("retries = 0 is not one attempt: a record that found no leader is sent again")
-    return told
+        limitations.append("retries = 0 is not one attempt: a record that found no leader is sent again")
+    return limitations
 
 
 def make_client(*, bootstrap: str, settings: WorkloadSpec) -> Client:

@@ -1,8 +1,8 @@
-"""What librdkafka meets, as its debug log tells it: it calls nobody back for an attempt that it will repeat.
+"""Extracts librdkafka's events from its debug log, because it has no callback for an attempt that it will repeat.
 
-The log comes through poll(), before the delivery reports of the records it is about. Of its lines only those that are
-known here are taken, by their facility and their form, and turned into typed events at once; nothing else ever reads
-them. Each attempt at a batch that failed is one `MSGSET` line.
+poll() delivers the log before the delivery reports of the same records. Only known lines are used, identified by
+facility and form, and converted to typed events at once; nothing else reads them. Each failed attempt at a batch is one
+`MSGSET` line.
 """
 
 import logging
@@ -13,12 +13,12 @@ from typing import Any
 
 import confluent_kafka
 
-from harness.client_events import Kind
 from harness.clients.client_log import ClientLog
-from harness.clients.outcomes import told_by
+from harness.clients.outcomes import library_error_of
+from harness.ports.client_events import Kind
 
-DEBUG = "msg,broker"  # the contexts whose lines are known here
-TELLS_ATTEMPTS = confluent_kafka.libversion()[0].startswith("2.")  # whose lines these are
+DEBUG = "msg,broker"  # the debug contexts whose lines are used
+TELLS_ATTEMPTS = confluent_kafka.libversion()[0].startswith("2.")  # the client's name in these lines
 # FACILITY [client] [thrd:...]: host:port/node: what
 _LINE = re.compile(
     r"(?P<facility>MSGSET|FAIL|STATE|TOPBRK) \[[^]]*\] \[thrd:[^]]*\]: \S+/(?P<node>\d+): (?P<what>.*)", re.S
@@ -34,7 +34,7 @@ _IN_VAIN = "_TIMED_OUT"
 
 
 def logger_of(log: ClientLog) -> logging.Logger:
-    """What librdkafka is to be given as `logger`; a logger of its own that nobody else has."""
+    """The `logger` for librdkafka: one that nobody else uses."""
     logger = logging.Logger("librdkafka", logging.DEBUG)
     logger.propagate = False
     logger.addHandler(_Reader(log))
@@ -63,7 +63,7 @@ class _Reader(logging.Handler):
                 self._log.leaders([(joined["topic"], int(joined["part"]), node, None)])
 
     def _attempt(self, node: int, what: str) -> None:
-        """An error that has no known wording leaves open what became of the attempt."""
+        """An error of unknown wording leaves the outcome of the attempt unknown."""
         attempt = _ATTEMPT.match(what)
         if attempt is not None:
             error = _errors().get(attempt["error"], confluent_kafka.KafkaError(confluent_kafka.KafkaError._FAIL))
@@ -72,7 +72,7 @@ class _Reader(logging.Handler):
 
 @cache
 def _errors() -> Mapping[str, Any]:
-    """librdkafka's and Kafka's errors, by name and by the words in which librdkafka tells them."""
+    """librdkafka's and Kafka's errors, by name and by the text in librdkafka's log."""
     numbers = {getattr(confluent_kafka.KafkaError, name) for name in dir(confluent_kafka.KafkaError)}
     known = [confluent_kafka.KafkaError(number) for number in sorted(n for n in numbers if isinstance(n, int))]
-    return {told_by(error).name: error for error in known} | {error.str(): error for error in known}
+    return {library_error_of(error).name: error for error in known} | {error.str(): error for error in known}

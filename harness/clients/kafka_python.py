@@ -1,7 +1,7 @@
 """kafka-python as a Client.
 
-Known habits (real_kafka.md 5.2): an idempotent producer never recovers from an expired batch, so the owner replaces a
-client after an unknown outcome; with retries NOT_ENOUGH_REPLICAS turns into a time-out.
+Known behaviour (3.0.12, seen on real Kafka): an idempotent producer never recovers from an expired batch, so the owner
+replaces a client after an unknown outcome; with retries NOT_ENOUGH_REPLICAS becomes a timeout.
 """
 
 import time
@@ -12,13 +12,13 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
-from harness.client_use import ClientUse
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
 from harness.clients.kafka_python_log import TELLS_ATTEMPTS, watch_consumer, watch_producer
 from harness.clients.threaded import ThreadedClient
-from harness.interfaces import Client, ReadRecord, Send, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ReadRecord, Send, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 LOG_APPEND_TIME = 1  # ConsumerRecord.timestamp_type
 PLAIN = ClientUse(role="both")
@@ -47,7 +47,7 @@ class KafkaPythonClient(ThreadedClient):
             "reconnect_backoff_ms": common.RECONNECT_MS,
             "reconnect_backoff_max_ms": common.RECONNECT_MAX_MS,
             "metrics_enabled": False,
-            # Brokers from before 0.10 hang up on the question which version they are.
+            # Brokers before 0.10 close the connection on a request for their version.
             **({"api_version": brokers_version[:2]} if brokers_version else {}),
         }
         self._producer: Any = None
@@ -56,7 +56,7 @@ class KafkaPythonClient(ThreadedClient):
     # -- producing ----------------------------------------
 
     def _producer_settings(self) -> dict[str, Any]:
-        """What a subclass asks for beyond this."""
+        """Additional settings of a subclass."""
         return {}
 
     def _open_producer(self) -> Any:
@@ -64,7 +64,7 @@ class KafkaPythonClient(ThreadedClient):
         idempotence = may_be_idempotent(settings)
         more: dict[str, Any] = {} if settings.retries is None else {"retries": settings.retries}
         if not idempotence and settings.retries != 0:
-            # A retried batch would be overtaken by the one behind it: the client's doing, not the cluster's.
+            # A later batch would overtake a retried one: the client's fault, not the cluster's.
             more["max_in_flight_requests_per_connection"] = 1
         producer = KafkaProducer(
             acks=settings.acks if settings.acks == "all" else int(settings.acks),
@@ -111,7 +111,8 @@ class KafkaPythonClient(ThreadedClient):
         if self._consumer is None:
             self._consumer = KafkaConsumer(
                 enable_auto_commit=False,
-                # "none": a position that is gone (truncation) is told, not silently replaced; the owner starts anew.
+                # "none": a position that no longer exists (truncation) is an error, not silently reset; the owner
+                # starts a new client.
                 auto_offset_reset=self._use.offset_reset,
                 isolation_level=self._use.isolation,
                 fetch_max_wait_ms=common.FETCH_WAIT_MS,
@@ -150,7 +151,7 @@ class KafkaPythonClient(ThreadedClient):
         ]
 
     def _end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """With read_committed these are the last stable offsets."""
+        """With read_committed the last stable offsets."""
         wanted = theirs(partitions)
         answer = self._open_consumer().end_offsets(list(wanted), timeout_ms=self._read_timeout_ms)
         return {wanted[partition]: offset for partition, offset in answer.items()}
@@ -185,8 +186,8 @@ class KafkaPythonClient(ThreadedClient):
                 self._producer.close(timeout=0.5)
 
     def _abandon(self) -> None:
-        # KafkaProducer.close gives up before it stops its sender when the flush times out; left alone, the sender
-        # would go on sending what the history already calls unknown.
+        # KafkaProducer.close returns before it stops its sender if the flush times out; the sender would then continue
+        # to send what the history calls unknown.
         if self._producer is not None:
             self._producer._sender.force_close()
 
@@ -196,10 +197,8 @@ def theirs(partitions: Iterable[TopicPartition]) -> dict[Any, TopicPartition]:
 
 
 def _delivered(answers: Answers, place: int, created_ms: Sequence[int], metadata: Any) -> None:
-    """A broker that had the batch already answers the time of its last record for all of them, as if it had stamped
-
-    them: then nobody knows what this record's is.
-    """
+    """For a duplicate batch the broker answers the timestamp of its last record, as if it had stamped all of them; then
+    this record's timestamp is unknown."""
     told_ms = metadata.timestamp
     known = told_ms == created_ms[place] or told_ms not in created_ms
     answers.delivered(place, metadata.offset, timestamp_ms=told_ms if known else None)
@@ -208,5 +207,5 @@ def _delivered(answers: Answers, place: int, created_ms: Sequence[int], metadata
 def make_client(
     *, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None, brokers_version: tuple[int, ...] = ()
 ) -> Client:
-    """The ClientMaker of the catalogue. `brokers_version`: where brokers cannot be asked for it."""
+    """The ClientMaker of the catalogue. `brokers_version`: for brokers without ApiVersions."""
     return KafkaPythonClient(bootstrap=bootstrap, settings=settings, use=use, brokers_version=brokers_version)

@@ -1,7 +1,8 @@
-"""What kafka-python meets, by hooks into its sender and its connections: it has no callback for that.
+"""Records kafka-python's failed attempts and connections with hooks into its sender, because it has no callback for
+them.
 
-Every attempt at a batch that failed, whatever the reason, passes the sender's `_dispatch_error`, before the records
-have their answer.
+Every failed attempt at a batch, whatever the reason, passes the sender's `_dispatch_error` before its records are
+answered.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def watch_consumer(consumer: Any, log: ClientLog) -> None:
 
 
 def _watch_attempts(sender: Any, log: ClientLog) -> None:
-    at_work: list[int | None] = [None]  # whose answer, or loss, the sender's thread is looking at
+    at_work: list[int | None] = [None]  # the request whose answer or loss the sender's thread handles now
 
     def of_node(function: Callable[..., Any], node_at: int) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -53,7 +54,7 @@ def _watch_attempts(sender: Any, log: ClientLog) -> None:
 
 
 def _watch_connections(manager: Any, log: ClientLog) -> None:
-    """Connections to brokers, not to bootstrap servers, which have no number; and the leaders that metadata names."""
+    """Watches connections to brokers, not to bootstrap servers (which have no id), and the leaders in metadata."""
     connect = manager.get_connection
 
     def connected(node: Any, *arguments: Any, **more: Any) -> Any:
@@ -69,8 +70,8 @@ def _watch_connections(manager: Any, log: ClientLog) -> None:
             _watch(connection, log)
     manager.get_connection = connected
 
-    def told(cluster: Any) -> None:
-        # A copy of it all in one step: other threads may add topics.
+    def metadata_changed(cluster: Any) -> None:
+        # Copied in one step: other threads may add topics.
         topics = {topic: dict(parts) for topic, parts in list(cluster._partitions.items())}
         log.leaders(
             (topic, number, part.leader_id, part.leader_epoch if part.leader_epoch >= 0 else None)
@@ -78,8 +79,8 @@ def _watch_connections(manager: Any, log: ClientLog) -> None:
             for number, part in parts.items()
         )
 
-    manager.cluster.add_listener(told)
-    told(manager.cluster)
+    manager.cluster.add_listener(metadata_changed)
+    metadata_changed(manager.cluster)
 
 
 def _watch(connection: Any, log: ClientLog) -> None:

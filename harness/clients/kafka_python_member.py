@@ -1,11 +1,11 @@
-"""kafka-python as a member of a group, and as a transactional producer beside it.
+"""kafka-python as a member of a group, and as a transactional producer.
 
-Rebalances happen inside poll(), on the library's own thread; what its listener hears is kept until it is asked for.
-An answer with committed offsets that comes too late for one poll is kept by the library (3.0) for the next one that
-asks for the same partitions, be that generations later: a member would begin behind what others have committed since.
-So what it keeps is thrown away whenever partitions are assigned.
-kafka-python 3.0 ends transactions with EndTxn up to version 3: the epoch stays the same from one transaction to the
-next (the protocol from before KIP-890), and its begin is the client's alone.
+Rebalances happen inside poll(), in the library's thread; the listener's events are kept until the owner takes them. If
+an answer with committed offsets comes too late for one poll, the library (3.0) keeps it for the next one that requests
+the same partitions, even generations later: a member would then start behind offsets that others have committed since.
+So these cached offsets are deleted whenever partitions are assigned. kafka-python 3.0 ends transactions with EndTxn up
+to version 3: the epoch stays the same from one transaction to the next (the protocol before KIP-890), and only the
+client knows the begin.
 """
 
 import time
@@ -19,13 +19,13 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import answers as common
 from harness.clients.kafka_python import KafkaPythonClient, theirs
-from harness.clients.outcomes import told_by
-from harness.interfaces import TopicPartition
-from harness.membership import GroupEvent, TransactionEnd
+from harness.clients.outcomes import library_error_of
+from harness.ports.cluster import TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
 
 RETRY_BACKOFF_MS = 100
-MAX_POLL_INTERVAL_MS = 15_000  # for so long a rebalance waits for a member that hangs
-# The coordinator refused the commit, or the member knew by itself that it is none any more.
+MAX_POLL_INTERVAL_MS = 15_000  # a rebalance waits this long for a member that hangs
+# The coordinator refused the commit, or the member knew that it is no longer one.
 _REFUSED = frozenset(
     {
         "CommitFailedError",
@@ -42,9 +42,9 @@ _REFUSED = frozenset(
 
 
 class Listener:
-    """Hears of rebalances; `group_metadata` tells the generation while the library is at it.
+    """Receives rebalances; `group_metadata` returns the generation during the callback.
 
-    `forget`: drops the committed offsets that the library keeps from earlier generations.
+    `forget`: deletes the committed offsets that the library cached in earlier generations.
     """
 
     def __init__(self, group_metadata: Callable[[], Any], forget: Callable[[], None]) -> None:
@@ -73,7 +73,7 @@ class Listener:
         if event == "assigned":
             self._held |= set(places)
         else:
-            # The library tells once more of what it gave up when it must join again, and of nothing at a first join.
+            # The library reports partitions again that it gave up when it must rejoin, and nothing at a first join.
             places = [place for place in places if place in self._held]
             self._held -= set(places)
             if not places:
@@ -104,7 +104,7 @@ class KafkaPythonMember(KafkaPythonClient):
     _commit_tried = False
 
     def _consumer_settings(self) -> dict[str, Any]:
-        session_ms = self._settings.session_timeout_ms
+        session_ms = self._use.session_timeout_ms
         return {
             "group_id": self._use.group,
             "session_timeout_ms": session_ms,
@@ -118,7 +118,7 @@ class KafkaPythonMember(KafkaPythonClient):
             return {}
         return {
             "transactional_id": self._use.transactional_id,
-            "transaction_timeout_ms": self._settings.transaction_timeout_ms,
+            "transaction_timeout_ms": self._use.transaction_timeout_ms,
         }
 
     # -- the group ----------------------------------------
@@ -165,12 +165,12 @@ class KafkaPythonMember(KafkaPythonClient):
     ) -> GroupEvent:
         t0_ns = time.monotonic_ns()
         status: Literal["ok", "fail", "info"] = "ok"
-        told: str | None = None
+        error_text: str | None = None
         try:
             answered = await self._thread.call(call, timeout_s=self._read_s(0))
             offsets = offsets if answered is None else answered
         except Exception as error:  # noqa: BLE001  # whatever a library raises is the event's outcome
-            told = str(told_by(error))
+            error_text = str(library_error_of(error))
             status = "fail" if event != "committed" or _refused_at_once(error, t0_ns) else "info"
         listener = self._listener
         return GroupEvent(
@@ -179,7 +179,7 @@ class KafkaPythonMember(KafkaPythonClient):
             t0_ns=t0_ns,
             t1_ns=time.monotonic_ns(),
             status=status,
-            error=told,
+            error=error_text,
             generation=None if listener is None else listener.generation,
             member=None if listener is None else listener.member,
         )
@@ -195,7 +195,7 @@ class KafkaPythonMember(KafkaPythonClient):
         if self._producer is None:
             producer = self._open_producer()
             self._producer = producer
-            producer.init_transactions()  # raises after max_block_ms; the owner makes a new client then
+            producer.init_transactions()  # raises after max_block_ms; the owner then creates a new client
         self._producer.begin_transaction()
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
@@ -206,7 +206,8 @@ class KafkaPythonMember(KafkaPythonClient):
         self._producer.send_offsets_to_transaction(_with_metadata(offsets), membership)
 
     async def end_transaction(self, *, commit: bool) -> TransactionEnd:
-        """By the table of jepsen.md 2.4: what was never asked to commit has not; an abort that succeeds settles it."""
+        """As in Jepsen's client for Redpanda: without a commit request it did not commit; a successful abort is
+        certain."""
         refused: str | None = None
         if commit:
             self._commit_tried = True
@@ -215,20 +216,20 @@ class KafkaPythonMember(KafkaPythonClient):
             except TimeoutError:
                 return TransactionEnd(outcome="unknown", error="the commit was not answered in time")
             except Exception as error:  # noqa: BLE001  # whatever it is: an abort that succeeds settles it
-                refused = str(told_by(error))
+                refused = str(library_error_of(error))
             else:
                 return TransactionEnd(outcome="committed")
         try:
             await self._thread.call(self._producer.abort_transaction, timeout_s=self._send_s)
         except Exception as error:  # noqa: BLE001  # without a commit there is nothing that could have committed it
-            told = refused or str(told_by(error))
-            return TransactionEnd(outcome="unknown" if self._commit_tried else "aborted", error=told)
+            error_text = refused or str(library_error_of(error))
+            return TransactionEnd(outcome="unknown" if self._commit_tried else "aborted", error=error_text)
         return TransactionEnd(outcome="aborted", error=refused)
 
     # -- the end ------------------------------------------
 
     async def crash(self) -> None:
-        """Ends without a commit, an abort or a word to the group: it waits for the session to expire."""
+        """Ends without a commit, an abort or leaving the group, which waits for the session timeout."""
         if self._consumer is not None:
             self._consumer._coordinator.maybe_leave_group = _say_nothing
         if self._producer is not None:
@@ -236,7 +237,7 @@ class KafkaPythonMember(KafkaPythonClient):
         await self.close()
 
     def _abandon(self) -> None:
-        """A hanging call keeps the consumer from being closed: without heartbeats the group goes on without it."""
+        """A hanging call prevents the consumer from being closed: without heartbeats the group continues without it."""
         if self._consumer is not None:
             self._consumer._coordinator._heartbeat_closed = True
         super()._abandon()

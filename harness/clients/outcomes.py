@@ -1,10 +1,10 @@
-"""The one table of what an answer to a produce request means; every client library's adapter asks it.
+"""The table of what an answer to a produce request means; every client library's adapter uses it.
 
-ok is only an acknowledgement with an offset. fail means that no attempt can have been appended. Everything else is
-info: nobody knows. Sources: Kafka's ReplicaManager as told in replication.md 1.5 and 7; Jepsen's table (jepsen.md 2.4)
-agrees, NOT_LEADER_OR_FOLLOWER included, which is info because the wire does not tell a refusal before the append from
-a loss of leadership after it (KAFKA-13574). The libraries tell the same answer in three ways (an exception with
-`errno`, an error object with `code()`, a class without a number): `told_by` brings them to one.
+ok: acknowledged with an offset. fail: no attempt can have been appended. info: everything else, unknown. Sources:
+Kafka's ReplicaManager (docs/replication.md R7 and R9). Jepsen's table (jepsen.redpanda.workload.queue) agrees,
+including NOT_LEADER_OR_FOLLOWER, which is info because the protocol does not distinguish a refusal before the append
+from a loss of leadership after it (KAFKA-13574). The libraries report the same answer in three ways (an exception with
+`errno`, an error object with `code()`, a class without a number): `library_error_of` converts them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 Status = Literal["ok", "fail", "info"]
 
-# The same record gets the same refusal at every attempt, so that none of them was appended.
+# The record gets the same refusal at every attempt, so none was appended.
 REFUSED_ALWAYS = frozenset(
     {
         10,  # MESSAGE_TOO_LARGE
@@ -24,7 +24,7 @@ REFUSED_ALWAYS = frozenset(
     }
 )
 
-# This attempt was refused before the append; an earlier attempt of the same call may have gone in.
+# This attempt was refused before the append; an earlier attempt of the same call may have been appended.
 REFUSED_THIS_TIME = frozenset(
     {
         2,  # CORRUPT_MESSAGE
@@ -40,8 +40,8 @@ REFUSED_THIS_TIME = frozenset(
     }
 )
 
-# librdkafka's own errors on a record that this attempt never sent. Its other own errors (all numbered below -1) leave
-# open what became of the record: _MSG_TIMED_OUT, _PURGE_INFLIGHT, _TRANSPORT, _DESTROY, _FATAL and the rest.
+# librdkafka's own errors for a record that this attempt never sent. After its other own errors (below -1) the outcome
+# is unknown: _MSG_TIMED_OUT, _PURGE_INFLIGHT, _TRANSPORT, _DESTROY, _FATAL and the rest.
 NOT_SENT_THIS_TIME = frozenset(
     {
         -152,  # _PURGE_QUEUE
@@ -54,15 +54,15 @@ NOT_SENT_THIS_TIME = frozenset(
 )
 _OWN_ERRORS_BELOW = -1  # -1 itself is Kafka's UNKNOWN_SERVER_ERROR
 
-# Kafka's errors that a library tells by a class without a number.
+# Kafka's errors that a library reports as a class without a number.
 CODES_BY_NAME = {
     "ProducerFenced": 47,  # aiokafka, for INVALID_PRODUCER_EPOCH
 }
 
-# What a client library raises while it still holds the record, by name: nothing was sent.
+# Exceptions, by name, that a client library raises while it still holds the record: nothing was sent.
 NEVER_SENT = frozenset(
     {
-        "KafkaTimeoutError",  # no metadata, or no room, within the time for that
+        "KafkaTimeoutError",  # no metadata, or no buffer space, in time
         "NoBrokersAvailable",
         "KafkaConnectionError",  # aiokafka: no bootstrap server answered
         "IllegalStateError",
@@ -78,7 +78,7 @@ NEVER_SENT = frozenset(
         "UnrecognizedBrokerVersion",
         "UnsupportedVersionError",
         "IncompatibleBrokerVersion",
-        # librdkafka's names. Its produce() either takes a record or raises; these are the reasons to expect.
+        # librdkafka's error names. Its produce() either accepts a record or raises one of these.
         "MSG_SIZE_TOO_LARGE",
         "_QUEUE_FULL",
         "_UNKNOWN_TOPIC",
@@ -91,8 +91,8 @@ NEVER_SENT = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a library said. code: Kafka's error number; None for the library's own errors, which have only a name."""
+class LibraryError:
+    """A library's error. code: Kafka's error number; None for the library's own errors, which have only a name."""
 
     name: str
     code: int | None
@@ -101,26 +101,26 @@ class Told:
         return self.name if self.code is None else f"{self.name} {self.code}"
 
 
-def told_by(error: object) -> Told:
-    """Any library's error in one form: an exception, a confluent_kafka.KafkaError, or the exception around one."""
+def library_error_of(error: object) -> LibraryError:
+    """Converts any library's error: an exception, a confluent_kafka.KafkaError, or the exception that contains one."""
     inner = _inner(error)
     number = _own_number(inner)
     if number is not None:
-        return Told(name=str(inner.name()), code=None if number < _OWN_ERRORS_BELOW else number)
+        return LibraryError(name=str(inner.name()), code=None if number < _OWN_ERRORS_BELOW else number)
     name = type(inner).__name__
     code = CODES_BY_NAME.get(name)
-    if code is None and not isinstance(inner, OSError):  # its errno is the system's
+    if code is None and not isinstance(inner, OSError):  # its errno is the operating system's
         code = getattr(inner, "errno", None)
-    return Told(name=name, code=code if isinstance(code, int) else None)
+    return LibraryError(name=name, code=code if isinstance(code, int) else None)
 
 
 def _inner(error: Any) -> Any:
-    """confluent-kafka raises an exception around the error object that it hands to delivery reports."""
+    """confluent-kafka raises an exception that contains the error object of its delivery reports."""
     return error.args[0] if type(error).__name__ == "KafkaException" and error.args else error
 
 
 def _own_number(error: Any) -> int | None:
-    """The number that a confluent_kafka.KafkaError answers, librdkafka's own ones included."""
+    """The number of a confluent_kafka.KafkaError, including librdkafka's own ones."""
     number = getattr(error, "code", None)
     return int(number()) if callable(number) else None
 
@@ -128,7 +128,7 @@ def _own_number(error: Any) -> int | None:
 def of_code(code: int, *, retried: bool) -> Status:
     """The outcome of a call that ended with an error code. `retried`: the library may have tried before.
 
-    Below -1 it is one of librdkafka's own.
+    A code below -1 is one of librdkafka's own.
     """
     if code == 0:
         return "ok"
@@ -140,15 +140,15 @@ def of_code(code: int, *, retried: bool) -> Status:
 
 
 def of_delivery(error: object, *, retried: bool) -> Status:
-    """The outcome of a record that had been handed over and came back with an error.
+    """The outcome of a record that was accepted by the library and then reported with an error.
 
-    Disconnects and the libraries' own time-outs carry no code: nobody knows.
+    Disconnects and the libraries' own timeouts have no code: the outcome is unknown.
     """
     number = _own_number(_inner(error))
-    code = told_by(error).code if number is None else number
+    code = library_error_of(error).code if number is None else number
     return "info" if code is None or code == 0 else of_code(code, retried=retried)
 
 
 def of_hand_over(error: object) -> Status:
-    """The outcome of a record that the library refused to take."""
-    return "fail" if told_by(error).name in NEVER_SENT else "info"
+    """The outcome of a record that the library did not accept."""
+    return "fail" if library_error_of(error).name in NEVER_SENT else "info"

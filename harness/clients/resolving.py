@@ -1,7 +1,7 @@
-"""A process's own hosts map, for clients of brokers that advertise themselves by name.
+"""A hosts map of this process, for clients of brokers that advertise host names.
 
-Such names mean another address to each client: that of its own link. Only libraries that resolve names in Python are
-reached, by `socket.getaddrinfo`; every name that is not in the map is resolved as ever.
+Each client resolves such a name to another address: that of its own link. This only reaches libraries that resolve
+names in Python, by `socket.getaddrinfo`; names that are not in the map are resolved as usual.
 """
 
 import socket
@@ -14,7 +14,8 @@ Names = Callable[[], Mapping[str, str]]
 
 @contextmanager
 def resolving(names: Names) -> Iterator[None]:
-    """Within, each of `names` leads to its address. They are asked for at every look-up: they may come to be known."""
+    """A context in which each of `names` resolves to its address. They are read at every look-up, so entries may be
+    added."""
     before = socket.getaddrinfo
     socket.getaddrinfo = with_names(before, names)
     try:
@@ -24,7 +25,7 @@ def resolving(names: Names) -> Iterator[None]:
 
 
 def with_names(lookup: Callable[..., Any], names: Names) -> Callable[..., Any]:
-    """`lookup`, a getaddrinfo, that knows these names too."""
+    """Returns `lookup`, a getaddrinfo, extended by these names."""
 
     def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
         name = host.decode("idna") if isinstance(host, bytes) else host

@@ -1,7 +1,7 @@
-"""A client library whose calls block, as a Client: its calls run in one thread per client, and none is waited for long.
+"""A client library with blocking calls as a Client: one thread per client runs its calls, and waiting is bounded.
 
-Not an executor: those are joined when Python ends, and a call may hang. `close` is bounded too: a thread that hangs is
-left behind (they are daemons), after `_abandon` has stopped what would go on sending.
+Not an executor, because Python joins executors at its end and a call may hang. `close` is bounded too: a hanging
+(daemon) thread is left behind, after `_abandon` has stopped it from sending more.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from harness.client_events import ClientEvent
 from harness.clients import answers as common
 from harness.clients.answers import Answers
 from harness.clients.client_log import ClientLog
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.ports.client_events import ClientEvent
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 T = TypeVar("T")
 
@@ -66,12 +66,13 @@ def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
 
 
 class ThreadedClient(ABC):
-    """Implements harness.interfaces.Client over the blocking calls of a subclass, which is told nothing of threads.
+    """Implements harness.ports.cluster.Client with the blocking calls of a subclass, which needs no knowledge of
+    threads.
 
-    A subclass writes what its library meets into `_log`; so it is a TellsEvents too.
+    A subclass writes its library's events into `_log`, so this class also implements TellsEvents.
     """
 
-    retries_itself = False  # even where `retries` is 0
+    retries_itself = False  # even if `retries` is 0
     tells_attempts = False
 
     def __init__(self, *, library: str, bootstrap: str, settings: WorkloadSpec) -> None:
@@ -82,11 +83,11 @@ class ThreadedClient(ABC):
         unsent_ms = common.MAX_BLOCK_MS + settings.delivery_timeout_ms + settings.linger_ms
         self._send_s = unsent_ms / 1000 + common.GRACE_S
 
-    # -- the library's calls, each made in the thread -----
+    # -- the library's calls, each executed in the thread ---
 
     @abstractmethod
     def _send(self, records: Sequence[Send], answers: Answers) -> None:
-        """Returns when every answer is there, or after `_send_s`."""
+        """Returns when every answer has come, or after `_send_s` seconds."""
 
     @abstractmethod
     def _assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None: ...
@@ -102,7 +103,7 @@ class ThreadedClient(ABC):
 
     @abstractmethod
     def _abandon(self) -> None:
-        """Called from outside the thread, which hangs: what is still unsent must stay so."""
+        """Called from outside the hanging thread: unsent records must not be sent any more."""
 
     # -- Client -------------------------------------------
 

@@ -1,1 +1,1 @@
-"""The worlds a cluster can live in, and how each system's brokers are started."""
+"""The worlds in which a cluster can run, and how each system's brokers are started."""

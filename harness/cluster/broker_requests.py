@@ -1,8 +1,8 @@
-"""Asks one broker one thing on a socket of its own, with Kafka's codecs and no Kafka client.
+"""Sends one request to one broker on a socket of its own, with Kafka's codecs and no Kafka client.
 
-A client library would pick a broker by itself and remember it; with a zombie in the cluster its answers flicker. Here
-every answer is known to be that broker's own (real_kafka.md 5.3). Which versions of a request a broker knows is asked
-on each new connection, so that brokers of every age answer; only those from before 0.10 must not be asked.
+A client library selects a broker by itself and remembers it, so with a zombie in the cluster its answers would vary.
+Here every answer comes from a known broker. The supported versions are requested on each new connection, so brokers of
+every age answer; only brokers before 0.10 do not support that request.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ _CLIENT_ID = "kafka-chaos-observer"
 
 
 class BrokerConnection:
-    """One connection, opened when it is needed and again after it broke. Not for concurrent use beyond a lock.
+    """One connection, opened on demand and again after it broke. A lock serialises concurrent calls.
 
-    `tells_versions`: False for Kafka 0.9, which leaves the question unanswered for ever and knows version 0 of all.
+    `tells_versions`: False for Kafka 0.9, which never answers the request for versions and supports only version 0.
     """
 
     def __init__(self, host: str, port: int, *, tells_versions: bool = True) -> None:
@@ -27,12 +27,12 @@ class BrokerConnection:
         self._correlation = 0
         self._turn = asyncio.Lock()
         self._unasked: dict[int, int] | None = None if tells_versions else {}
-        self._highest = self._unasked  # by API key; None: not asked yet; empty: before Kafka 0.10
+        self._highest = self._unasked  # by API key; None: not requested yet; empty: before Kafka 0.10
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
-        """The decoded answer, in `version` or the highest one below it that the broker knows.
+        """Returns the decoded answer, in `version` or the highest lower one that the broker supports.
 
-        Raises OSError or TimeoutError; the next call starts afresh then.
+        Raises OSError or TimeoutError; the next call opens a new connection then.
         """
         async with self._turn:
             try:
@@ -45,7 +45,7 @@ class BrokerConnection:
                 raise
 
     async def knows(self, api_key: int, *, timeout_s: float) -> bool:
-        """Whether the broker answers this kind of request at all. Raises OSError or TimeoutError."""
+        """True if the broker supports this API. Raises OSError or TimeoutError."""
         if self._highest is None:
             await self.ask(ApiVersionsRequest(), 0, timeout_s=timeout_s)
         return api_key in (self._highest or {})
@@ -65,7 +65,7 @@ class BrokerConnection:
         try:
             answer = await self._exchange(ApiVersionsRequest(), 0)
         except (asyncio.IncompleteReadError, ConnectionError):
-            # It closes the connection on a request that it does not know: all it knows is version 0.
+            # The broker closes the connection on an unknown request: it only supports version 0.
             self.close()
             await self._open()
             self._highest = {}
@@ -88,4 +88,4 @@ class BrokerConnection:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
-        self._highest = self._unasked  # another process may answer at this address next
+        self._highest = self._unasked  # the next time, another process may answer at this address

@@ -1,7 +1,7 @@
-"""What the harness removes or changes on a node's disk stays on that disk: a link in the way is refused, not followed.
+"""Removes and changes files on a node's disk without leaving that disk: symbolic links are refused, not followed.
 
-A node's folder is written by the node, and in a container by whatever runs there; the harness may be root. So folders
-are reached part by part from one that nobody else writes in, and what lies below is removed by way of descriptors.
+The node writes its own folder, in a container as any user, and the harness may be root. So a folder is opened part by
+part, starting from one that only the harness writes, and removals use file descriptors.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 
 @contextlib.contextmanager
 def folder_below(top: Path, folder: Path) -> Iterator[int]:
-    """A descriptor of a folder below `top`, or of `top` itself. Raises HarnessError where a link lies on the way."""
+    """Returns a descriptor of a folder below `top`, or of `top`. Raises HarnessError if a link is on the way."""
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in folder.relative_to(top).parts:
@@ -33,7 +33,8 @@ def folder_below(top: Path, folder: Path) -> Iterator[int]:
 
 
 def empty(data: Path, *, top: Path) -> int:
-    """Removes everything below a data directory, links and not what they lead to; the bytes removed."""
+    """Removes everything below a data directory (links themselves, not their targets); returns the number of bytes
+    removed."""
     removed = 0
     with folder_below(top, data) as folder:
         try:
@@ -52,7 +53,7 @@ def empty(data: Path, *, top: Path) -> int:
 
 
 def refuse_links(folder: Path) -> None:
-    """Before files of a replica are changed. Raises HarnessError that names one that is somebody else's."""
+    """Call it before changing files of a replica. Raises HarnessError with the name of a link."""
     for path in sorted(folder.iterdir()):
         mode = path.lstat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -60,5 +61,5 @@ def refuse_links(folder: Path) -> None:
 
 
 def open_unlinked(path: str, flags: int) -> int:
-    """An `opener` that fails on a link, also on one that was put there a moment ago."""
+    """An `opener` for open() that fails on a link, even if it was created a moment ago."""
     return os.open(path, flags | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
-"""Damage to a replica's log: bits flipped in the records of one batch, as a failing disk or controller does it.
+"""Damages a replica's log: flips bits in the records of one batch, as a failing disk or disk controller does.
 
-The batch keeps its length and its place, so that nothing but its checksum tells; what lies behind it stays sound. The
-bytes are written in place: a broker that runs serves them from then on, as it would what a bad disk hands it.
+The batch keeps its length and position, so only its checksum shows the damage; later batches stay valid. The bytes are
+changed in place, and a running broker serves them from then on.
 """
 
 import os
@@ -13,7 +13,7 @@ from harness.cluster.confined import open_unlinked, refuse_links
 from harness.cluster.record_batches import Batch, batches, is_intact, records_begin
 from harness.cluster.replica_logs import segment_files
 from harness.errors import HarnessError
-from harness.harms import Place
+from harness.ports.capabilities import Place
 
 _FLIPPED_BYTES_MAX = 8
 _ONE_BIT = 0x10
@@ -21,7 +21,8 @@ _ONE_BIT = 0x10
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """Offsets from `from_offset` to before `to_offset` lie in the damaged batch; bytes are places in the segment."""
+    """The damaged batch has the offsets from `from_offset` to before `to_offset`; `bytes` are positions
+    in the segment."""
 
     segment: Path
     from_offset: int
@@ -31,9 +32,9 @@ class Damage:
 
 
 def damage_log(folder: Path, *, at: Place) -> Damage:
-    """Flips a bit in each of some bytes of the last batch, or of the one in the middle of the replica's offsets.
+    """Flips one bit in each of several bytes of the last batch, or of the batch in the middle of the replica's offsets.
 
-    Raises HarnessError when the replica holds no batch, or when the batch is as sound afterwards as it was.
+    Raises HarnessError if the replica has no batch, or if the batch is still valid afterwards.
     """
     refuse_links(folder)
     found = [
@@ -65,7 +66,7 @@ def _with_first_offsets(segment: Path, found: Iterable[Batch]) -> Iterator[tuple
 
 
 def _flip(segment: Path, batch: Batch) -> tuple[int, int]:
-    """In the middle of the batch's records, where their values are."""
+    """Flips bits in the middle of the batch's records, where their values are."""
     first = batch.start + records_begin(batch.magic)
     count = min(_FLIPPED_BYTES_MAX, batch.stop - first)
     from_byte = first + (batch.stop - first - count) // 2

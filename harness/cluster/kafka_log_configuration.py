@@ -1,24 +1,25 @@
-"""How the brokers of a test are told to log: one line an event, on standard output, with the lines that we read.
+"""The logging configuration of Kafka brokers: one line per event on standard output, including the lines that are
+parsed.
 
-`kafka_log_lines.py` reads what is written here. Times are UTC to the millisecond: log4j 1 knows no other way than the
-JVM's own time zone, so the brokers run with -Duser.timezone=UTC. Changes of leadership go to state.change.logger: at
-INFO since 2.0; before that only at TRACE, of which the filter lets through what a replica becomes.
+`kafka_log_lines.py` reads the result. Times are UTC in ms: log4j 1 uses the JVM's time zone, so the brokers run with
+-Duser.timezone=UTC. Leadership changes go to state.change.logger: at INFO since 2.0; before that only at TRACE, where
+the filter passes only the messages that show what a replica becomes.
 """
 
 from collections.abc import Mapping
 
 _LINE = "%d{yyyy-MM-dd HH:mm:ss,SSS} %p %m (%c)%n"
-_LINE_UTC = "%d{yyyy-MM-dd HH:mm:ss,SSS}{UTC} %p %m (%c)%n"  # log4j 2 need not ask the JVM
+_LINE_UTC = "%d{yyyy-MM-dd HH:mm:ss,SSS}{UTC} %p %m (%c)%n"  # log4j 2 does not depend on the JVM's time zone
 
 _LEVELS: Mapping[str, str] = {
     "kafka": "INFO",
     "org.apache.kafka": "INFO",
-    # Every configuration printed at every start, each client's too.
+    # Loggers that print every configuration at every start, also each client's.
     "org.apache.kafka.common.config": "WARN",
     "org.apache.kafka.clients": "WARN",
     "org.apache.kafka.common.utils.AppInfoParser": "WARN",
     "kafka.server.KafkaConfig": "ERROR",
-    # One or more lines a request, a metadata record, a coordinator's partition.
+    # Loggers that print one or more lines per request, metadata record or coordinator partition.
     "kafka.request.logger": "WARN",
     "kafka.network.RequestChannel$": "WARN",
     "kafka.coordinator": "WARN",
@@ -31,13 +32,13 @@ _LEVELS: Mapping[str, str] = {
     "org.I0Itec.zkclient": "WARN",
 }
 _STATE_CHANGES = "state.change.logger"
-# What a replica becomes is said up to 1.1 at TRACE only: in the request as it came, and when that is done.
+# Up to 1.1 only TRACE shows what a replica becomes: the request, and the completed transition.
 _TRACED = ("eceived LeaderAndIsr request", "ompleted LeaderAndIsr request")
 _TRACED_IN = "stateChanges"
 
 
 def log4j_properties(*, traced_state_changes: bool = False) -> str:
-    """For 0.9 to 3.9: log4j 1.2 or reload4j. `traced_state_changes`: up to 1.1, which tell no other way."""
+    """For 0.9 to 3.9: log4j 1.2 or reload4j. `traced_state_changes`: needed up to 1.1."""
     lines = [
         "log4j.rootLogger=WARN, stdout",
         *_console("stdout"),
@@ -63,7 +64,7 @@ def _console(appender: str) -> list[str]:
 
 
 def _filter(number: int, kind: str, settings: Mapping[str, str]) -> list[str]:
-    """A range that only accepts or refuses ends the chain; a match that fails hands on to the next."""
+    """A range filter that only accepts or rejects ends the chain; a match filter that fails continues with the next."""
     name = f"log4j.appender.{_TRACED_IN}.filter.{number}"
     own = {**settings, "AcceptOnMatch": "true"}
     return [f"{name}=org.apache.log4j.varia.{kind}", *(f"{name}.{key}={value}" for key, value in own.items())]
@@ -73,7 +74,7 @@ def log4j2_properties() -> str:
     """For 4.x."""
     lines = [
         "status=warn",
-        "shutdownHook=disable",  # its own would end the log before Kafka's shutdown hook has spoken
+        "shutdownHook=disable",  # log4j's own shutdown hook would end the log before Kafka's shutdown hook has logged
         "appender.stdout.type=Console",
         "appender.stdout.name=stdout",
         "appender.stdout.layout.type=PatternLayout",

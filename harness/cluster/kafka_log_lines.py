@@ -1,10 +1,10 @@
-"""From a broker's own log to what happened to its replicas: truncations, leaderships, ISR changes, damage, starts.
+"""Extracts events of replicas from a broker's log: truncations, leaderships, ISR changes, damage, starts.
 
-Kafka keeps no journal of these; its log lines (kafka_log_patterns.py) are all there is. What one line leaves out, such
-as a truncation's old log end, its reason or its epoch, is taken from lines before it. A line cut short by a kill has no
-logger at its end and does not count.
+Kafka has no journal of these events, only log lines (kafka_log_patterns.py). Information that a line lacks, such as a
+truncation's old log end, reason or epoch, is taken from earlier lines. A line cut short by a kill has no logger at its
+end and is ignored.
 
-Events are named as the reference broker names them, where it has them: truncation, leadership_start, leadership_end,
+Events have the names of the reference broker where it has them: truncation, leadership_start, leadership_end,
 broker_start. Others: leadership_resumed (the same epoch after a restart), followership_start, isr_shrink, isr_expand,
 isr_change_refused, epoch_fenced, unclean_election, high_watermark_lowered, log_recovery, corrupt_batch,
 broker_stopping, broker_stopped, broker_start_failed.
@@ -21,14 +21,14 @@ from typing import Any
 from harness.clock import Anchor
 from harness.cluster.kafka_log_patterns import FETCHERS, LINE, Said, matches
 from harness.cluster.replica_logs import METADATA_TOPIC
-from harness.interfaces import BrokerEvent, NodeId
+from harness.ports.cluster import BrokerEvent, NodeId
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def read_log_lines(node: NodeId, path: Path, anchor: Anchor) -> list[BrokerEvent]:
-    """Of one broker's log file; none when it is not there. Its times must be UTC."""
+    """Returns the events of one broker's log file; none if it does not exist. Its times must be UTC."""
     try:
         file = path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def events_of(node: NodeId, lines: Iterable[str], anchor: Anchor) -> list[Broker
 
 @dataclass(kw_only=True)
 class _Replica:
-    """What the lines so far tell of one replica. `end`: its log's end, as long as nothing can have been appended."""
+    """What earlier lines show of one replica. `end`: its log end, while nothing can have been appended."""
 
     epoch: int | None = None
     leads_in: int | None = None
@@ -58,7 +58,7 @@ class _Replica:
     reason: str | None = None
     isr: frozenset[str] | None = None
     recovers: bool = False
-    isr_said: dict[str, str] = field(default_factory=dict)  # since the ISR last grew, by event
+    isr_said: dict[str, str] = field(default_factory=dict)  # refusals since the ISR last grew, by event
 
     def restarted(self) -> None:
         self.leads_in = self.end = self.reason = self.isr = None
@@ -66,7 +66,7 @@ class _Replica:
 
 
 class _Reader:
-    """Follows one broker's lines in order."""
+    """Processes one broker's lines in order."""
 
     def __init__(self, node: NodeId, anchor: Anchor) -> None:
         self._node = node
@@ -120,8 +120,8 @@ class _Reader:
 
     def _event(self, event: str, where: tuple[str, int] | None = None, **fields: Any) -> None:
         topic, partition = where or (None, None)
-        told = BrokerEvent(node=self._node, t_ns=self._t_ns, event=event, topic=topic, partition=partition, **fields)
-        self.events.append(told)
+        found = BrokerEvent(node=self._node, t_ns=self._t_ns, event=event, topic=topic, partition=partition, **fields)
+        self.events.append(found)
 
     # -- the broker itself --------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class _Reader:
     def _leads(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         epoch, offset = int(said["epoch"]), _number(said.get("offset"))
         self._leads_no_more(where, replica, offset, but_in=epoch)
-        # A leader that comes back into its own epoch goes on with a longer log: the epoch did not start there.
+        # A leader that returns in its own epoch continues with a longer log: the epoch did not start there.
         event = "leadership_start" if epoch > replica.led_last_in else "leadership_resumed"
         if replica.leads_in != epoch:
             high = f"high watermark {said['high']}, " if said.get("high") else ""
@@ -173,18 +173,18 @@ class _Reader:
         replica.follows, replica.end, replica.reason, replica.isr = True, offset, None, None
 
     def _fetches(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
-        """Where no line says that it follows, that it fetches does."""
+        """Without an earlier line about following, fetching shows that the replica follows."""
         if said.get("offset") is not None:
             replica.end = int(said["offset"])
         elif replica.follows or replica.leads_in is not None:
-            replica.end = None  # the log may have grown since it was told
+            replica.end = None  # the log may have grown since its end was logged
         if not replica.follows:
             self._follows(where, replica, {"epoch": said.get("epoch"), "offset": replica.end})
 
     def _asked(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         epoch = int(said["epoch"])
         if replica.epoch is not None and epoch <= replica.epoch and (replica.follows or replica.leads_in is not None):
-            return  # it will be ignored
+            return  # the broker will ignore the request
         replica.epoch = epoch
         if int(said["leader"]) != self._node:
             self._leads_no_more(where, replica, None)
@@ -194,10 +194,10 @@ class _Reader:
 
     def _became(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         if replica.epoch is None:
-            return  # the log begins in the middle
+            return  # the log file begins in the middle
         if said["role"] == "leader":
             isr = None if replica.isr is None else ",".join(sorted(replica.isr))
-            offset = None if replica.follows else replica.end  # what it has fetched since is told nowhere
+            offset = None if replica.follows else replica.end  # no line shows what it has fetched since
             self._leads(where, replica, {"epoch": replica.epoch, "offset": offset, "isr": isr})
         else:
             if not replica.follows:
@@ -224,19 +224,19 @@ class _Reader:
         self._cut(where, replica, int(said["to"]), replica.reason or "diverged from the leader's log")
 
     def _old_truncation(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
-        """Before leader epochs followers cut to their high watermark, or when the leader's log turned out shorter."""
+        """Before leader epochs followers truncated to their high watermark, or if the leader's log was shorter."""
         self._cut(where, replica, int(said["to"]), replica.reason or "high watermark on becoming follower")
 
     def _cut(self, where: tuple[str, int], replica: _Replica, to: int, reason: str) -> None:
-        if replica.end is None or replica.end > to:  # 0.9 and 0.10 say it also of a log that ends there
+        if replica.end is None or replica.end > to:  # 0.9 and 0.10 log it even if the log ends there already
             self._event("truncation", where, epoch=replica.epoch, from_offset=replica.end, to_offset=to, reason=reason)
         replica.end, replica.reason = to, None
 
     def _no_truncation(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
-        """0.9 and 0.10 say this after they have said that they truncate."""
+        """0.9 and 0.10 log this after a line that announces the truncation."""
         last = self.events[-1] if self.events else None
-        told = ("truncation", *where, int(said["to"]))
-        if last is not None and (last.event, last.topic, last.partition, last.to_offset) == told:
+        truncation = ("truncation", *where, int(said["to"]))
+        if last is not None and (last.event, last.topic, last.partition, last.to_offset) == truncation:
             self.events.pop()
         replica.end, replica.reason = int(said["last"]) + 1, None
 
@@ -253,13 +253,13 @@ class _Reader:
 
     def _log_recovery(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         self._clean = False
-        if not replica.recovers:  # else it is the next segment
+        if not replica.recovers:  # otherwise it is the next segment
             self._event("log_recovery", where)
         replica.recovers = True
 
     def _corrupt_batch(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
         self._event("corrupt_batch", where, to_offset=int(said["to"]))
-        replica.epoch = None  # it follows nobody yet
+        replica.epoch = None  # it has no leader yet
         self._cut(where, replica, int(said["to"]), "corrupt batch found in recovery")
 
     # -- the ISR ------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class _Reader:
         self._once("isr_expand", where, replica, change, change)
 
     def _isr_updated(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
-        """Newer brokers do not say that they expand, only that they have."""
+        """Newer brokers log only the completed expansion, not its beginning."""
         after = _members(said["after"])
         if replica.isr is not None and after > replica.isr:
             self._isr_expand(where, replica, {"before": ",".join(sorted(replica.isr)), "after": said["after"]})
@@ -287,7 +287,7 @@ class _Reader:
         self._once("isr_change_refused", where, replica, said["why"], said["why"])
 
     def _once(self, event: str, where: tuple[str, int], replica: _Replica, what: str, detail: str) -> None:
-        """A leader that is refused says the same again and again."""
+        """A refused leader logs the same line again and again."""
         if replica.isr_said.get(event) != what:
             self._event(event, where, epoch=replica.epoch, detail=detail)
         replica.isr_said[event] = what
@@ -301,7 +301,7 @@ class _Reader:
 
 
 def _partition(spelled: str) -> tuple[str, int]:
-    """Of "t-0" or "[t,0]"."""
+    """Parses "t-0" or "[t,0]"."""
     topic, _, partition = spelled.strip("[]").rpartition("," if spelled.startswith("[") else "-")
     return topic, int(partition)
 

@@ -1,14 +1,14 @@
-"""What Kafka's log lines say, in all spellings of 0.9.0.1, 0.10.2.2, 1.1.1, 2.8.2, 3.9.1 and 4.3.1.
+"""The patterns of Kafka's log lines, in all spellings of 0.9.0.1, 0.10.2.2, 1.1.1, 2.8.2, 3.9.1 and 4.3.1.
 
-One table: for each thing that can be said, the words of those who say it. Tests hold every spelling against a
-line that a real broker wrote; four rare ones against the strings of its jar.
+One table: for each event, the spellings of all versions. Tests check every spelling with a line of a real broker; four
+rare ones with the strings of its jar.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# Ours (kafka_log_configuration.py), and the one that Kafka ships with, which has brackets around the time.
+# Our format (kafka_log_configuration.py), and Kafka's default format with brackets around the time.
 LINE = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]? ([A-Z]+) (.*) \([\w.$]+\)")
 
 _TP = r"(?P<tp>\[[^\[\],]+,\d+\]|[\w.-]+-\d+)"  # [t,0] up to 0.10, then t-0
@@ -28,7 +28,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
         rf"Follower {_TP} (?:with topic id \S+ )?starts at leader epoch (?P<epoch>\d+) from offset (?P<offset>\d+) "
         r"with (?:partition epoch \d+ and )?high watermark (?P<high>\d+)",
     ),
-    # Up to 1.1 at TRACE: what they are asked to become, then that they have.
+    # Up to 1.1 at TRACE: the requested role, then the completed transition.
     "asked": (
         r"[Rr]eceived LeaderAndIsr request PartitionState\(controllerEpoch=\d+, leader=(?P<leader>-?\d+), "
         rf"leaderEpoch=(?P<epoch>\d+), isr=\[?(?P<isr>[\d, ]*?)\]?, zkVersion=.* for partition {_TP}$",
@@ -90,13 +90,13 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "epoch_fenced": (rf"Partition {_TP} has an older epoch \((?P<epoch>\d+)\) than the current leader",),
     "unclean_election": (
         rf"No broker in ISR is alive for {_TP}\. Elect leader (?P<leader>\d+) from live brokers",
-        rf"The topic partition {_TP} was marked as RECOVERING\.",  # the one elected, since 3.2
+        rf"The topic partition {_TP} was marked as RECOVERING\.",  # the elected broker, logged since 3.2
     ),
     "log_recovery": (
         r"^Recovering unflushed segment \d+ in log (?P<tp>\S+-\d+)\.",
         rf"^{_LOADING}Recovering unflushed segment \d+",
     ),
-    # Up to 1.1 a torn tail is taken off without a word, while indexes are built anew.
+    # Up to 1.1 a torn tail is removed without a log line, while indexes are rebuilt.
     "corrupt_batch": (rf"^{_LOADING}Corruption found in segment \d+, truncating to offset (?P<to>\d+)",),
     "unclean_shutdown": (r"since no clean shutdown file was found",),
     "clean_shutdown": (r"since clean shutdown file was found",),
@@ -110,7 +110,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "stopped": (r"^\[(?:Kafka ?Server|BrokerServer) (?:id=)?\d+\],? shut down completed$",),
 }  # fmt: skip
 _COMPILED = {says: tuple(re.compile(words) for words in spellings) for says, spellings in PATTERNS.items()}
-FETCHERS = (  # several partitions to a line; the old spelling gives the high watermark, the newer ones the log end
+FETCHERS = (  # several partitions per line; the old spelling has the high watermark, the newer ones the log end
     re.compile(rf"{_TP}, initOffset \d+ to broker BrokerEndPoint"),
     re.compile(rf"{_TP} -> InitialFetchState\(.*?BrokerEndPoint.*?[\])],(?P<epoch>\d+),(?P<offset>\d+)\)"),
 )
@@ -118,7 +118,7 @@ Said = Mapping[str, Any]
 
 
 def matches(message: str) -> Iterator[tuple[str, Said]]:
-    """What a message says, by the table; at most one way to say each thing."""
+    """The events in a message, according to the table; at most one spelling per event matches."""
     for says, spellings in _COMPILED.items():
         for spelling in spellings:
             if (match := spelling.search(message)) is not None:

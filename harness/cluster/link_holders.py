@@ -1,15 +1,15 @@
-"""Who keeps a link harmed: faults overlap, and a link that two of them cut passes again only when both are over."""
+"""Counts the faults on each link: two faults may cut the same link, which is healed when both have ended."""
 
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from harness.interfaces import Link
+from harness.ports.cluster import Link
 
 Harm = TypeVar("Harm")
 
 
 class LinkHolders(Generic[Harm]):
-    """One hold for each fault that began; what is in force on a link is what its newest hold says."""
+    """One entry per active fault; the newest entry of a link determines its state."""
 
     def __init__(self) -> None:
         self._holds: dict[Link, list[Harm]] = {}
@@ -23,7 +23,8 @@ class LinkHolders(Generic[Harm]):
             self._holds.setdefault(link, []).append(harm)
 
     def release(self, links: Sequence[Link], harm: Harm | None = None) -> Mapping[Link, Harm | None]:
-        """Takes one hold off each link, the newest of that harm or else the oldest; what is in force then."""
+        """Removes one entry from each link, the newest of that kind of fault or else the oldest; returns the remaining
+        state."""
         for link in dict.fromkeys(links):
             holds = self._holds.pop(link, [])
             if harm in holds:

@@ -1,8 +1,8 @@
-"""What a power failure takes from a replica's log: whole batches at its end that were never flushed to the disk.
+"""Simulates a power failure on a replica's log: removes whole batches at its end that were never flushed to the disk.
 
-SIGKILL loses nothing, since the page cache survives it. So the loss is made by hand, on the files of a broker that is
-down: the log is cut before the batch that holds the first record to be lost, and the mark of a clean shutdown goes,
-because a broker that believes in it would not look at its log again.
+SIGKILL loses nothing, because the page cache survives it. So the files of a stopped broker are changed: the log is cut
+before the batch with the first lost record, and the clean-shutdown file is removed, because otherwise the broker would
+not check its log.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 @dataclass(frozen=True, kw_only=True)
 class LostTail:
-    """Offsets from `to_offset` to before `from_offset` are gone."""
+    """The records from `to_offset` to before `from_offset` are lost."""
 
     from_offset: int
     to_offset: int
@@ -26,11 +26,11 @@ class LostTail:
 
 
 def lose_tail(folder: Path, *, records: int) -> LostTail:
-    """Cuts at least `records` offsets off the replica in `folder`. Raises HarnessError when it has not as many."""
+    """Removes at least `records` offsets from the replica in `folder`. Raises HarnessError if it has fewer."""
     refuse_links(folder)
     found = [(segment, batch) for segment in segment_files(folder) for batch in batches(segment.read_bytes())]
     end = found[-1][1].next_offset if found else 0
-    # What is kept ends at or before the first offset to be lost; a batch is lost whole or not at all.
+    # The kept part ends at or before the first lost offset; a batch is lost as a whole or not at all.
     kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
     if not found or end - int(found[0][0].stem) < records:
         raise HarnessError(f"{folder}: the replica holds fewer than {records} records that could be lost")
@@ -44,7 +44,7 @@ def lose_tail(folder: Path, *, records: int) -> LostTail:
         with open(segment, "r+b", opener=open_unlinked) as cut:
             cut.truncate(size)
         if segment != last:
-            # Not left empty: its name alone would say that the log goes on at its offset.
+            # Removed, not left empty: its name alone would mean that the log continues at its base offset.
             for file in folder.glob(f"{segment.stem}.*"):
                 file.unlink()
     (folder.parent / _CLEAN_SHUTDOWN).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""One question to one broker, by Kafka's own requests: what it has of a partition, refuses, or takes as a default.
+"""Single requests to one broker: what it has of a partition, what it refuses, what its defaults are.
 
-Each is asked on a connection of its own, so that a broker that lets a request wait does not keep the observer waiting.
+Each uses a connection of its own, so a broker that delays an answer does not delay the observer.
 """
 
 import asyncio
@@ -16,16 +16,17 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
 from harness.clock import Clock
+from harness.cluster.books.observing import CREATION_VERSION, creation
 from harness.cluster.broker_requests import BrokerConnection
-from harness.cluster.observing import CREATION_VERSION, creation
 from harness.cluster.record_batches import records_of
 from harness.errors import HarnessError
-from harness.interfaces import Fetched, NodeId, TopicDefinition, TopicPartition
+from harness.ports.cluster import NodeId, TopicDefinition, TopicPartition
+from harness.ports.questions import Fetched
 
 _ASK_S = 5.0
 _LOOK_S = 0.5
 _BROKER_RESOURCE, _SET = 4, 0
-_DEFAULT_CONFIG = 5  # where a value comes from: Kafka itself (KIP-226)
+_DEFAULT_CONFIG = 5  # source of a value: Kafka's default (KIP-226)
 _MAGIC = 2
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _BATCH_BYTES = 1 << 20
@@ -33,7 +34,7 @@ _NOT_CONTROLLER = 41
 
 
 class BrokerQuestions:
-    """`addresses`: every broker's own, which are never cut. `tells_versions`: see BrokerConnection."""
+    """`addresses`: every broker's real address, which is never cut. `tells_versions`: see BrokerConnection."""
 
     def __init__(
         self,
@@ -63,18 +64,19 @@ class BrokerQuestions:
             return await connection.ask(request, version, timeout_s=timeout_s)
 
     async def registered(self) -> Sequence[int]:
-        async def told(node: NodeId) -> tuple[int, ...]:
+        async def registered_by(node: NodeId) -> tuple[int, ...]:
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
             answer = await self._ask(node, request, 9, timeout_s=_LOOK_S)
             return tuple(sorted(broker.node_id for broker in answer.brokers))
 
         running = [node for node in self._addresses if self._is_running(node)]
-        answers = await asyncio.gather(*(told(node) for node in running), return_exceptions=True)
+        answers = await asyncio.gather(*(registered_by(node) for node in running), return_exceptions=True)
         counted = Counter(answer for answer in answers if isinstance(answer, tuple))
         return counted.most_common(1)[0][0] if counted else ()
 
     async def config_defaults(self, node: NodeId, keys: Sequence[str]) -> Mapping[str, str | None]:
-        """What Kafka's code says of the broker keys, whatever is set; None for a key without a default, or unknown."""
+        """Kafka's default values of broker keys, whatever is configured; None for a key that is unknown or has no
+        default."""
         kinds = DescribeConfigsRequest
         resource = kinds.DescribeConfigsResource(
             resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=list(keys)
@@ -100,7 +102,7 @@ class BrokerQuestions:
         return int(answer.responses[0].error_code)
 
     async def create_topic(self, topic: TopicDefinition) -> int:
-        """The first answer that is not "I am not the controller"."""
+        """Returns the first answer other than NOT_CONTROLLER."""
         code = _NOT_CONTROLLER
         for node in self._addresses:
             if code == _NOT_CONTROLLER and self._is_running(node):
@@ -121,14 +123,14 @@ class BrokerQuestions:
         answer = await self._ask(node, request, version)
         if answer.error_code or not answer.responses:
             return Fetched(error=int(answer.error_code), values=())
-        told = answer.responses[0].partitions[0]
-        records = records_of(bytes(told.records or b""))
-        # A broker answers whole batches: the first may begin before the offset that was asked for.
+        answered = answer.responses[0].partitions[0]
+        records = records_of(bytes(answered.records or b""))
+        # A broker returns whole batches: the first may begin before the requested offset.
         values = [record.value.decode("utf-8", "backslashreplace") for record in records if record.offset >= offset]
-        return Fetched(error=int(told.error_code), values=tuple(values))
+        return Fetched(error=int(answered.error_code), values=tuple(values))
 
     async def epoch_end(self, node: NodeId, partition: TopicPartition, epoch: int) -> tuple[int, int]:
-        """(error, the offset at which the epoch ends)."""
+        """Returns (error, the offset at which the epoch ends)."""
         kinds = OffsetForLeaderEpochRequest
         topic_kind = kinds.OffsetForLeaderTopic
         wanted = topic_kind.OffsetForLeaderPartition(
@@ -136,8 +138,8 @@ class BrokerQuestions:
         )
         request = kinds(replica_id=-1, topics=[topic_kind(topic=partition.topic, partitions=[wanted])])
         answer = await self._ask(node, request, 3)
-        told = answer.topics[0].partitions[0]
-        return int(told.error_code), int(told.end_offset)
+        answered = answer.topics[0].partitions[0]
+        return int(answered.error_code), int(answered.end_offset)
 
     async def produce(
         self, node: NodeId, partition: TopicPartition, values: Sequence[bytes], *, acks: str, timeout_s: float
@@ -154,8 +156,8 @@ class BrokerQuestions:
             timeout_ms=int(1000 * timeout_s),
             topic_data=[kinds.TopicProduceData(name=partition.topic, partition_data=[data])],
         )
-        # The broker's own time-out is what is asked about: it has to come before ours.
+        # The test is about the broker's own timeout, so it must expire before ours.
         patience_s = _ASK_S if acks != "0" else timeout_s
         answer = await self._ask(node, request, 7, timeout_s=patience_s + (timeout_s if acks != "0" else 0))
-        told = answer.responses[0].partition_responses[0]
-        return int(told.error_code), int(told.base_offset)
+        answered = answer.responses[0].partition_responses[0]
+        return int(answered.error_code), int(answered.base_offset)

@@ -1,7 +1,7 @@
-"""Record batches as brokers since 0.9 write them (magic 0, 1 and 2): where each lies, and the records in it.
+"""Record batches of brokers since 0.9 (magic 0, 1 and 2): their positions, and the records in them.
 
-Batches are found by hops from header to header, so that a log's end and its records can come from the same bytes.
-Kafka's own reader decodes what is in them, and checks the checksum, which it must before it looks at the records.
+Batches are found by jumping from header to header, so a log's end and its records come from the same bytes. Kafka's own
+reader decodes the contents, after the checksum was verified.
 """
 
 import struct
@@ -13,12 +13,12 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
 from harness.cluster.record_codecs import decompress
-from harness.interfaces import LogRecord
+from harness.ports.cluster import LogRecord
 
-_LENGTH_PREFIX_BYTES = 12  # offset, length: in every format, and not counted by the length
-_LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # by magic: of a record without key and value; of a batch without records
+_LENGTH_PREFIX_BYTES = 12  # bytes of offset and length, the same in every format and not included in the length
+_LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # smallest size by magic: a record without key and value; a batch without records
 _HEAD = struct.Struct(">qi4xb")  # offset, length, (epoch or checksum), magic
-_LAST_DELTA_AT = 23  # magic 2: behind magic, checksum and attributes
+_LAST_DELTA_AT = 23  # magic 2: after magic, checksum and attributes
 HEAD_BYTES = _LAST_DELTA_AT + 4
 _HEADER_BYTES = 61  # magic 2
 _ATTRIBUTES_AT = 21
@@ -29,7 +29,7 @@ _NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A whole batch, or in the formats before it a record or a compressed set of them, and where it lies."""
+    """A whole batch with its position; in older formats a record or a compressed set of records."""
 
     start: int
     stop: int
@@ -38,13 +38,13 @@ class Batch:
 
 
 def hops(size: int, head_at: Callable[[int], bytes]) -> Iterator[Batch]:
-    """`head_at` gives HEAD_BYTES from a position on, less at the end. Ends at a tail without a whole batch: torn, or
+    """Yields the batches. `head_at` returns HEAD_BYTES from a position, fewer at the end. Stops at a torn batch or at
     the zeros of a preallocated segment."""
     position = 0
     while position + _LENGTH_PREFIX_BYTES + _LEAST_LENGTH[0] <= size:
         head = head_at(position)
         if len(head) < _HEAD.size:
-            return  # a live broker truncated it since its size was asked
+            return  # a live broker truncated the file since its size was read
         offset, length, magic = _HEAD.unpack_from(head)
         stop = position + _LENGTH_PREFIX_BYTES + length
         if magic not in _LEAST_LENGTH or length < _LEAST_LENGTH[magic] or stop > size:
@@ -53,7 +53,7 @@ def hops(size: int, head_at: Callable[[int], bytes]) -> Iterator[Batch]:
             if len(head) < HEAD_BYTES:
                 return
             offset += struct.unpack_from(">i", head, _LAST_DELTA_AT)[0]
-        # Before that format the offset of a compressed set is that of its last record.
+        # Before magic 2 the offset of a compressed set is that of its last record.
         yield Batch(start=position, stop=stop, magic=magic, next_offset=offset + 1)
         position = stop
 
@@ -63,7 +63,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def end_of(found: Iterator[Batch]) -> int | None:
-    """The offset after the last of them."""
+    """Returns the offset after the last batch."""
     end = None
     for batch in found:
         end = batch.next_offset
@@ -71,9 +71,9 @@ def end_of(found: Iterator[Batch]) -> int | None:
 
 
 def records_of(data: bytes) -> Iterator[LogRecord]:
-    """The data records of whole, intact batches; ends at the first that is neither.
+    """Returns the data records of whole, intact batches; stops at the first other batch.
 
-    Raises ValueError for a batch whose checksum holds and whose records are none: it was made so.
+    Raises ValueError for a batch with a valid checksum and invalid records, which only a crafted batch has.
     """
     for batch in batches(data):
         content = data[batch.start : batch.stop]
@@ -95,12 +95,12 @@ def _records_in(content: bytes, magic: int) -> Iterator[LogRecord]:
 
 
 def is_intact(content: bytes) -> bool:
-    """Whether the checksum of one whole batch holds."""
+    """True if the checksum of one whole batch matches."""
     return bool(_decoded(content).validate_crc())
 
 
 def records_begin(magic: int) -> int:
-    """Where in a batch its records begin; in the formats before magic 2, where the length of its value stands."""
+    """The position of a batch's records; before magic 2 that of the value's length."""
     return _HEADER_BYTES if magic == 2 else _KEY_AT[magic] + 4
 
 
@@ -109,7 +109,7 @@ def _decoded(content: bytes) -> Any:
 
 
 def _uncompressed(content: bytes) -> bytes:
-    """The same batch of magic 2 without compression; its checksum is void then."""
+    """Returns the same magic 2 batch without compression; its checksum is then invalid."""
     (attributes,) = struct.unpack_from(">h", content, _ATTRIBUTES_AT)
     if not attributes & _CODEC:
         return content
@@ -120,14 +120,15 @@ def _uncompressed(content: bytes) -> bytes:
 
 
 def _old_records(content: bytes, magic: int) -> Iterator[LogRecord]:
-    """Of one record, or of a record whose value is a compressed set of records."""
+    """Decodes a record, or a record whose value is a compressed set of records."""
     codec = content[17] & _CODEC
     if not codec:
         for record in _decoded(content):
             yield LogRecord(offset=record.offset, epoch=_NO_EPOCH, value=bytes(record.value or b""))
         return
     inner = list(records_of(decompress(codec, _value(content, magic), old_lz4=magic == 0)))
-    # Magic 0 has true offsets within; magic 1 counts from some start, and only the set's own offset, the last, is true.
+    # Magic 0 has absolute offsets inside; magic 1 has relative ones, and only the set's own offset, the last, is
+    # absolute.
     shift = _HEAD.unpack_from(content)[0] - inner[-1].offset if inner and magic else 0
     for each in inner:
         yield LogRecord(offset=each.offset + shift, epoch=_NO_EPOCH, value=each.value)

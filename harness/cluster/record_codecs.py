@@ -1,4 +1,5 @@
-"""Kafka's four compressions, undone. Kafka's Python reader wants a package for each; pyarrow, which is here, has all.
+"""Decompresses Kafka's four compressions with pyarrow, which is installed anyway; Kafka's Python reader needs one
+package each.
 
 Snappy comes raw or in the framing of the Java library (xerial); LZ4 from message format 0 has a wrong header checksum.
 """
@@ -15,16 +16,16 @@ from harness import memory
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 _XERIAL = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_BYTES = 16  # the mark, a version, a compatible version
+_XERIAL_HEADER_BYTES = 16  # magic bytes, a version, the oldest compatible version
 _LZ4_MAGIC_BYTES = 4
 _LZ4_HAS_CONTENT_SIZE = 0x08
 _UINT32 = 0xFFFFFFFF
 
 
 def decompress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
-    """`codec`: the low three bits of a batch's attributes. `old_lz4`: within message format 0.
+    """`codec`: the lowest three bits of a batch's attributes. `old_lz4`: in message format 0.
 
-    Raises ValueError for what is not so compressed, HarnessError for what takes more memory than is allowed.
+    Raises ValueError for data not in that format, HarnessError for data that takes more memory than allowed.
     """
     if codec == GZIP:
         return _gzip(data)
@@ -38,7 +39,7 @@ def decompress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
 
 
 def _most_bytes() -> int:
-    """One more than may be taken."""
+    """The allowed number of bytes plus one."""
     return (memory.allowed_mb() << 20) + 1
 
 
@@ -74,7 +75,7 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _snappy_block(data: bytes) -> bytes:
-    """Begins with the length of its content, seven bits a byte, low ones first."""
+    """The block begins with the length of its content as a varint."""
     size = shift = 0
     for byte in data:
         size |= (byte & 0x7F) << shift
@@ -87,14 +88,14 @@ def _snappy_block(data: bytes) -> bytes:
 
 
 def _with_right_checksum(data: bytes) -> bytes:
-    """Brokers and clients of 0.8 and 0.9 took the header's checksum from the frame's magic on, not from behind it."""
+    """Brokers and clients of 0.8 and 0.9 computed the header's checksum from the frame's magic on, not after it."""
     end = _LZ4_MAGIC_BYTES + (10 if data[_LZ4_MAGIC_BYTES] & _LZ4_HAS_CONTENT_SIZE else 2)
     checksum = _short_xxh32(data[_LZ4_MAGIC_BYTES:end]) >> 8 & 0xFF
     return data[:end] + bytes([checksum]) + data[end + 1 :]
 
 
 def _short_xxh32(data: bytes) -> int:
-    """xxHash of less than 16 bytes with seed 0."""
+    """xxHash of fewer than 16 bytes with seed 0."""
     assert len(data) < 16, "longer inputs go through four lanes first"
     value = 374761393 + len(data)
     whole = len(data) // 4 * 4

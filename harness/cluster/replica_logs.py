@@ -1,7 +1,7 @@
 """Reads a broker's replicas from its files: segments, leader-epoch checkpoints, high-watermark checkpoints.
 
-Works on a live broker too, since it appends whole batches: a torn tail, or the zeros of a preallocated segment, are
-simply where the log ends. What a replica's log holds and where it ends come from the same bytes.
+It works on a live broker too, because brokers append whole batches: a torn tail, or the zeros of a preallocated
+segment, is where the log ends. A log's records and its end come from the same bytes.
 """
 
 import json
@@ -15,12 +15,12 @@ import msgspec
 
 from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, records_of
 from harness.errors import HarnessError
-from harness.history.schemas import UNREADABLE_EVENT
-from harness.interfaces import BrokerEvent, LogRecord, NodeId, ReplicaLog
+from harness.history.schema.schemas import UNREADABLE_EVENT
+from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
 
 EVENTS = "events.jsonl"
-METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, and it is no replica of a topic
-# Kafka's own books, which no scenario writes: their records are not read.
+METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, but it is not a topic's replica
+# Kafka's internal topics, to which no scenario writes: their records are not read.
 _INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
 _REMEDY = "put the file back as its broker left it"
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -28,11 +28,11 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WINDOW_BYTES = 1 << 16
 _ATTEMPTS = 5
 _PARTITION_METADATA = "partition.metadata"
-_REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: those are dead, or not yet alive
+_REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray: these are deleted or not active yet
 
 
 def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
-    """(topic, partition, folder) of every live replica of a data directory."""
+    """(topic, partition, folder) of every active replica of a data directory."""
     if not data.is_dir():
         return
     for folder in sorted(data.iterdir()):
@@ -42,16 +42,16 @@ def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """In the order of their offsets."""
+    """Returns the files in the order of their offsets."""
     return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))
 
 
 def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
-    # The checkpoints first: a live broker's log only grows beyond what they say, unless it is being truncated.
+    # Read the checkpoints first: a live broker's log only grows beyond them, unless it is being truncated.
     high_watermark = read_high_watermarks(folder.parent).get((topic, partition))
     epochs = tuple(_pairs(folder / "leader-epoch-checkpoint"))
     segments = _contents(folder)
-    # As one piece: what lies behind a batch that cannot be read is not read either, also in later segments.
+    # Joined into one piece: after an invalid batch nothing is read, in later segments either.
     records = tuple(records_of(b"".join(content for _, content in segments)))
     return ReplicaLog(
         node=node,
@@ -68,17 +68,17 @@ def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns
 
 
 def read_topic_id(folder: Path) -> str | None:
-    """Whose replica it is; brokers have written that down since 2.8 (KIP-516)."""
+    """The replica's topic id, which brokers store since 2.8 (KIP-516)."""
     try:
         text = (folder / _PARTITION_METADATA).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    told = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return told.get("topic_id", "").strip() or None
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return fields.get("topic_id", "").strip() or None
 
 
 def read_replicas(node: NodeId, data: Path, *, t_ns: int) -> list[ReplicaLog]:
-    """All replicas of a data directory."""
+    """Returns all replicas of a data directory."""
     return [
         read_replica(node, topic, partition, folder, t_ns=t_ns) for topic, partition, folder in partition_folders(data)
     ]
@@ -90,7 +90,7 @@ def _contents(folder: Path) -> list[tuple[int, bytes]]:
         try:
             return [(int(segment.stem), segment.read_bytes()) for segment in segment_files(folder)]
         except FileNotFoundError:
-            continue  # a live broker deleted one after it was listed
+            continue  # a live broker deleted a file after it was listed
     raise HarnessError(f"{folder}: its segments vanish while they are read; stop the broker first")
 
 
@@ -100,21 +100,21 @@ def log_end(folder: Path) -> int:
 
 
 def _last_end(segments: Iterable[tuple[int, int | None]]) -> int:
-    """Of (base offset, end if there is a whole batch), last segment first; asks no further than it needs."""
+    """`ends`: (base offset, end if there is a whole batch), last segment first; reads no further than needed."""
     for base, end in segments:
         if end is not None:
             return end
         if base:
-            return base  # rolled, and nothing appended yet
+            return base  # a new segment without a batch
     return 0
 
 
 def _end_of_file(path: Path) -> int | None:
-    """Reads windows, not the file: many small batches share one, of a large batch nothing but its head is read."""
+    """Reads windows, not the whole file: many small batches share one; of a large batch only the head is read."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return None  # a live broker deleted it just now
+        return None  # a live broker deleted it at this moment
     begins, window = 0, b""
 
     def head_at(position: int) -> bytes:
@@ -133,7 +133,7 @@ def _end_of_file(path: Path) -> int | None:
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """The entries of one of Kafka's checkpoint files; none when it is not there or is just being replaced."""
+    """The entries of a Kafka checkpoint file; none if it does not exist or is being replaced."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def read_high_watermarks(data: Path) -> dict[tuple[str, int], int]:
 
 
 class _Entry(msgspec.Struct):
-    """A line of a broker's journal; numbers as the tables hold them."""
+    """A line of a broker's journal; number types as in the tables."""
 
     t: _Int64
     event: str
@@ -170,13 +170,12 @@ _ENTRY: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
 def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
-    """What a broker journalled of itself; the batches that truncations cut are decoded from their files.
+    """Returns a broker's journal; the batches that truncations removed are decoded from their files.
 
-    A line that cannot be read, with others behind it, is an event of its own: something is missing there.
-    Raises HarnessError.
+    An unreadable line before other lines becomes an event of its own: something is missing there. Raises HarnessError.
     """
     try:
-        lines = (evidence / EVENTS).read_bytes().splitlines()  # bytes: a torn line may end within a character
+        lines = (evidence / EVENTS).read_bytes().splitlines()  # bytes: a torn line may end inside a character
     except FileNotFoundError:
         return
     t_ns = 0
@@ -188,7 +187,7 @@ def read_events(node: NodeId, evidence: Path) -> Iterator[BrokerEvent]:
                 f"{evidence / EVENTS}:{number}: no line of a broker's journal ({error}); {_REMEDY}"
             ) from error
         except msgspec.DecodeError:
-            if number < len(lines):  # else a broker was killed while writing it
+            if number < len(lines):  # otherwise the broker was killed while writing it
                 where = f"{Path(*evidence.parts[-2:]) / EVENTS}:{number}"
                 yield BrokerEvent(node=node, t_ns=t_ns, event=UNREADABLE_EVENT, detail=where)
             continue
@@ -213,7 +212,7 @@ def _text(detail: Any) -> str | None:
 
 
 def _cut(evidence: Path, named: str | None) -> Sequence[LogRecord]:
-    """The file of a cut lies below the journal's folder; a journal that names another one is not believed."""
+    """The file of removed batches must lie below the journal's folder; any other path in a journal is refused."""
     name = Path(named or "/")
     if name.is_absolute() or ".." in name.parts:
         return ()

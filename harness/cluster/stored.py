@@ -1,7 +1,7 @@
-"""What a run folder tells of its cluster when the harness that made it is gone: it is read, and nothing else is done.
+"""Reads what a run folder contains of its cluster when its harness is gone; it never acts on a cluster.
 
-The folder may come from somebody else. So no command, no container and no broker of its scenario is touched, no link is
-followed, and what only the cluster could have told stays uncollected: then `not_collected` says so in words.
+The folder may come from somebody else. So no command, container or broker of its scenario is used and no link is
+followed. Information that only the cluster could provide is missing; `not_collected` says so in words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,22 +10,22 @@ from functools import cached_property
 
 from harness import memory
 from harness.clock import Clock
-from harness.cluster.attached.book import Book
+from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders, System
 from harness.cluster.replica_logs import read_replicas
 from harness.history.run_folder import RunFolder
-from harness.interfaces import ClusterHistory, NodeId, ReplicaLog
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import ClusterHistory, NodeId, ReplicaLog
+from harness.scenario.model import ClusterSpec
 
-_NOT_READ = (".index", ".timeindex", ".txnindex")  # and made as large as they may become
+_NOT_READ = (".index", ".timeindex", ".txnindex")  # not read, and preallocated to their maximal size
 _NOTHING = ClusterHistory(partition_states=(), controllers=(), broker_events=(), configuration=())
 _IN_CONTAINERS = "the replicas' logs and the cluster's own books were not collected: they were in its containers"
 
 
 @dataclass(frozen=True)
 class StoredNodes:
-    """Of a cluster that ran as processes of this folder: RUN/nodes has what they left."""
+    """A cluster that ran as processes of this folder: RUN/nodes has their files."""
 
     folder: RunFolder
     spec: ClusterSpec
@@ -33,7 +33,7 @@ class StoredNodes:
 
     @property
     def not_collected(self) -> str:
-        """A folder may have come without some of them."""
+        """What is missing: a folder may have been copied without some of the files."""
         nodes = [
             f"{node.role} {node.node}" for node in self._system.nodes if not self._folders(node.node).data.is_dir()
         ]
@@ -55,7 +55,7 @@ class StoredNodes:
                 yield node.node, read_replicas(node.node, data, t_ns=self.clock.monotonic_ns())
 
     def _check_sizes(self) -> None:
-        """Raises HarnessError where a node's files, which are read whole, take more memory than is allowed."""
+        """Raises HarnessError if a node's files, which are read as a whole, take more memory than allowed."""
         for node in self._system.nodes:
             place = self.folder.nodes / str(node.node)
             files = (path for path in place.rglob("*") if path.suffix not in _NOT_READ)
@@ -67,31 +67,31 @@ class StoredNodes:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredNotes:
-    """Of a cluster that was elsewhere: what the harness had written down of it by then, if it wrote anything."""
+    """A cluster outside this folder: only what the harness had written down, if anything."""
 
-    book: Book | None
+    journal: AttachedJournal | None
     not_collected: str
 
     def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
         return iter(())
 
     def history(self) -> ClusterHistory:
-        return _NOTHING if self.book is None else self.book.history()
+        return _NOTHING if self.journal is None else self.journal.history()
 
 
 def stored_books(folder: RunFolder, clock: Clock) -> StoredNodes | StoredNotes:
-    """Raises UsageError where the folder holds links."""
+    """Raises UsageError if the folder contains links."""
     spec = folder.scenario().cluster
     if spec.is_foreign:
-        return StoredNotes(book=Book(folder.path), not_collected=_left_at_somebody_elses(spec))
+        return StoredNotes(journal=AttachedJournal(folder.path), not_collected=_left_at_somebody_elses(spec))
     if spec.world == "docker" and not _were_kept(folder):
-        return StoredNotes(book=None, not_collected=_IN_CONTAINERS)
+        return StoredNotes(journal=None, not_collected=_IN_CONTAINERS)
     folder.files.refuse_links("nodes")
     return StoredNodes(folder, spec, clock)
 
 
 def _left_at_somebody_elses(spec: ClusterSpec) -> str:
-    """Nothing where the scenario gives no means to read them."""
+    """Nothing if the scenario has no means to read them."""
     if not (spec.attached.data or spec.attached.commands.get("read_log")):
         return ""
     brokers = ", ".join(str(broker) for broker in sorted(spec.brokers))
@@ -102,6 +102,6 @@ def _left_at_somebody_elses(spec: ClusterSpec) -> str:
 
 
 def _were_kept(folder: RunFolder) -> bool:
-    """What volumes held is copied into the folder when the cluster is stopped, which comes before the seal."""
+    """The contents of volumes are copied into the folder when the cluster stops, before the seal."""
     phases = folder.run.get("phases") or [{"name": "start"}]
     return bool(phases[-1]["name"] == "seal")

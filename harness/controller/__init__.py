@@ -1,1 +1,1 @@
-"""A run, phase by phase; the disturbance; the observer of leaders and ISR."""
+"""A run, phase by phase; its plan, which is a schedule of faults or ordered steps; the observer of leaders and ISRs."""

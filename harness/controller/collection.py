@@ -14,11 +14,13 @@ from harness.clock import Clock
 from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
 from harness.errors import MISFITS, HarnessError, misfit
-from harness.history.controller_rows import BOOKS, ROWS, read_rows, snapshot_path
+from harness.history.facts.values import ValueNames
+from harness.history.journals.controller_rows import BOOKS, ROWS, read_rows, snapshot_path
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
-from harness.history.values import ValueNames
-from harness.interfaces import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
+from harness.history.schema.client_rows import VALUE_NAMES
+from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS
+from harness.history.sealed.sealing import seal
+from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
 
 # What a reader meets in files that are broken, or were made to break it.
 _UNREADABLE = (
@@ -113,8 +115,8 @@ def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]
     """Goes on after the pen of the harness that was killed; why the run is inconclusive then."""
     rows = read_rows(folder.history / ROWS)
     after = SoFar(
-        names=ValueNames((row["value"], row["text"]) for row in rows.get("value_names", ())),
-        snapshots=1 + max((row["snapshot"] for row in rows.get("replica_snapshots", ())), default=-1),
+        names=ValueNames((row["value"], row["name"]) for row in rows[VALUE_NAMES]),
+        snapshots=1 + max((row["snapshot"] for row in rows[REPLICA_SNAPSHOTS]), default=-1),
     )
     reasons = []
     try:
@@ -130,7 +132,7 @@ def _missing_snapshots(folder: RunFolder) -> list[str]:
     missing = [
         row["snapshot"]
         for place in (folder.history, folder.history / BOOKS)
-        for row in read_rows(place / ROWS).get("replica_snapshots", ())
+        for row in read_rows(place / ROWS)[REPLICA_SNAPSHOTS]
         if not snapshot_path(place, row["snapshot"]).is_file()
     ]
     if not missing:

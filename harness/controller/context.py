@@ -15,9 +15,9 @@ from harness.controller.observer import Observer
 from harness.controller.probes import ProbeRead, Probes
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
+from harness.ports.cluster import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
 from harness.randomness import stream
-from harness.scenario import Scenario
+from harness.scenario.model import Scenario
 
 
 class Acknowledgements:

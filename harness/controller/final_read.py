@@ -12,13 +12,13 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.client_use import ClientUse
 from harness.controller.context import RunContext
 from harness.controller.reading import Reading, read_to_end
 from harness.errors import HarnessError
-from harness.history.journal import JournalFile, ProcessNumbers
-from harness.interfaces import CanStop, ClientMaker, NodeId, ShowsLogs, TopicPartition
-from harness.membership import GroupClient
+from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import CanStop, ClientMaker, NodeId, ShowsLogs, TopicPartition
+from harness.ports.membership import GroupClient
 
 LEADER_S = 20.0
 ASK_AGAIN_S = 0.5
@@ -45,15 +45,15 @@ class FinalRead:
         self._folder = folder
         self._layout = dict(layout)
         self._timeout_ns = int(timeout_s * 1e9)
-        self._use = COMMITTED if context.scenario.workload.output else PLAIN
+        self._use = COMMITTED if context.scenario.workload.facts.outputs else PLAIN
         self._starts: dict[TopicPartition, int] = {}
         self._stable: dict[TopicPartition, int] = {}
 
     async def read_all(self) -> list[str]:
         """Reads every partition; returns one sentence for each that was not read to its end."""
-        workload, partitions = self._context.scenario.workload, list(self._layout)
+        facts, partitions = self._context.scenario.workload.facts, list(self._layout)
         watermarks: dict[TopicPartition, int] = {}
-        if workload.output:
+        if facts.outputs:
             with self._journal("final-read-uncommitted") as journal:
                 watermarks, _ = await self._read(journal, partitions, replica=None, f="poll", use=PLAIN)
         with self._journal("final-read") as journal:
@@ -76,15 +76,15 @@ class FinalRead:
             )
             if not done:
                 unread.append(f"{partition.topic}/{partition.partition} could not be read to its end: {note}")
-        if workload.group:
-            unread.extend(
-                await self._fetch_offsets(workload.group, [each for each in partitions if self._is_input(each)])
-            )
+        if facts.group:
+            unread.extend(await self._fetch_offsets(facts.group, [each for each in partitions if self._is_input(each)]))
         return unread
 
     def _is_input(self, partition: TopicPartition) -> bool:
         workload = self._context.scenario.workload
-        return partition.topic != workload.output and partition.topic in (workload.topics or (partition.topic,))
+        return partition.topic not in workload.facts.outputs and partition.topic in (
+            workload.topics or (partition.topic,)
+        )
 
     def _journal(self, name: str) -> "contextlib.closing[JournalFile]":
         return contextlib.closing(JournalFile(self._folder / f"{name}.jsonl", worker=name, clock=self._context.clock))

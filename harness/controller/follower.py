@@ -1,4 +1,4 @@
-"""The process beside a run that converts its journals as they are written (harness.history.following).
+"""The process beside a run that converts its journals as they are written (harness.history.journals.converter).
 
 It is started with the workers and ends with the run. Nothing depends on it: whatever becomes of it, the seal takes the
 rest of the journals itself, and harness.log tells why that took longer.
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.controller.workers import Spawn
-from harness.history.pieces import FOLDER
+from harness.history.journals.pieces import FOLDER
 
 END_S = 1.0  # to put away what it has, on a busy machine; to convert that again takes no longer
 _LOG = "log"
@@ -26,7 +26,7 @@ class Follower:
     @classmethod
     async def start(cls, run: Path, *, spawn: Spawn) -> "Follower":
         log = run / FOLDER / _LOG
-        command = [sys.executable, "-m", "harness.history.following", str(run)]
+        command = [sys.executable, "-m", "harness.history.journals.converter", str(run)]
         return cls(await spawn(command, log=log), log=log)
 
     async def end(self) -> str | None:

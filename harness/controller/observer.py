@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.clock import Clock
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
-from harness.interfaces import Cluster, PartitionState
+from harness.ports.cluster import Cluster, PartitionState
 
 GAP_NS = 1_000_000_000
 
@@ -40,6 +40,7 @@ class Observer:
         self._interval_s = interval_s
         self._views: dict[tuple[str, int], dict[int, PartitionState]] = {}
         self._changed_ns: dict[tuple[str, int, int], int] = {}
+        self._led: dict[tuple[str, int], int] = {}
         self._heard_ns: dict[int, int] = {}
         self._last_round_ns: int | None = None
         self._round = asyncio.Event()
@@ -76,10 +77,13 @@ class Observer:
         for state in states:
             self._take(state)
             heard.add(state.observer)
+        for partition in self._views:
+            if (leader := self.leader(*partition)) >= 0:
+                self._led[partition] = leader
         self._note_gaps(now, heard)
         if controller != self.controller:
             self.controller = controller
-            self._recorder.write("controller_seen", {"t": now, "node": controller})
+            self._recorder.write("controller_seen", {"time_ns": now, "node": controller})
         self.rounds += 1
         woken, self._round = self._round, asyncio.Event()
         woken.set()
@@ -139,6 +143,10 @@ class Observer:
         """The leader's node id; -1 when there is none or nothing is known."""
         state = self.state(topic, partition)
         return state.leader if state is not None else -1
+
+    def last_leader(self, topic: str, partition: int) -> int:
+        """Who was seen to lead last; -1 when nobody was."""
+        return self._led.get((topic, partition), -1)
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
         state = self.state(topic, partition)

@@ -1,6 +1,7 @@
 """Probes: one small question to the cluster by a client of its own, journalled like any other operation.
 
-A probe's producer has no idempotence and no retries, so that the broker's own answer is seen (real_kafka.md 5.2).
+A probe's producer has no idempotence and no retries, so that the broker's own answer is seen: with retries
+kafka-python makes a time-out of NOT_ENOUGH_REPLICAS.
 """
 
 import dataclasses
@@ -9,19 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.client_events import TellsEvents
 from harness.clock import Clock
 from harness.controller.reading import in_words, read_to_end
-from harness.history.journal import JournalFile, ProcessNumbers
-from harness.interfaces import (
-    ClientId,
-    ClientMaker,
-    ReadRecord,
-    Send,
-    SendOutcome,
-    TopicPartition,
-)
-from harness.scenario import WorkloadSpec
+from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.ports.client_events import TellsEvents
+from harness.ports.cluster import ClientId, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 READ_TIMEOUT_MS = 1000  # a library asks again and again for an end offset that is not to be had: time for reading stays
 QUIET_S = 1.0

@@ -1,7 +1,7 @@
 """Reading partitions from the beginning to the end offset that the leader answers: final reads and read probes.
 
-A new leader answers no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207; replication.md 1.4),
-although it serves what is below it. Whoever may settle for that reads until nothing more comes.
+A new leader answers no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207: R15 of
+docs/replication.md), although it serves what is below it. Whoever may settle for that reads until nothing more comes.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.clock import Clock
-from harness.interfaces import Client, Journal, ReadRecord, TopicPartition
-from harness.membership import KnowsPositions
+from harness.ports.cluster import Client, Journal, ReadRecord, TopicPartition
+from harness.ports.membership import KnowsPositions
 
 POLL_S = 0.5
 RECORDS_MAX = 5000

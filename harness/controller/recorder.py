@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 
 from harness.clock import Clock
-from harness.history.controller_rows import ROWS, Identity, write_snapshot
+from harness.errors import HarnessError
+from harness.history.facts.step_facts import arguments_text
+from harness.history.facts.values import ValueNames
 from harness.history.files_below import FilesBelow
-from harness.history.step_facts import arguments_text
-from harness.history.values import ValueNames
-from harness.interfaces import BrokerEvent, ClusterHistory, Evidence, LogRecord, PartitionState, ReplicaLog
+from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
+from harness.ports.cluster import BrokerEvent, ClusterHistory, Evidence, Link, LogRecord, PartitionState, ReplicaLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,7 @@ class Recorder:
         self._files = FilesBelow(folder, is_real=True)
         self._file = self._files.append(ROWS)
         self._encoder = msgspec.json.Encoder()
+        self._failed = ""  # why a line could not be written
         self._faults: dict[int, dict[str, Any]] = {}
         self._steps: dict[int, dict[str, Any]] = {}
         self._last_states: dict[tuple[str, int, int, str | None], PartitionState] = {}
@@ -67,7 +69,18 @@ class Recorder:
         encoded = self._encoder.encode(line) + b"\n"
         with self._pen:
             if not self._file.closed:
-                self._file.write(encoded)
+                self._append(encoded)
+
+    def _append(self, encoded: bytes) -> None:
+        """Raises HarnessError, from the first line on that could not be written whole: nothing may come after it."""
+        if not self._failed:
+            try:
+                whole = self._file.write(encoded) == len(encoded)
+                self._failed = "" if whole else "the disk is full"
+            except OSError as error:
+                self._failed = str(error.strerror)
+        if self._failed:
+            raise HarnessError(f"{self._files.top / ROWS} cannot be written: {self._failed}")
 
     # -- faults ----------------------------------------
 
@@ -77,48 +90,51 @@ class Recorder:
         kind: str,
         label: str,
         nodes: Sequence[int] = (),
-        links: str = "",
         trigger: str = "",
         step: int | None = None,
+        planned_ns: int | None = None,
+        scheduled: int | None = None,
     ) -> int:
         """A fault is about to be begun; returns its number, with which the moments that follow are told."""
         fault = len(self._faults)
         self._faults[fault] = {
             "fault": fault,
             "kind": kind,
-            "label": label,
+            "label_text": label,
             "nodes": [int(node) for node in nodes],
-            "links": links,
-            "trigger": trigger,
-            "t_asked": self._clock.monotonic_ns(),
-            "t_begin": None,
-            "t_end_asked": None,
-            "t_end": None,
-            "proof": None,
-            "healed_proof": None,
+            "links": [],
+            "proved": False,
+            "trigger_text": trigger,
+            "asked_ns": self._clock.monotonic_ns(),
+            "begin_ns": None,
+            "end_asked_ns": None,
+            "end_ns": None,
+            "proof_text": None,
+            "healed_proof_text": None,
             "step": step,
+            "planned_ns": planned_ns,
+            "scheduled": scheduled,
         }
         return self._fault_changed(fault)
 
-    def fault_begun(
-        self, fault: int, evidence: Evidence, *, nodes: Sequence[int] | None = None, links: str | None = None
-    ) -> None:
+    def fault_begun(self, fault: int, evidence: Evidence, *, links: Sequence[Link] = ()) -> None:
         """The harm was seen on the victims."""
-        self._faults[fault] |= {"t_begin": evidence.t_ns, "proof": evidence.sentence}
-        if links is not None:
-            self._faults[fault]["links"] = links
-        if nodes is not None:
-            self._faults[fault]["nodes"] = [int(node) for node in nodes]
+        self._faults[fault] |= {
+            "begin_ns": evidence.t_ns,
+            "links": [{"source": link.source, "client": link.client, "target": link.target} for link in links],
+            "proved": True,
+            "proof_text": evidence.sentence,
+        }
         for event in evidence.destroyed:
             self.write("disk_events", {**dataclasses.asdict(event), "node": int(event.node), "fault": fault})
         self._fault_changed(fault)
 
     def fault_end_asked(self, fault: int) -> None:
-        self._faults[fault]["t_end_asked"] = self._clock.monotonic_ns()
+        self._faults[fault]["end_asked_ns"] = self._clock.monotonic_ns()
         self._fault_changed(fault)
 
     def fault_ended(self, fault: int, evidence: Evidence) -> None:
-        self._faults[fault] |= {"t_end": evidence.t_ns, "healed_proof": evidence.sentence}
+        self._faults[fault] |= {"end_ns": evidence.t_ns, "healed_proof_text": evidence.sentence}
         self._fault_changed(fault)
 
     def _fault_changed(self, fault: int) -> int:
@@ -127,21 +143,32 @@ class Recorder:
 
     def faults_in_force(self) -> list[str]:
         """The labels of the faults that have begun and not ended, for the live display."""
-        return [row["label"] for row in self._faults.values() if row["t_begin"] is not None and row["t_end"] is None]
+        return [
+            row["label_text"] for row in self._faults.values() if row["begin_ns"] is not None and row["end_ns"] is None
+        ]
 
     # -- steps ----------------------------------------
 
-    def step_began(self, step: int, *, kind: str, text: str, arguments: Mapping[str, Any]) -> None:
+    def step_began(self, step: int, *, kind: str, act: str, text: str, arguments: Mapping[str, Any]) -> None:
         """Until it ends, a step counts as skipped: that is what it is when the run is interrupted before."""
         now = self._clock.monotonic_ns()
-        row = {"step": step, "kind": kind, "text": text, "t0": now, "t1": now, "outcome": "skipped", "seen": ""}
+        row = {
+            "step": step,
+            "kind": kind,
+            "act": act,
+            "step_text": text,
+            "begin_ns": now,
+            "end_ns": now,
+            "outcome": "skipped",
+            "seen_text": "",
+        }
         row["arguments"] = arguments_text(arguments)
         self._steps[step] = row
         self.write("steps", row, ["step", step])
 
     def step_ended(self, step: int, *, outcome: str, seen: str) -> None:
         assert outcome in ("ok", "failed", "timeout", "skipped"), outcome
-        self._steps[step] |= {"t1": self._clock.monotonic_ns(), "outcome": outcome, "seen": seen}
+        self._steps[step] |= {"end_ns": self._clock.monotonic_ns(), "outcome": outcome, "seen_text": seen}
         self.write("steps", self._steps[step], ["step", step])
 
     # -- what the cluster is and says ----------------------------------------
@@ -158,8 +185,8 @@ class Recorder:
             "partition_states",
             {
                 "topic": state.topic,
-                "part": state.partition,
-                "t": state.t_ns,
+                "partition": state.partition,
+                "time_ns": state.t_ns,
                 "uncertainty_ns": state.uncertainty_ns,
                 "exact": state.exact,
                 "observer": state.observer,
@@ -189,7 +216,7 @@ class Recorder:
         known = len(self.names.items())
         values = [self.names.number(record.value) for record in log.records]
         for value, name in self.names.items()[known:]:
-            self.write("value_names", {"value": value, "text": name})
+            self.write("value_names", {"value": value, "name": name})
         write_snapshot(
             self._files,
             run=self._run,
@@ -206,14 +233,14 @@ class Recorder:
             {
                 "snapshot": snapshot,
                 "node": node,
-                "t": log.t_ns,
+                "time_ns": log.t_ns,
                 "reason": reason,
                 "topic": log.topic,
-                "part": log.partition,
-                "log_start": log.log_start,
+                "partition": log.partition,
+                "log_start_offset": log.log_start,
                 "high_watermark": log.high_watermark,
-                "log_end": log.log_end,
-                "epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
+                "log_end_offset": log.log_end,
+                "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
                 "topic_id": log.topic_id,
             },
         )
@@ -229,11 +256,11 @@ class Recorder:
         for state in history.partition_states:
             self.partition_state(state)
         for controller in history.controllers:
-            row = {"t": controller.t_ns, "uncertainty_ns": controller.uncertainty_ns, "node": controller.node}
+            row = {"time_ns": controller.t_ns, "uncertainty_ns": controller.uncertainty_ns, "node": controller.node}
             self.write("controllers", row | {"controller_epoch": controller.controller_epoch})
         for change in history.configuration:
             place = {"scope": change.scope, "name": change.name, "node": change.node}
-            self.write("configuration", {"t": change.t_ns, **place, "key": change.key, "value": change.value})
+            self.write("configuration", {"time_ns": change.t_ns, **place, "key": change.key, "value": change.value})
         for event in history.broker_events:
             self.broker_event(event)
 
@@ -242,15 +269,15 @@ class Recorder:
             "broker_events",
             {
                 "node": int(event.node),
-                "t": event.t_ns,
+                "time_ns": event.t_ns,
                 "event": event.event,
                 "topic": event.topic,
-                "part": event.partition,
-                "epoch": event.epoch,
+                "partition": event.partition,
+                "leader_epoch": event.epoch,
                 "from_offset": event.from_offset,
                 "to_offset": event.to_offset,
-                "reason": event.reason,
-                "detail": event.detail,
+                "reason_text": event.reason,
+                "detail_text": event.detail,
             },
         )
         if event.cut and event.topic is not None and event.partition is not None:
@@ -274,12 +301,12 @@ class Recorder:
             "partitions",
             {
                 "topic": topic,
-                "part": partition,
+                "partition": partition,
                 "replicas": list(replicas),
                 "read_to_end": read_to_end,
                 "end_offset": end_offset,
-                "note": note,
-                "log_start": log_start,
+                "note_text": note,
+                "log_start_offset": log_start,
                 "last_stable_offset": last_stable_offset,
                 "cleanup_policy": cleanup_policy,
             },

@@ -20,14 +20,14 @@ from harness.controller.observer import Observer
 from harness.controller.probes import Probes
 from harness.controller.recorder import Recorder
 from harness.controller.workers import Workers
-from harness.errors import HarnessError
-from harness.harms import TellsWhatIsMissing
-from harness.history.journal import ProcessNumbers
-from harness.history.opened_journals import opened_journals
+from harness.errors import HarnessError, in_a_line
+from harness.history.journals.journal import ProcessNumbers
+from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import note, seal
-from harness.interfaces import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
-from harness.scenario import Scenario
+from harness.history.sealed.sealing import note, seal
+from harness.ports.capabilities import TellsWhatIsMissing
+from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
+from harness.scenario.model import Scenario
 
 PROGRESS_S = 0.25
 STEADY_S = 1.0
@@ -94,11 +94,12 @@ class Run:
         error: str | None = None
         try:
             await self._phases(context)
-        except* HarnessError as group:
-            error = "; ".join(str(each) for each in _leaves(group))
+        except* (HarnessError, OSError) as group:
+            error = "; ".join(in_a_line(each) for each in _leaves(group))
         finally:
-            self._enter("stop")
             try:
+                with contextlib.suppress(HarnessError):  # a full disk keeps nobody from healing
+                    self._enter("stop")
                 self._inconclusive.extend(await context.heal_everything())
                 if self._clients is not None:
                     await self._clients.kill()
@@ -110,7 +111,11 @@ class Run:
         if self._interrupted_in is not None and not self._was_read:
             self._inconclusive.append(f"interrupted in phase {self._interrupted_in!r}, before the final read was over")
         status = "error" if error else "interrupted" if self.interrupt.is_set() else "complete"
-        self._seal(context, status, error)
+        try:
+            self._seal(context, status, error)
+        except (HarnessError, OSError) as unsealed:
+            kept = f"what was recorded stays in {folder.path}: `kafka-chaos check` judges it once there is room"
+            raise HarnessError(f"{error or in_a_line(unsealed)}; {kept}") from unsealed
         return RunOutcome(status=status, inconclusive=tuple(self._inconclusive), error=error)
 
     # -- the phases ---------------------------------------
@@ -362,8 +367,8 @@ async def _into(found: list[str], work: Callable[[], Coroutine[Any, Any, list[st
     found.extend(await work())
 
 
-def _leaves(group: BaseExceptionGroup[HarnessError]) -> list[HarnessError]:
-    leaves: list[HarnessError] = []
+def _leaves(group: BaseExceptionGroup[HarnessError | OSError]) -> list[HarnessError | OSError]:
+    leaves: list[HarnessError | OSError] = []
     for error in group.exceptions:
         leaves.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
     return leaves

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from harness.controller.context import RunContext
-from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import CanBeAsked, CanCrash, NodeId, Questions, ShowsLogs
+from harness.ports.cluster import CanCrash, NodeId, ShowsLogs
+from harness.ports.questions import CanBeAsked, Questions
+from harness.scenario.durations import seconds
 
 _FROM_BROKERS = ("isr", "isr_order", "leader", "leader_epoch", "leaders", "recovered")
 Answer = tuple[bool, str]

@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.controller.context import RunContext
 from harness.controller.step_conditions import Answer, questions, sentence_of
-from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import NodeId, SendOutcome, TopicDefinition, TopicPartition
-from harness.scenario import StepSpec
-from harness.scenario_steps import values_of
+from harness.ports.cluster import NodeId, SendOutcome, TopicDefinition, TopicPartition
+from harness.scenario.durations import seconds
+from harness.scenario.model import StepSpec
+from harness.scenario.steps import values_of
 
 Ask = Callable[[Mapping[str, Any], RunContext], Awaitable[Answer]]
 _POLL_S = 0.1

@@ -2,31 +2,31 @@
 plan; an expectation that fails is recorded as failed, becomes a finding, and the story goes on."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.probes import ProbeRead
-from harness.controller.step_acts import Acts, LinkNames, elect, produce
+from harness.controller.step_acts import Acts, elect, produce
 from harness.controller.step_conditions import Answer, Condition, disks, holds, sentence_of
 from harness.controller.step_questions import ASKED, expect_answer, expect_produce_to
-from harness.durations import seconds
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, NodeId
-from harness.scenario import Scenario, StepSpec
-from harness.scenario_steps import values_of
+from harness.ports.cluster import ClientId, NodeId
+from harness.ports.faults import FaultBook
+from harness.scenario.durations import seconds
+from harness.scenario.model import Scenario, StepSpec
+from harness.scenario.steps import values_of
 
 
 class OrderedSteps:
     """The plan of a scenario with [[steps]]."""
 
-    def __init__(self, *, scenario: Scenario, resolve: Callable[..., list[NodeId]], links: LinkNames) -> None:
+    def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
         self._scenario = scenario
-        self._resolve = resolve
-        self._links = links
+        self._book = book
 
     async def run(self, context: RunContext) -> PlanResult:
-        acts = Acts(context, resolve=self._resolve, links=self._links)
+        acts = Acts(context, self._book)
         try:
             for number, step in enumerate(self._scenario.steps):
                 reason = await self._one(context, acts, number, step)
@@ -40,7 +40,7 @@ class OrderedSteps:
     async def _one(self, context: RunContext, acts: Acts, number: int, step: StepSpec) -> str | None:
         """Why the plan cannot go on, or None."""
         recorder = context.recorder
-        recorder.step_began(number, kind=step.kind, text=step.text, arguments=step.body)
+        recorder.step_began(number, kind=step.kind, act=next(iter(step.body)), text=step.text, arguments=step.body)
         try:
             if step.kind == "act":
                 async with asyncio.timeout(step.within_s):
@@ -50,13 +50,13 @@ class OrderedSteps:
             if step.kind == "wait":
                 ok, seen = await holds(Condition(step.body, context), within_s=step.within_s, throughout_s=_span(step))
                 recorder.step_ended(number, outcome="ok" if ok else "timeout", seen=seen)
-                return None if ok else f"{step.text}: not within {step.within_s:g} s; last seen: {seen}"
+                return None if ok else f"{step.said}: not within {step.within_s:g} s; last seen: {seen}"
             ok, seen = await _expect(step, context)
             recorder.step_ended(number, outcome="ok" if ok else "failed", seen=seen)
             return None
         except TimeoutError:
             recorder.step_ended(number, outcome="timeout", seen=f"not done within {step.within_s:g} s")
-            return f"{step.text}: not done within {step.within_s:g} s"
+            return f"{step.said}: not done within {step.within_s:g} s"
         except HarnessError as error:
             recorder.step_ended(number, outcome="timeout", seen=str(error))
             return str(error)

@@ -6,8 +6,8 @@ from typing import Any
 
 from harness.controller.context import RunContext
 from harness.errors import HarnessError
-from harness.harms import CanDeleteTopics
-from harness.interfaces import PartitionState, TopicDefinition
+from harness.ports.capabilities import CanDeleteTopics
+from harness.ports.cluster import PartitionState, TopicDefinition
 
 _SEEN_S = 30.0  # ZooKeeper's controller deletes replica by replica
 _LOOK_AGAIN_S = 0.1

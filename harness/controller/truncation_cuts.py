@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from harness.history.controller_rows import ROWS, read_rows
-from harness.history.schemas import TABLES
-from harness.history.values import text
-from harness.interfaces import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
+from harness.history.facts.values import text
+from harness.history.journals.controller_rows import ROWS, read_rows
+from harness.history.schema.client_rows import VALUE_NAMES
+from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS
+from harness.history.schema.parquet_tables import read_table
+from harness.ports.cluster import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
 
 _Key = tuple[int, str | None, int | None]
 
@@ -60,27 +59,29 @@ def events_with_cuts(events: Iterable[BrokerEvent], snapshots: Iterable[ReplicaL
 def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
     """The snapshots of those replicas as the recorder wrote them. Of values only what identifies them came back."""
     rows = read_rows(folder / ROWS)
-    names = {row["value"]: row["text"] for row in rows.get("value_names", ())}
+    names = {row["value"]: row["name"] for row in rows[VALUE_NAMES]}
     of = set(wanted)
     return [
         ReplicaLog(
             node=NodeId(row["node"]),
             topic=row["topic"],
-            partition=row["part"],
-            t_ns=row["t"],
-            log_start=row["log_start"],
+            partition=row["partition"],
+            t_ns=row["time_ns"],
+            log_start=row["log_start_offset"] or 0,
             high_watermark=row["high_watermark"],
-            log_end=row["log_end"],
+            log_end=row["log_end_offset"],
             epochs=(),
             records=tuple(
                 LogRecord(
-                    offset=record["off"], epoch=_told(record["epoch"]), value=text(record["value"], names).encode()
+                    offset=record["offset"],
+                    epoch=_told(record["leader_epoch"]),
+                    value=text(record["value"], names).encode(),
                 )
                 for record in _records(folder / f"snapshot-{row['snapshot']:05d}.parquet")
             ),
         )
-        for row in rows.get("replica_snapshots", ())
-        if row["reason"] != "truncation" and (row["node"], row["topic"], row["part"]) in of
+        for row in rows[REPLICA_SNAPSHOTS]
+        if row["reason"] != "truncation" and (row["node"], row["topic"], row["partition"]) in of
     ]
 
 
@@ -90,7 +91,7 @@ def _told(epoch: int | None) -> int:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    table: pa.Table = pq.read_table(path, schema=TABLES["replica_log"], columns=["off", "epoch", "value"])
+    table = read_table(path, "replica_log", columns=["offset", "leader_epoch", "value"])
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 

@@ -12,18 +12,20 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
-from harness.client_events import TellsEvents
-from harness.client_use import ClientUse
 from harness.clock import Clock, SystemClock
-from harness.history.journal import JournalFile, ProcessNumbers
-from harness.interfaces import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition, Workload
-from harness.membership import GroupEvent, TransactionEnd
+from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.ports.client_events import TellsEvents
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
+from harness.ports.workload import WorkloadSettings
 from harness.randomness import stream
-from harness.scenario import WorkloadSpec
+from harness.scenario.file import read_workload
+from harness.scenario.model import WorkloadSpec
 
 STOP_GRACE_S = 1.0  # beyond the client's own time-outs
 _PR_SET_PDEATHSIG = 1
@@ -40,7 +42,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     process_step: int
     bootstrap: str
     partitions: list[tuple[str, int]]
-    workload: dict[str, Any]  # WorkloadSpec's fields
+    workload: dict[str, Any]  # as [workload] gives it
     seed: int
     journal: str
     parent: int  # pid of the harness
@@ -52,12 +54,10 @@ def read_spec(path: str) -> WorkerSpec:
     return msgspec.json.decode(Path(path).read_bytes(), type=WorkerSpec)
 
 
-class WorkloadMaker(Protocol):
-    """A workload of the catalogue: told which of its clients it is, and what to talk to."""
-
-    def __call__(
-        self, *, role: str, place: int, places: int, partitions: Sequence[TopicPartition], settings: WorkloadSpec
-    ) -> Workload: ...
+def settings_of(spec: WorkerSpec) -> WorkloadSettings:
+    workload = read_workload(spec.workload, topics=[topic for topic, _ in spec.partitions])
+    assert isinstance(workload, WorkloadSettings), "a load without clients has no workers"
+    return workload
 
 
 class CountingJournal:
@@ -160,14 +160,13 @@ class FreshClients:
 async def act(
     spec: WorkerSpec,
     *,
-    make_workload: WorkloadMaker,
+    settings: WorkloadSettings,
     make_client: ClientMaker,
     until: asyncio.Event,
     count: Callable[[Mapping[str, int]], None],
     clock: Clock,
 ) -> None:
     """The worker's work, on any loop: also what a simulated world runs as a task."""
-    settings = WorkloadSpec(**spec.workload)
     journal = JournalFile(Path(spec.journal), worker=spec.name, clock=clock)
     clients = FreshClients(
         make_client=make_client,
@@ -178,12 +177,11 @@ async def act(
         name=spec.name,
         role="producer" if spec.role == "producer" else "consumer" if spec.role == "consumer" else "both",
     )
-    workload = make_workload(
+    workload = settings.make_worker(
         role=spec.role,
         place=spec.place,
         places=spec.places,
         partitions=[TopicPartition(topic=topic, partition=partition) for topic, partition in spec.partitions],
-        settings=settings,
     )
     counting: Journal = CountingJournal(journal, count, clients.tell)
     try:
@@ -194,7 +192,7 @@ async def act(
 
 
 def run_worker(
-    spec_path: str, *, workloads: Mapping[str, WorkloadMaker], clients: Mapping[str, ClientMaker]
+    spec_path: str, *, clients: Mapping[str, ClientMaker]
 ) -> None:  # pragma: no cover  # runs in a process of its own
     """The hidden command `worker`. Does not return."""
     spec = read_spec(spec_path)
@@ -202,8 +200,8 @@ def run_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's business; it says stop
     exit_code = 1
     try:
-        settings = WorkloadSpec(**spec.workload)
-        asyncio.run(_serve(spec, make_workload=workloads[settings.name], make_client=clients[settings.client]))
+        settings = settings_of(spec)
+        asyncio.run(_serve(spec, settings=settings, make_client=clients[settings.client]))
         exit_code = 0
     except BaseException as error:  # noqa: BLE001  # the last words of the process, whatever ended it
         sys.stderr.write(f"{spec.name}: {type(error).__name__}: {error}\n")
@@ -219,7 +217,7 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-async def _serve(spec: WorkerSpec, *, make_workload: WorkloadMaker, make_client: ClientMaker) -> None:
+async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: ClientMaker) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -231,7 +229,7 @@ async def _serve(spec: WorkerSpec, *, make_workload: WorkloadMaker, make_client:
         work = asyncio.create_task(
             act(
                 spec,
-                make_workload=make_workload,
+                settings=settings,
                 make_client=make_client,
                 until=until,
                 count=_say,
@@ -239,7 +237,6 @@ async def _serve(spec: WorkerSpec, *, make_workload: WorkloadMaker, make_client:
             )
         )
         await asyncio.wait([work, asyncio.create_task(until.wait())], return_when=asyncio.FIRST_COMPLETED)
-        settings = WorkloadSpec(**spec.workload)
         # What is in flight may still be answered: its outcome is worth a delivery time-out.
         grace_s = settings.delivery_timeout_ms / 1000 + STOP_GRACE_S
         done, _ = await asyncio.wait([work], timeout=grace_s)

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.controller.context import Acknowledgements
-from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec
+from harness.controller.worker_main import STOP_GRACE_S, WorkerSpec, settings_of
 from harness.errors import HarnessError
-from harness.history.journal import ProcessNumbers
+from harness.history.journals.journal import ProcessNumbers
+from harness.scenario.model import WorkloadSpec
+from harness.scenario.written import workload_table
 
 READY_S = 30.0
 END_S = 3.0  # after a worker should have ended by itself
@@ -64,7 +66,7 @@ class WorkerProcesses:
         self._folder = folder
         self._acks = acks
         self._spawn = spawn
-        timeouts_ms = [int(spec.workload["delivery_timeout_ms"]) for spec in specs]
+        timeouts_ms = [settings_of(spec).delivery_timeout_ms for spec in specs]
         self._stop_s = max(timeouts_ms, default=0) / 1000 + STOP_GRACE_S
         self._workers: list[_Worker] = []
 
@@ -171,22 +173,20 @@ class _Worker:
 
 def worker_specs(
     *,
-    producers: int,
-    consumers: int,
     bootstrap: Callable[[int], str],
     partitions: Sequence[tuple[str, int]],
-    workload: Mapping[str, Any],
+    workload: WorkloadSpec,
     seed: int,
     folder: Path,
     names: Callable[[int], Mapping[str, str]] = lambda number: {},
     brokers_version: Sequence[int] = (),
-    processors: int = 0,
 ) -> list[WorkerSpec]:
     """One spec per client, each on a client link of its own (numbered from 1). The last process series is left free:
 
     it is the controller's, for probes and final reads (`controller_numbers`).
     """
-    counts = {"producer": producers, "consumer": consumers, "processor": processors}
+    counts = workload.facts.clients
+    table = workload_table(workload)
     roles = [(role, place) for role, count in counts.items() for place in range(count)]
     return [
         WorkerSpec(
@@ -198,7 +198,7 @@ def worker_specs(
             process_step=len(roles) + 1,
             bootstrap=bootstrap(index + 1),
             partitions=list(partitions),
-            workload=dict(workload),
+            workload=table,
             seed=seed,
             journal=str(folder / f"{role}-{place + 1}.jsonl"),
             parent=os.getpid(),
@@ -209,7 +209,6 @@ def worker_specs(
     ]
 
 
-def controller_numbers(*, producers: int, consumers: int, processors: int = 0) -> ProcessNumbers:
+def controller_numbers(workers: int) -> ProcessNumbers:
     """The series of process numbers that `worker_specs` leaves free."""
-    workers = producers + consumers + processors
     return ProcessNumbers(first=workers, step=workers + 1)

@@ -1,1 +1,1 @@
-"""What a run leaves behind: schemas, the journal, the run folder. Judging and reporting work from here alone."""
+"""What a run leaves behind: table schemas, journals, the run folder. Checks and reports need nothing else."""

@@ -1,8 +1,9 @@
-"""The files below one folder that somebody else may have made: no link in it is followed, no pipe or device opened.
+"""Access to the files below a folder that somebody else may have created: no link is followed, no pipe or device
+opened.
 
-A run folder is sent around, and what is judged is not trusted. Every way to a file goes from one directory's descriptor
-to the next one's, so nobody can put a link into the way between a look and an act. Files are written beside their
-place and renamed into it: a file that has a second name elsewhere is replaced here and not changed there.
+Run folders are exchanged, and their contents are not trusted. Every path is walked by directory descriptors, so nobody
+can insert a link between a check and its use. Files are written beside their target and renamed: a file that has a
+second name (hard link) elsewhere is replaced here and not changed there.
 """
 
 import contextlib
@@ -17,28 +18,28 @@ from typing import BinaryIO
 from harness.errors import HarnessError, UsageError
 
 UNFINISHED = ".unfinished"
-_HELD = Path("/proc/self/fd")  # what lies below leads to a folder that is held open, wherever that is moved
+_HELD = Path("/proc/self/fd")  # paths below it lead to a folder held open, wherever it is moved
 _REMEDY = "nothing in a run folder is read or written through one: remove it"
 
 _PLAIN = "a plain file is wanted here"
 
 
 class FilesBelow:
-    """`top` is followed wherever it leads once, now; names are relative to it, such as "tables/ops.parquet".
+    """`top` is resolved once, now; names are relative to it, such as "tables/operations.parquet".
 
-    `is_real`: it has been followed already, and is refused when a link has come into it since.
-    Raises UsageError for a link, a pipe or a device in the way, FileNotFoundError for what is not there to be read, and
-    HarnessError for what cannot be written.
+    `is_real`: `top` was resolved already; a link in it since then is refused. Raises UsageError for a link, a pipe or a
+    device on the way, FileNotFoundError for a missing file to read, HarnessError for a file that cannot be written.
     """
 
     def __init__(self, top: Path, *, is_real: bool = False) -> None:
         self.top = top if is_real or top.parent == _HELD else top.resolve()
         assert self.top.is_absolute(), top
 
-    # -- looking ------------------------------------------
+    # -- checking ------------------------------------------
 
     def refuse_links(self, *names: str) -> None:
-        """Raises UsageError for the first of these files and folders that is, or holds at any depth, no plain file."""
+        """Raises UsageError for the first of these files and folders that is, or contains at any depth, anything but
+        plain files."""
         for name in names:
             path = self.top / name
             try:
@@ -57,16 +58,16 @@ class FilesBelow:
             return file.read()
 
     def read_text(self, name: str) -> str:
-        """Raises UsageError for what is no UTF-8."""
+        """Raises UsageError if the file is not UTF-8."""
         try:
             return self.read(name).decode("utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(f"{self.top / name}: not UTF-8 text: {error}") from None
 
     def open(self, name: str) -> BinaryIO:
-        """To be read."""
+        """Opens a file for reading."""
         path = self.top / name
-        with _told(path, "read", but=FileNotFoundError), self._folder_of(name) as (folder, base):
+        with _errors_in_one_line(path, "read", but=FileNotFoundError), self._folder_of(name) as (folder, base):
             _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
             return os.fdopen(self._opened(folder, base, os.O_RDONLY, path), "rb")
 
@@ -74,9 +75,9 @@ class FilesBelow:
 
     @contextlib.contextmanager
     def replacing(self, name: str) -> Iterator[BinaryIO]:
-        """A new file that gets its name when it is whole: readers see the old one or the new one."""
+        """A new file that gets its name when it is complete: readers see the old file or the new one."""
         path = self.top / name
-        with _told(path, "written"), self._folder_of(name) as (folder, base):
+        with _errors_in_one_line(path, "written"), self._folder_of(name) as (folder, base):
             unfinished = base + UNFINISHED
             for each in (base, unfinished):
                 with contextlib.suppress(FileNotFoundError):
@@ -86,11 +87,11 @@ class FilesBelow:
                 os.unlink(unfinished, dir_fd=folder)  # of a writer that was killed
             descriptor = self._opened(folder, unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)
             ours = os.fstat(descriptor)
-            with os.fdopen(descriptor, "wb") as file:  # open to the end, so that no other file can be taken for it
+            with os.fdopen(descriptor, "wb") as file:  # open to the end, so that no other file can take its place
                 try:
                     yield file
                     file.flush()
-                    if not _is_still(ours, folder, unfinished):  # a half one must not get the name
+                    if not _is_still(ours, folder, unfinished):  # an incomplete file must not get the name
                         raise HarnessError(f"{path}: another kafka-chaos writes it too; wait, and do this again")
                     os.rename(unfinished, base, src_dir_fd=folder, dst_dir_fd=folder)
                 except BaseException:
@@ -104,9 +105,9 @@ class FilesBelow:
         return self.top / name
 
     def append(self, name: str) -> BinaryIO:
-        """At the end of a file, unbuffered; raises HarnessError for one that has a second name, perhaps elsewhere."""
+        """Opens a file for appending, unbuffered; raises HarnessError if it has a second name (hard link)."""
         path = self.top / name
-        with _told(path, "written"), self._folder_of(name) as (folder, base):
+        with _errors_in_one_line(path, "written"), self._folder_of(name) as (folder, base):
             with contextlib.suppress(FileNotFoundError):
                 _refuse_unless_file(os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode, path)
             descriptor = self._opened(folder, base, os.O_WRONLY | os.O_APPEND | os.O_CREAT, path)
@@ -116,8 +117,8 @@ class FilesBelow:
             return os.fdopen(descriptor, "ab", buffering=0)
 
     def make_folder(self, name: str) -> None:
-        """Unless it is there."""
-        with _told(self.top / name, "written"), self._folder_of(name) as (folder, base):
+        """Creates the folder unless it exists."""
+        with _errors_in_one_line(self.top / name, "written"), self._folder_of(name) as (folder, base):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(base, dir_fd=folder)
             if not stat.S_ISDIR(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -125,18 +126,18 @@ class FilesBelow:
                 raise HarnessError(f"{self.top / name} is a file where a folder has to be: remove it")
 
     def remove_folder(self, name: str) -> None:
-        """With all that is in it, links and not where they lead; nothing to do where it is not there."""
+        """Removes it with its contents, links but not their targets; does nothing if it does not exist."""
         gone = contextlib.suppress(FileNotFoundError)
-        with _told(self.top / name, "written"), gone, self._folder_of(name) as (folder, base):
+        with _errors_in_one_line(self.top / name, "written"), gone, self._folder_of(name) as (folder, base):
             if stat.S_ISLNK(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
                 _refuse_unless_file(mode, self.top / name)
             shutil.rmtree(base, dir_fd=folder)
 
-    # -- within -------------------------------------------
+    # -- internal -----------------------------------------
 
     @contextlib.contextmanager
     def _folder_of(self, name: str) -> Iterator[tuple[int, str]]:
-        """(the descriptor of the folder in which the file is, the file's own name)."""
+        """(a descriptor of the folder that contains the file, the file's own name)."""
         *folders, base = name.split("/")
         assert all(part not in ("", ".", "..") for part in (*folders, base)), name
         if self.top.parent == _HELD:
@@ -150,7 +151,7 @@ class FilesBelow:
 
     @staticmethod
     def _descend(parts: Sequence[str], *, start: Path = Path("/")) -> int:
-        # O_PATH: to go through a folder takes no right to list it.
+        # O_PATH: traversing a folder does not require the right to list it.
         flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         reached = os.open(start, flags & ~os.O_NOFOLLOW)
         for number, part in enumerate(parts, start=1):
@@ -167,7 +168,7 @@ class FilesBelow:
 
     @staticmethod
     def _opened(folder: int, base: str, flags: int, path: Path) -> int:
-        """What was put there after the look is not followed, waited for, or read."""
+        """Opens the file without following, waiting for or reading anything that replaced it since the check."""
         careful = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(base, flags | careful, 0o666, dir_fd=folder)
@@ -184,12 +185,13 @@ class FilesBelow:
 
 
 def open_plain(path: Path, *, through_links: bool = True) -> BinaryIO:
-    """A file by its path, to be read: a pipe is not waited for, and a device gives nothing.
+    """Opens a file by path for reading; does not wait for pipes or trigger devices.
 
-    Raises UsageError for what is no plain file, OSError for what is not to be had.
+    Raises UsageError if it is not a plain file, OSError if it cannot be opened.
     """
     careful = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if through_links else os.O_NOFOLLOW)
-    mode = (path.stat() if through_links else path.lstat()).st_mode  # looked at first: to open a device may act
+    # checked first: opening a device may have an effect
+    mode = (path.stat() if through_links else path.lstat()).st_mode
     _refuse_unless_file(mode, path, _PLAIN)
     descriptor = os.open(path, careful)
     try:
@@ -201,8 +203,8 @@ def open_plain(path: Path, *, through_links: bool = True) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def _told(path: Path, done: str, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-    """What the machine refuses becomes one line, `but` for what the caller can make something of."""
+def _errors_in_one_line(path: Path, done: str, *, but: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+    """Turns an OSError into one line, except `but`, which the caller handles."""
     try:
         yield
     except but:
@@ -215,8 +217,8 @@ def _refuse_links_in(top: Path) -> None:
     waiting = [str(top)]
     while waiting:
         folder = waiting.pop()
-        gone = contextlib.suppress(FileNotFoundError)  # it was replaced in this moment
-        with _told(Path(folder), "read"), gone, os.scandir(folder) as entries:
+        gone = contextlib.suppress(FileNotFoundError)  # it was replaced at this moment
+        with _errors_in_one_line(Path(folder), "read"), gone, os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)

@@ -1,8 +1,8 @@
-"""The run folder: the joint between what was done to a system and what is learnt from it.
+"""The run folder: the only connection between running a scenario and judging it.
 
-Everything after a run works from here alone, later and on another machine. run.json is replaced whole, never edited;
-tables carry their schema version, and a folder from a newer program is refused rather than misread. It may come from
-somebody else: no link in it is followed (files_below.py).
+Everything after a run uses this folder alone, later and on another machine. run.json is replaced as a whole, never
+edited; tables have a schema version, and a folder of a newer program is refused. The folder may come from somebody
+else: no link in it is followed (files_below.py).
 """
 
 import contextlib
@@ -18,22 +18,24 @@ import pyarrow.parquet as pq
 from harness.clock import Anchor, Clock
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.lawful_rows import REMEDY, check_table
-from harness.history.parquet_tables import read_table
-from harness.history.schemas import ADDED, FINDINGS, LATER, ROW_GROUP, SCHEMA_VERSION, TABLES
-from harness.history.texts import read_run, read_verdict
-from harness.scenario import Scenario
+from harness.history.schema import version_1
+from harness.history.schema.evidence_schemas import FINDINGS
+from harness.history.schema.lawful_rows import REMEDY, check_table
+from harness.history.schema.parquet_tables import read_table
+from harness.history.schema.schemas import ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.schema.texts import read_run, read_verdict
+from harness.scenario.model import Scenario, WorkloadSpec
 
-# What every command reads by path: looked through before.
+# Files that every command reads by path; checked for links first.
 _READ = (
     "run.json", "scenario.toml", "scenario.source.toml", "verdict.json", "attached.jsonl", "history", "tables",
     "converting",
 )  # fmt: skip
-_DELTA = ("op", "off", "value", "t0", "t1")  # measured in spark.md 2
+_DELTA = ("operation", "offset", "value", "invoked_ns", "completed_ns")  # measured: a fifth to a third smaller
 
 
 class RunFolder:
-    """An existing run folder. `RunFolder(path)` raises UsageError when there is none, or one with links in it.
+    """An existing run folder. `RunFolder(path)` raises UsageError if there is none, or one with links in it.
 
     `path` itself may be a link, such as RUNS/latest.
     """
@@ -53,14 +55,14 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, *, scenario: str, clock: Clock, seed: int, stamp: str) -> "RunFolder":
-        """A new folder RUNS/<stamp>-<scenario>, numbered if that is taken; `stamp` is a time, e.g. 20250131-120000."""
+        """Creates RUNS/<stamp>-<scenario>, numbered if that exists; `stamp` is a time, e.g. 20250131-120000."""
         try:
             name = cls._take_a_name(runs, f"{stamp}-{scenario}")
+            path = runs / name
+            for part in ("history", "tables", "nodes"):
+                (path / part).mkdir()
         except OSError as error:
             raise HarnessError(f"{runs}: no run folder can be made there: {error.strerror}; see --runs") from error
-        path = runs / name
-        for part in ("history", "tables", "nodes"):
-            (path / part).mkdir()
         first = {"id": name, "scenario": scenario, "seed": seed, "schema_version": SCHEMA_VERSION}
         FilesBelow(path).replace("run.json", _json(first))
         folder = cls(path)
@@ -69,12 +71,12 @@ class RunFolder:
 
     @staticmethod
     def _take_a_name(runs: Path, wanted: str) -> str:
-        """Makes the folder. Raises OSError."""
+        """Creates the folder. Raises OSError."""
         runs.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, 1000):
             name = wanted + (f"-{attempt}" if attempt > 1 else "")
             with contextlib.suppress(FileExistsError):
-                (runs / name).mkdir(mode=0o700)  # what is in it is the user's, and the sweep obeys it
+                (runs / name).mkdir(mode=0o700)  # private to the user, and the sweep acts on its contents
                 return name
         raise HarnessError(f"{runs}: no free name for a run folder; clear it out")
 
@@ -85,14 +87,14 @@ class RunFolder:
         return read_run(self.path / "run.json", opened=lambda: self.files.open("run.json"))
 
     def verdict(self) -> dict[str, Any]:
-        """verdict.json. Raises HarnessError, also where there is none."""
+        """verdict.json. Raises HarnessError, also if there is none."""
         return read_verdict(self.path / "verdict.json", opened=lambda: self.files.open("verdict.json"))
 
     def update(self, **fields: Any) -> None:
         self.files.replace("run.json", _json(self.run | fields))
 
     def add_anchor(self, clock: Clock) -> None:
-        """Ties the run's axis to wall time once more; the first anchor is made with the folder."""
+        """Adds a pair of run clock and wall clock; the first pair is stored when the folder is created."""
         self.update(anchors=[*self.run.get("anchors", []), self._anchor(clock)])
 
     @staticmethod
@@ -116,23 +118,30 @@ class RunFolder:
         return self.path / "nodes"
 
     def write_text(self, name: str, text: str) -> Path:
-        """Replaces a file as a whole; its path."""
+        """Replaces a file as a whole; returns its path."""
         return self.files.replace(name, text.encode())
 
     def write_scenario(self, text: str, *, source: str | None = None) -> None:
-        """The scenario as it was run, every draw written out; `source`: the file as the user wrote it."""
+        """The scenario as it ran, with every random draw written out; `source`: the file as the user wrote it."""
         self.write_text("scenario.toml", text)
         if source is not None:
             self.write_text("scenario.source.toml", source)
 
     def scenario(self) -> Scenario:
-        from harness.scenario_file import load
+        from harness.scenario.file import load
 
-        return load(str(self.path))
+        return load(str(self.path), workload_of=self._workload_of)
+
+    def _workload_of(self, name: str) -> type[WorkloadSpec] | None:
+        """Of a package that is not installed here, what the run wrote down."""
+        from harness.scenario.workloads import recorded, settings_of
+
+        facts = self.run.get("workload")
+        return settings_of(name) or (recorded(name, facts) if facts is not None else None)
 
     def link_latest(self) -> str:
-        """RUNS/latest points here, replaced in one step so that it never dangles. A run does without: why it does not
-        point here, or nothing. What has the name and is no link is left alone."""
+        """Points RUNS/latest to this folder, in one step so that it never dangles. A run works without it: returns the
+        reason if it could not be changed, else "". A file of that name that is not a link is left alone."""
         latest, link = self.path.parent / "latest", self.path.parent / f".latest-{os.getpid()}"
         if not latest.is_symlink() and os.path.lexists(latest):
             return f"{latest} is no link, so it is left alone; `latest` does not name this run"
@@ -149,15 +158,15 @@ class RunFolder:
     # -- tables -------------------------------------------
 
     def _table_path(self, name: str) -> Path:
-        return self.path / "tables" / f"{name}.parquet"
+        return version_1.path_of(self.path / "tables", name)
 
     def has_table(self, name: str) -> bool:
         return self._table_path(name).is_file()
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing is left to seal. Tables of an older version whose journals are gone stay as they are."""
-        if all(self.has_table(name) for name in TABLES if name not in ADDED):
+        """True if nothing is left to seal. Tables of an older version whose journals are gone stay as they are."""
+        if all(self.has_table(name) for name in TABLES if name not in version_1.ADDED):
             return True
         return self.has_table("records") and not any(self.history.glob("*.jsonl"))
 
@@ -166,7 +175,7 @@ class RunFolder:
         self.write_tables(name, [table])
 
     def write_tables(self, name: str, pieces: Iterable[pa.Table]) -> None:
-        """The same for a table that comes in pieces, each at most a row group or so."""
+        """The same for a table that comes in pieces of at most about a row group."""
         schema = FINDINGS if name == "findings" else TABLES[name]
         encodings = {column: "DELTA_BINARY_PACKED" for column in _DELTA if name == "records"}
         self.files.make_folder("tables")
@@ -186,9 +195,8 @@ class RunFolder:
     def table(self, name: str) -> pa.Table:
         path = self._table_path(name)
         try:
-            with self.files.open(f"tables/{name}.parquet") as file:
-                schema = FINDINGS if name == "findings" else TABLES[name]
-                table = read_table(path, schema, later=LATER.get(name, ()), source=file)
+            with self.files.open(f"tables/{path.name}") as file:
+                table = read_table(path, name, source=file)
                 remedy = f"`kafka-chaos check {self.path}` writes it again" if name == "findings" else REMEDY
                 check_table(name, table, lambda run: path, remedy)
                 return table

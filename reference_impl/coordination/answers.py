@@ -1,6 +1,6 @@
-"""From a request frame to its answer: reads query the tree, writes go through the database. Still no sockets, no clock.
+"""Computes the answer to one request frame: reads query the tree, writes go through the database. No sockets, no clock.
 
-`Answer.changes` is what the write did; the server fires the watches before it sends the answer itself.
+`Answer.changes` lists what a write changed. The server fires the watches of these changes before it sends the answer.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from reference_impl.coordination.records import (
     OpCode,
     Operation,
     ReplyHeader,
+    SetAclRequest,
     SetDataRequest,
     SetWatchesRequest,
     read_multi,
@@ -56,7 +57,7 @@ class Request:
 
 
 class Answers:
-    """One method per kind of request; `answer` chooses."""
+    """Has one method per request type; `answer` selects it."""
 
     def __init__(self, database: Database, watches: Watches[Connection]) -> None:
         self._database = database
@@ -72,7 +73,8 @@ class Answers:
         }
 
     def answer(self, request: Request) -> Answer:
-        """Raises MalformedRecord where the frame is not what its type says."""
+        """Decodes the frame, executes the request and returns the answer. Raises MalformedRecord for a
+        malformed frame."""
         match request.op_code:
             case OpCode.CREATE | OpCode.CREATE2:
                 operation = CreateRequest.read(request.reader, with_stat=request.op_code == OpCode.CREATE2)
@@ -81,6 +83,8 @@ class Answers:
                 return self._write(DeleteRequest.read(request.reader), request)
             case OpCode.SET_DATA:
                 return self._write(SetDataRequest.read(request.reader), request)
+            case OpCode.SET_ACL:
+                return self._write(SetAclRequest.read(request.reader), request)
             case OpCode.MULTI:
                 return self._multi(request)
             case OpCode.SET_WATCHES:
@@ -117,7 +121,7 @@ class Answers:
     def _exists(self, request: Request) -> bytes:
         path, watch = request.reader.string(), request.reader.boolean()
         if watch:
-            # Set even where there is no znode: this is how one waits for a creation.
+            # The watch is set even if the znode does not exist: clients wait for its creation this way.
             self._watches.watch_data(path, request.watcher)
         return self._stat_of(path)
 
@@ -155,20 +159,20 @@ class Answers:
         return writer.data
 
     def _sync(self, request: Request) -> bytes:
-        """One server: everything committed is visible already."""
+        """There is one server, so every committed write is already visible."""
         writer = JuteWriter()
         writer.string(request.reader.string())
         return writer.data
 
 
 def _write_result(writer: JuteWriter, operation: Operation, change: Change) -> None:
-    """What a successful operation answers; the change has the real path where the request's was sequential."""
+    """Builds the result of a successful operation; a sequential create returns the path that was really created."""
     match operation:
         case CreateRequest():
             writer.string(change.path)
             if operation.with_stat:
                 change.stat.write(writer)
-        case SetDataRequest():
+        case SetDataRequest() | SetAclRequest():
             change.stat.write(writer)
 
 

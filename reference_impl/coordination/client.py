@@ -1,8 +1,9 @@
-"""The brokers' asyncio client to the coordination service (ours, or a real ZooKeeper).
+"""The brokers' asyncio client of the coordination service (this one or a real ZooKeeper).
 
-It keeps one session over many connections: a lost connection is replaced, watches are set again, calls under way raise
-ConnectionLost. A client cut off for longer than its session timeout does not know that it is expired before it reaches
-the service again, as in ZooKeeper. Callbacks run from the loop, in the order in which the service sent what they tell.
+It keeps one session over many connections. When a connection is lost, the calls under way raise ConnectionLost, and the
+client reconnects and sets its watches again. As in ZooKeeper, a client that was disconnected for longer than its
+session timeout learns of the expiry only when it reaches the service again. Callbacks run on the event loop, in the
+order in which the service sent the notifications.
 """
 
 import asyncio
@@ -121,7 +122,7 @@ class Check:
 
 
 class _Refused(Exception):
-    """The service answered the connect request: this session is over."""
+    """The service rejected the connect request because the session has ended."""
 
 
 class CoordinationClient:
@@ -152,11 +153,11 @@ class CoordinationClient:
     # The session.
 
     async def start(self) -> None:
-        """Returns once there is a session, however long that takes."""
+        """Connects; returns once the session is established, however long that takes."""
         assert self._task is None, "a client is started once"
         first_connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._keep_session(first_connected))
-        # The task ends before it was connected only by an error that no retry would cure.
+        # The task ends before the first connection only on an error that a retry cannot fix.
         await asyncio.wait([first_connected, self._task], return_when=asyncio.FIRST_COMPLETED)
         if self._task.cancelled():
             raise SessionExpired("closed before it was connected")
@@ -164,7 +165,8 @@ class CoordinationClient:
             await self._task
 
     async def close(self) -> None:
-        """Ends the session if the service can be reached: ephemerals go at once, not after the timeout."""
+        """Ends the session. If the service is reachable, its ephemeral znodes are deleted at once instead of after the
+        timeout."""
         connection, was_over, self._over = self._connection, self._over, True
         if connection is not None and not was_over:
             try:
@@ -179,7 +181,8 @@ class CoordinationClient:
             connection.abort()
 
     def abandon(self) -> None:
-        """Drops the connection without a word, as a killed process does: the session is left to expire."""
+        """Drops the connection without closing the session, as a killed process does; the session expires by its
+        timeout."""
         self._over = True
         if self._task is not None:
             self._task.cancel()
@@ -244,7 +247,7 @@ class CoordinationClient:
         return connection
 
     async def _heartbeat(self, connection: ClientConnection) -> None:
-        """Pings every third of the timeout; silence for two thirds means that the service cannot be reached."""
+        """Sends a ping every third of the session timeout; no answer for two thirds counts as a lost connection."""
         loop = asyncio.get_running_loop()
         ping_at = loop.time() + self._timeout_ms / 3000
         while not connection.lost.done():
@@ -263,7 +266,7 @@ class CoordinationClient:
     def _notified(self, notification: Notification) -> None:
         self._watches.fired(notification)
         event = WatchEvent(kind=EVENT_NAMES[notification.event], path=notification.path)
-        # Through the loop, behind the wake-ups of calls answered earlier.
+        # Scheduled on the loop, so that calls answered earlier are resumed first.
         asyncio.get_running_loop().call_soon(self._on_watch, event)
 
     def _tell(self, state: SessionState) -> None:
@@ -297,7 +300,7 @@ class CoordinationClient:
             return None
 
     async def set(self, path: str, data: bytes, *, version: int) -> Stat:
-        """A conditional write; raises BadVersion where `version` is not the current one (-1: any)."""
+        """Writes conditionally. Raises BadVersion if `version` is not the current version (-1 matches any)."""
         return Stat.read(await self._operate(Set(path=path, data=data, version=version).request()))
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
@@ -312,7 +315,7 @@ class CoordinationClient:
         return reader.vector(reader.string)
 
     async def multi(self, operations: Sequence[Create | Set | Delete | Check]) -> list[Stat | None]:
-        """All or nothing; raises the error of the operation that refused."""
+        """Executes all operations or none. Raises the error of the operation that failed."""
         writer = JuteWriter()
         write_multi(writer, [operation.request() for operation in operations])
         reader = await self._ask(OpCode.MULTI, writer.data, "multi", None)
@@ -352,7 +355,7 @@ def _read_multi_results(reader: JuteReader, operations: Sequence[Create | Set | 
         with_stat = header.op_code in (OpCode.CREATE2, OpCode.SET_DATA)
         stats.append(Stat.read(reader) if with_stat else None)
     for operation, code in zip(operations, codes, strict=False):
-        # Those before the culprit say OK (rolled back), those after it RUNTIME_INCONSISTENCY (not tried).
+        # Operations before the failed one carry OK (rolled back), those after it RUNTIME_INCONSISTENCY (not tried).
         if code not in (Code.OK, Code.RUNTIME_INCONSISTENCY):
             raise error_for(code, operation.path)
     return stats

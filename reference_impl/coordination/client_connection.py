@@ -1,4 +1,4 @@
-"""One connection of the client: the connect exchange, then requests answered in order, notifications in between."""
+"""One connection of the client: the connect exchange, then answers in request order with notifications in between."""
 
 import asyncio
 from collections import deque
@@ -31,7 +31,7 @@ class _Pending:
 
 
 class ClientConnection(asyncio.Protocol):
-    """`lost` completes when the connection is gone; whoever waited for an answer gets ConnectionLost."""
+    """`lost` completes when the connection is gone; pending requests then fail with ConnectionLost."""
 
     def __init__(self, *, on_notification: Callable[[Notification], None], on_zxid: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ class ClientConnection(asyncio.Protocol):
     def request(
         self, op_code: OpCode, payload: bytes, *, subject: str, on_answer: Callable[[int], None] | None = None
     ) -> asyncio.Future[JuteReader]:
-        """`on_answer` hears the code before anything later on the connection is looked at."""
+        """Sends a request. `on_answer` gets the error code before later frames of the connection are processed."""
         answer: asyncio.Future[JuteReader] = self._loop.create_future()
         if self.lost.done() or self._transport is None or self._transport.is_closing():
             answer.set_exception(ConnectionLost(subject))
@@ -111,7 +111,7 @@ class ClientConnection(asyncio.Protocol):
                 if self.lost.done():
                     return
         except (MalformedRecord, ValueError):
-            # No service of ours, or bytes damaged on the way: a new connection is the only cure.
+            # Not a coordination service, or bytes were corrupted on the way: only a new connection helps.
             self.abort()
 
     def _receive(self, reader: JuteReader) -> None:
@@ -132,7 +132,7 @@ class ClientConnection(asyncio.Protocol):
         if pending.on_answer is not None:
             pending.on_answer(header.code)
         if pending.answer.done():
-            return  # whoever asked was cancelled
+            return  # the caller was cancelled
         if header.code == Code.OK:
             pending.answer.set_result(reader)
         else:
@@ -144,7 +144,7 @@ class ClientConnection(asyncio.Protocol):
         self.lost.set_result(None)
         if not self._connected.done():
             self._connected.set_exception(ConnectionLost("closed by the service"))
-            # Nobody may be waiting any more; the exception counts as seen.
+            # Perhaps nobody awaits the future any more: mark its exception as retrieved.
             self._connected.exception()
         while self._pending:
             pending = self._pending.popleft()

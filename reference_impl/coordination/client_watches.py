@@ -1,4 +1,4 @@
-"""What the client remembers of its watches, so that it can set them again on a new connection."""
+"""The watches that the client has set, kept so that it can set them again on a new connection."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ class ClientWatches:
         self._children[path] = None
 
     def fired(self, notification: Notification) -> None:
-        """Watches are one-shot: what fired is no longer set."""
+        """Forgets the watch: watches are one-shot."""
         path = notification.path
         if notification.event is not EventType.CHILDREN:
             self._data.pop(path, None)

@@ -1,4 +1,5 @@
-"""One client's connection: cuts the byte stream into frames and hands them on; malformed ones end it, and only it."""
+"""One client connection of the server: splits the byte stream into frames. A malformed frame closes this connection
+only."""
 
 import asyncio
 import logging
@@ -10,11 +11,11 @@ from reference_impl.coordination.jute import MalformedRecord
 logger = logging.getLogger(__name__)
 
 NO_SESSION = 0
-FOUR_LETTER_WORDS = frozenset({b"ruok", b"srvr", b"stat"})
+FOUR_LETTER_WORDS = frozenset({b"ruok", b"srvr", b"stat", b"envi"})
 
 
 class Owner(Protocol):
-    """What a connection needs of the server."""
+    """What a connection needs from the server."""
 
     def opened(self, connection: "Connection") -> None: ...
 
@@ -51,7 +52,7 @@ class Connection(asyncio.Protocol):
         self._process()
 
     def pause_writing(self) -> None:
-        """A client that does not read its answers is not asked for more requests."""
+        """Stops reading requests while the client does not read its answers."""
         self._paused = True
         if self._transport is not None:
             self._transport.pause_reading()
@@ -67,7 +68,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(frame(payload))
 
     def close(self) -> None:
-        """What was sent still goes out; nothing more is read."""
+        """Flushes pending answers and reads nothing more."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
@@ -91,6 +92,6 @@ class Connection(asyncio.Protocol):
             logger.warning("closing the connection of session 0x%x: malformed frame: %s", self.session_id, error)
             self.close()
         except OSError as error:
-            # Only the log touches the system here. What it did not take must not be answered.
+            # Only the log does system calls here. A write that the log did not take must not be answered.
             self._owner.failed(error)
             self.close()

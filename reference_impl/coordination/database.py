@@ -1,4 +1,4 @@
-"""The service's state as a whole: tree, sessions, zxid. Every change goes log first, then state, then answer."""
+"""The state of the service: tree, sessions, zxid. A change is logged first, then applied, then answered."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from reference_impl.coordination.tree import Change, Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Requester:
-    """Whose request: the session, and its own number for it."""
+    """Identifies who sent a request: session id and the client's own request number."""
 
     session_id: int
     cxid: int
@@ -39,7 +39,7 @@ class Database:
         self._log = log
 
     def recover(self, *, now: float, wall_clock_ms: int) -> None:
-        """Replays the log; sessions that were alive get a full timeout from now on."""
+        """Replays the log. Every session that was alive gets a full timeout from now on."""
         for entry in self._log.recover():
             self._apply(entry)
             self._last_session_id = max(self._last_session_id, entry.session_id)
@@ -57,17 +57,17 @@ class Database:
         return requester.session_id
 
     def close_session(self, requester: Requester, *, wall_clock_ms: int) -> Committed:
-        """Closed by its client or expired: its ephemerals go in the same transaction."""
+        """Ends a session (closed by its client or expired) and deletes its ephemeral znodes in the same transaction."""
         deleted = self.tree.ephemerals_of(requester.session_id)
         transaction = CloseSessionTransaction(deleted_paths=deleted)
         return self._commit(transaction, requester, wall_clock_ms=wall_clock_ms)
 
     def execute(self, operation: Operation, requester: Requester, *, wall_clock_ms: int) -> Committed:
-        """One write. Refused, it is committed as an error."""
+        """Executes one write. A refused write is logged as an error transaction."""
         return self._commit(decide_one(self.tree, operation), requester, wall_clock_ms=wall_clock_ms)
 
     def execute_all(self, operations: list[Operation], requester: Requester, *, wall_clock_ms: int) -> Committed:
-        """A multi: all of them, or none."""
+        """Executes a multi: all operations or none."""
         return self._commit(decide_multi(self.tree, operations), requester, wall_clock_ms=wall_clock_ms)
 
     def _commit(self, transaction: Transaction, requester: Requester, *, wall_clock_ms: int) -> Committed:

@@ -1,10 +1,10 @@
-"""What a call of the coordination client may raise; one class for each code a caller can act on."""
+"""The exceptions of the coordination client: one class for each error code that callers handle."""
 
 from reference_impl.coordination.records import Code
 
 
 class CoordinationError(Exception):
-    """The service refused; `code` is ZooKeeper's."""
+    """The service refused the request; `code` is ZooKeeper's error code."""
 
     code: int = Code.RUNTIME_INCONSISTENCY
 
@@ -23,7 +23,7 @@ class NodeExists(CoordinationError):
 
 
 class BadVersion(CoordinationError):
-    """A conditional write lost: somebody else wrote in between."""
+    """A conditional write failed because the znode was changed in between."""
 
     code = Code.BAD_VERSION
 
@@ -37,13 +37,13 @@ class NoChildrenForEphemerals(CoordinationError):
 
 
 class SessionExpired(CoordinationError):
-    """The session is gone for good, its ephemerals with it; a new client is needed."""
+    """The session and its ephemeral znodes are gone; the caller must create a new client."""
 
     code = Code.SESSION_EXPIRED
 
 
 class ConnectionLost(CoordinationError):
-    """Nobody knows whether the request was carried out."""
+    """The connection was lost; it is unknown whether the request was executed."""
 
     code = Code.CONNECTION_LOSS
 

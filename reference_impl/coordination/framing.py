@@ -1,4 +1,4 @@
-"""Frames on a byte stream: a length of four bytes, then that many bytes. Shared by server and client."""
+"""Frames on a byte stream: a length of four bytes, then that many bytes. Used by server and client."""
 
 import struct
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameBuffer:
-    """Takes bytes as they come, gives whole frames; an absurd length is found before anything is kept for it."""
+    """Collects bytes and returns whole frames. A length above the limit is rejected before memory is
+    allocated for it."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -26,7 +27,7 @@ class FrameBuffer:
         return bytes(self._buffer[: _LENGTH.size])
 
     def frames(self) -> Iterator[bytes]:
-        """Whole frames, taken off as they are handed out. May be left and entered again."""
+        """Yields whole frames and removes each from the buffer; iteration may stop and resume at any frame."""
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
             if not 0 <= length <= FRAME_LENGTH_MAX:

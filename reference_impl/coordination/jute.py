@@ -1,6 +1,7 @@
-"""Jute, ZooKeeper's serialisation: big-endian numbers, length-prefixed bytes, counted vectors.
+"""Jute, ZooKeeper's serialisation format: big-endian numbers, length-prefixed bytes, counted vectors.
 
-Reading checks every length against what is there, so that no frame, however malformed, costs more than its own size.
+The reader checks every length against the bytes that remain, so a malformed frame never costs more memory than its
+size.
 """
 
 import struct
@@ -15,11 +16,11 @@ NULL_LENGTH = -1
 
 
 class MalformedRecord(ValueError):
-    """The bytes are not the record they should be."""
+    """The bytes are not a valid record of the expected type."""
 
 
 class JuteWriter:
-    """Appends values to a buffer; `data` is the result."""
+    """Appends values to a buffer; `data` is the encoded result."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -58,7 +59,7 @@ class JuteWriter:
 
 
 class JuteReader:
-    """Takes values off the front of a buffer; raises MalformedRecord where they do not fit."""
+    """Reads values from the front of a buffer. Raises MalformedRecord if the bytes do not fit."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         self._data = data
@@ -92,7 +93,7 @@ class JuteReader:
         return None if length == NULL_LENGTH else self.raw(length)
 
     def string(self) -> str:
-        """A null string reads as the empty one: clients write either for it."""
+        """Reads a string. A null string becomes the empty string, because clients write either."""
         try:
             return (self.buffer() or b"").decode("utf-8")
         except UnicodeDecodeError as error:
@@ -100,7 +101,7 @@ class JuteReader:
 
     def vector(self, read_item: Callable[[], Item]) -> list[Item]:
         count = self.integer()
-        # Every item takes at least one byte: a count beyond that is a lie, found before memory is spent on it.
+        # Every item takes at least one byte, so a larger count is invalid; it is rejected before memory is allocated.
         if count > self.remaining:
             raise MalformedRecord(f"{count} items announced, {self.remaining} bytes left")
         return [read_item() for _ in range(max(count, 0))]

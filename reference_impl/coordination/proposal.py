@@ -1,6 +1,7 @@
-"""Decides whether requested operations may happen, and as which transactions, without touching the tree.
+"""Decides whether requested operations may happen and turns them into transactions, without changing the tree.
 
-A multi's later operations must see its earlier ones: a proposal keeps what they would change beside the tree.
+A later operation of a multi must see the effect of earlier ones, so a proposal keeps their pending changes beside the
+tree.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from reference_impl.coordination.records import (
     CreateRequest,
     DeleteRequest,
     Operation,
+    SetAclRequest,
     SetDataRequest,
 )
 from reference_impl.coordination.transactions import (
@@ -22,13 +24,14 @@ from reference_impl.coordination.transactions import (
     ErrorTransaction,
     MultiTransaction,
     PartTransaction,
+    SetAclTransaction,
     SetDataTransaction,
 )
 from reference_impl.coordination.tree import PERSISTENT, ROOT, Tree, Znode, is_valid_path, parent_of
 
 
 class Refused(Exception):
-    """The operation may not happen; the code says why."""
+    """The operation is not allowed; `code` says why."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.name)
@@ -37,9 +40,10 @@ class Refused(Exception):
 
 @dataclass(kw_only=True)
 class _Outline:
-    """What deciding needs to know of a znode."""
+    """The properties of a znode that decisions depend on."""
 
     version: int
+    acl_version: int
     children_created: int
     child_count: int
     ephemeral: bool
@@ -48,6 +52,7 @@ class _Outline:
 def _outline_of(node: Znode) -> _Outline:
     return _Outline(
         version=node.version,
+        acl_version=node.acl_version,
         children_created=node.children_created,
         child_count=len(node.children),
         ephemeral=node.ephemeral_owner != PERSISTENT,
@@ -60,7 +65,7 @@ class Proposal:
         self._pending: dict[str, _Outline | None] = {}
 
     def decide(self, operation: Operation) -> PartTransaction:
-        """The transaction for one operation, on top of those decided before; raises Refused."""
+        """Returns the transaction for one operation, applied on top of those decided before. Raises Refused."""
         match operation:
             case CreateRequest():
                 return self._create(operation)
@@ -68,6 +73,8 @@ class Proposal:
                 return self._delete(operation)
             case SetDataRequest():
                 return self._set_data(operation)
+            case SetAclRequest():
+                return self._set_acl(operation)
             case CheckRequest():
                 self._expect_version(operation.path, operation.version)
                 return CheckTransaction(path=operation.path, version=operation.version)
@@ -94,9 +101,9 @@ class Proposal:
         try:
             flag = CreateFlag(request.flags)
         except ValueError:
-            # Containers and nodes with a time to live: no broker makes them.
+            # Container and TTL nodes are not supported; brokers do not create them.
             raise Refused(Code.UNIMPLEMENTED) from None
-        # A sequential path may end in a slash; the number makes it whole.
+        # A sequential path may end in a slash; the appended number completes it.
         if not is_valid_path(request.path + "0" if flag.sequential else request.path) or request.path == ROOT:
             raise Refused(Code.BAD_ARGUMENTS if request.path != ROOT else Code.NODE_EXISTS)
         parent = self._existing(parent_of(request.path))
@@ -107,7 +114,9 @@ class Proposal:
             raise Refused(Code.NODE_EXISTS)
         parent.children_created += 1
         parent.child_count += 1
-        self._pending[path] = _Outline(version=0, children_created=0, child_count=0, ephemeral=flag.ephemeral)
+        self._pending[path] = _Outline(
+            version=0, acl_version=0, children_created=0, child_count=0, ephemeral=flag.ephemeral
+        )
         return CreateTransaction(
             path=path,
             data=request.data,
@@ -131,9 +140,18 @@ class Proposal:
         outline.version += 1
         return SetDataTransaction(path=request.path, data=request.data, version=outline.version)
 
+    def _set_acl(self, request: SetAclRequest) -> SetAclTransaction:
+        outline = self._existing(request.path)
+        if not request.acls:
+            raise Refused(Code.INVALID_ACL)
+        if request.version not in (ANY_VERSION, outline.acl_version):
+            raise Refused(Code.BAD_VERSION)
+        outline.acl_version += 1
+        return SetAclTransaction(path=request.path, acls=request.acls, version=outline.acl_version)
+
 
 def decide_one(tree: Tree, operation: Operation) -> PartTransaction:
-    """What to log for a single operation: its transaction, or the error that takes its place."""
+    """Returns what to log for a single operation: its transaction, or an error transaction."""
     try:
         return Proposal(tree).decide(operation)
     except Refused as refused:
@@ -141,7 +159,8 @@ def decide_one(tree: Tree, operation: Operation) -> PartTransaction:
 
 
 def decide_multi(tree: Tree, operations: list[Operation]) -> MultiTransaction:
-    """All or nothing. Refused, every part is an error: none before the culprit, its own, "not tried" after it."""
+    """Decides all operations or none. On refusal every part becomes an error: OK before the refused operation, its own
+    code, then "not tried" after it."""
     proposal = Proposal(tree)
     parts: list[PartTransaction] = []
     try:

@@ -1,4 +1,4 @@
-"""The records of ZooKeeper's client protocol that both sides share: requests, replies, stat, codes.
+"""The records of ZooKeeper's client protocol that server and client share: requests, replies, stat, error codes.
 
 Names and numbers are ZooKeeper's own (zookeeper.jute, ZooDefs.OpCode, KeeperException.Code).
 """
@@ -27,6 +27,7 @@ class OpCode(IntEnum):
     GET_DATA = 4
     SET_DATA = 5
     GET_ACL = 6
+    SET_ACL = 7
     GET_CHILDREN = 8
     SYNC = 9
     PING = 11
@@ -42,7 +43,7 @@ class OpCode(IntEnum):
 
 
 class Code(IntEnum):
-    """KeeperException.Code, as far as this service says them."""
+    """The values of KeeperException.Code that this service returns."""
 
     OK = 0
     RUNTIME_INCONSISTENCY = -2
@@ -56,6 +57,7 @@ class Code(IntEnum):
     NODE_EXISTS = -110
     NOT_EMPTY = -111
     SESSION_EXPIRED = -112
+    INVALID_ACL = -114
 
 
 class EventType(IntEnum):
@@ -86,7 +88,7 @@ _REPLY_HEADER = struct.Struct("!iqi")
 
 @dataclass(frozen=True, kw_only=True)
 class Stat:
-    """What a client may know of a znode besides its data."""
+    """The metadata of a znode that clients can read."""
 
     czxid: int
     mzxid: int
@@ -115,7 +117,7 @@ class Stat:
 
 @dataclass(frozen=True, kw_only=True)
 class Acl:
-    """Kept and given back, never enforced: the cluster's own processes are the only clients."""
+    """An access control entry. It is stored and returned, never enforced: only processes of the cluster connect."""
 
     permissions: int
     scheme: str
@@ -216,7 +218,7 @@ class ReplyHeader:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateRequest:
-    """create, or create2 when `with_stat`: the reply then carries the new znode's stat as well."""
+    """create, or create2 if `with_stat`: then the reply also carries the stat of the new znode."""
 
     path: str
     data: bytes | None
@@ -287,7 +289,26 @@ class CheckRequest:
         return cls(path=reader.string(), version=reader.integer())
 
 
-Operation = CreateRequest | DeleteRequest | SetDataRequest | CheckRequest
+@dataclass(frozen=True, kw_only=True)
+class SetAclRequest:
+    """setACL; as in ZooKeeper not allowed in a multi. `version` is the version of the ACL, not of the data."""
+
+    path: str
+    acls: tuple[Acl, ...]
+    version: int = ANY_VERSION
+    op_code: ClassVar[OpCode] = OpCode.SET_ACL
+
+    def write(self, writer: JuteWriter) -> None:
+        writer.string(self.path)
+        write_acls(writer, self.acls)
+        writer.integer(self.version)
+
+    @classmethod
+    def read(cls, reader: JuteReader) -> "SetAclRequest":
+        return cls(path=reader.string(), acls=read_acls(reader), version=reader.integer())
+
+
+Operation = CreateRequest | DeleteRequest | SetDataRequest | CheckRequest | SetAclRequest
 
 
 def read_operation(op_code: int, reader: JuteReader) -> Operation:
@@ -304,7 +325,7 @@ def read_operation(op_code: int, reader: JuteReader) -> Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiHeader:
-    """Stands before every operation, and every result, of a multi; the last one is `done`."""
+    """Precedes every operation and every result of a multi; the last header has `done` set."""
 
     op_code: int
     done: bool
@@ -339,7 +360,7 @@ def read_multi(reader: JuteReader) -> list[Operation]:
 
 @dataclass(frozen=True, kw_only=True)
 class SetWatchesRequest:
-    """What a client re-sends after a reconnect: its watches, and the last state it saw."""
+    """Sets a reconnected client's watches again; carries the last zxid that the client saw."""
 
     relative_zxid: int
     data: list[str] = field(default_factory=list)
@@ -363,7 +384,7 @@ class SetWatchesRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Notification:
-    """One watch, fired."""
+    """The notification of one fired watch."""
 
     event: EventType
     path: str
@@ -375,6 +396,5 @@ class Notification:
 
     @classmethod
     def read(cls, reader: JuteReader) -> "Notification":
-        event = EventType(reader.integer())
-        reader.integer()
+        event, _ = EventType(reader.integer()), reader.integer()
         return cls(event=event, path=reader.string())

@@ -1,11 +1,12 @@
-"""The shell around the database: connections, session expiry, delivery of watches. Runs on any asyncio loop.
+"""The server around the database: connections, session expiry, delivery of watches. Runs on any asyncio loop.
 
-Everything between two awaits of the loop is one step: a request is decided, logged, applied and answered in its
-data_received, so that requests have one order, and a watch fires on each connection before any later answer.
+The work between two awaits is atomic: a request is decided, logged, applied and answered inside data_received. So all
+requests have one order, and on each connection a watch notification precedes any later answer.
 """
 
 import asyncio
 import logging
+import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -29,12 +30,15 @@ from reference_impl.coordination.watches import Watches
 
 logger = logging.getLogger(__name__)
 
+# Clients choose the requests they send by this version. This service implements a subset of that ZooKeeper, the one of
+# Kafka 3.9.
+VERSION = "3.8.4-kafka-chaos, built on 2024-02-12 22:16 UTC"
 EXPIRY_CHECK_MIN_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """What a client's wish for a session timeout is bent into."""
+    """The bounds into which a requested session timeout is clamped."""
 
     timeout_min_ms: int
     timeout_max_ms: int
@@ -44,7 +48,7 @@ class SessionLimits:
 
 
 class CoordinationServer:
-    """Made on a running loop, from a recovered database."""
+    """Create it on a running loop with a recovered database."""
 
     def __init__(self, database: Database, *, limits: SessionLimits, wall_clock_ms: Callable[[], int]) -> None:
         self._database = database
@@ -61,13 +65,13 @@ class CoordinationServer:
         self._schedule_expiry()
 
     def stop(self) -> None:
-        """Sessions stay: they are in the log, and clients find them again after a restart."""
+        """Closes all connections. Sessions stay in the log, and clients can resume them after a restart."""
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         for connection in list(self._connections):
             connection.close()
 
-    # What a connection reports (connection.Owner).
+    # Callbacks of a connection (connection.Owner).
 
     def opened(self, connection: Connection) -> None:
         self._connections[connection] = None
@@ -84,11 +88,13 @@ class CoordinationServer:
             self.failure.set_result(error)
 
     def status(self, word: str) -> str:
-        """The four-letter words that an operator, or a start script, may ask."""
+        """Answers ZooKeeper's four-letter commands, for operators and start scripts."""
         if word == "ruok":
             return "imok"
+        if word == "envi":
+            return f"Environment:\nzookeeper.version={VERSION}\nhost.name={platform.node()}\n"
         return (
-            "Zookeeper version: kafka-chaos coordination service\n"
+            f"Zookeeper version: {VERSION}\n"
             f"Connections: {len(self._connections)}\n"
             f"Sessions: {len(self._database.sessions)}\n"
             f"Zxid: 0x{self._database.zxid:x}\n"
@@ -99,7 +105,7 @@ class CoordinationServer:
     def connect(self, connection: Connection, payload: bytes) -> None:
         request = ConnectRequest.read(JuteReader(payload))
         if request.last_zxid_seen > self._database.zxid:
-            # It has seen a state that this log does not hold; serving it would take that state back.
+            # The client has seen a newer state than this log holds; serving it would move it back in time.
             logger.warning("refusing a client from the future: zxid 0x%x", request.last_zxid_seen)
             connection.close()
             return
@@ -124,7 +130,8 @@ class CoordinationServer:
         )
 
     def _session_for(self, request: ConnectRequest) -> int | None:
-        """A new session, or the one the client comes back to; None if that is gone, or not its own."""
+        """Returns a new session or the one that the client resumes; None if that has expired or the
+        password is wrong."""
         if request.session_id == 0:
             return self._database.open_session(
                 timeout_ms=self._limits.negotiate(request.timeout_ms),
@@ -165,7 +172,8 @@ class CoordinationServer:
         notification.write(writer)
         connection.send(writer.data)
 
-    # Expiry: one timer at the nearest deadline. Signs of life move deadlines; the timer then finds nothing and goes on.
+    # Expiry: one timer at the nearest deadline. Pings only move deadlines; a timer that finds nothing expired is set
+    # again.
 
     def _schedule_expiry(self) -> None:
         deadline = self._database.sessions.next_deadline()

@@ -1,6 +1,6 @@
-"""The coordination service as a process: zoo.cfg in, a listening socket out, SIGTERM ends it cleanly.
+"""The coordination service as a process: reads zoo.cfg, listens on a socket, ends cleanly on SIGTERM.
 
-It understands the keys of ZooKeeper's own file that concern it and lets the others be, so that one file serves both.
+It uses the keys of ZooKeeper's configuration file that concern it and ignores all others, so one file serves both.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ CONFIGURATION_FAULT = 2
 
 
 class ConfigurationError(ValueError):
-    """The file does not say what the service must know; one line with place and remedy."""
+    """The configuration file lacks a required value; the message is one line with place and remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def system_wall_clock_ms() -> int:
 
 
 class CoordinationService:
-    """Recover, listen, stop. Log and wall clock can be replaced; all other time is the running loop's."""
+    """Recovers the state, listens, stops. Log and wall clock can be replaced; all other time is the running loop's."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class CoordinationService:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; with port 0 in the configuration, the port it was given."""
+        """The listening address; with port 0 in the configuration, the port that the system assigned."""
         assert self._listener is not None, "not started"
         host, port = self._listener.sockets[0].getsockname()[:2]
         return host, port
@@ -110,7 +110,7 @@ class CoordinationService:
         logger.info("listening, zxid 0x%x, %d sessions", self._database.zxid, len(self._database.sessions))
 
     async def stop(self) -> None:
-        """Connections and log are closed; sessions and their ephemerals stay for the next start."""
+        """Closes the log and all connections; sessions and their ephemeral znodes survive until the next start."""
         if self._listener is not None:
             self._listener.close()
         if self._server is not None:
@@ -118,13 +118,13 @@ class CoordinationService:
         self._database.close()
 
     async def failed(self) -> BaseException:
-        """Returns when, and only when, the service can no longer do its work."""
+        """Returns when the service can no longer work, and never otherwise."""
         assert self._server is not None, "not started"
         return await self._server.failure
 
 
 async def serve(config: CoordinationConfig) -> int:
-    """Runs until SIGTERM or SIGINT (0), or until the log cannot be written (1)."""
+    """Runs until SIGTERM or SIGINT (returns 0) or until the log cannot be written (returns 1)."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -142,7 +142,7 @@ async def serve(config: CoordinationConfig) -> int:
 
 
 def run_from_config(path: str) -> int:
-    """The process behind `python -m reference_impl coordination --config PATH`; returns its exit code."""
+    """Runs `python -m reference_impl coordination --config PATH`; returns its exit code."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         return asyncio.run(serve(CoordinationConfig.load(Path(path))))

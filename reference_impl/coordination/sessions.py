@@ -1,4 +1,4 @@
-"""Who is alive: every session has a timeout and a deadline that each sign of life moves. Time is told, never asked."""
+"""Sessions and their deadlines. A sign of life moves a session's deadline. The caller passes the time in."""
 
 import hashlib
 import math
@@ -16,12 +16,14 @@ class _Session:
 
 
 def password_of(session_id: int) -> bytes:
-    """Derived, as ZooKeeper's is, so that it need not be stored: it guards against mistakes, not against attackers."""
+    """Derives a session's password, as ZooKeeper does, so that it need not be stored. It prevents mistakes, not
+    attacks."""
     return hashlib.sha256(b"kafka-chaos session %d" % session_id).digest()[:PASSWORD_LENGTH]
 
 
 def first_session_id(wall_clock_ms: int) -> int:
-    """Time in the upper bytes, as in ZooKeeper: a server that lost its log does not hand out known ids again."""
+    """Puts the time into the upper bytes, as ZooKeeper does, so a server that lost its log does not
+    reuse session ids."""
     return (wall_clock_ms << 16) & 0x00FF_FFFF_FFFF_FFFF
 
 
@@ -39,7 +41,7 @@ class Sessions:
         return iter(self._sessions)
 
     def open(self, session_id: int, *, timeout_ms: int) -> None:
-        """It has no deadline before the first `touch`: a replayed log knows no clock."""
+        """Opens a session. It gets its deadline with the first `touch`, because the replay of a log has no clock."""
         self._sessions[session_id] = _Session(timeout_ms=timeout_ms, deadline=math.inf)
 
     def close(self, session_id: int) -> None:
@@ -53,7 +55,7 @@ class Sessions:
         session.deadline = now + session.timeout_ms / 1000
 
     def restart(self, *, now: float) -> None:
-        """After a recovery nobody could have pinged: everybody gets a full timeout again."""
+        """Gives every session a full timeout: nobody could send a ping during the recovery."""
         for session_id in self._sessions:
             self.touch(session_id, now=now)
 

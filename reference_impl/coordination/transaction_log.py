@@ -1,10 +1,10 @@
-"""The durable log, in ZooKeeper's own file format (FileTxnLog), so that its tools and ours read the same bytes.
+"""The durable log in ZooKeeper's file format (FileTxnLog), so that ZooKeeper's tools can read it.
 
     file   = "ZKLG" version=2 dbid=0, then entries
     entry  = Adler32 of the payload (int64), payload length (int32), payload, 'B'
 
-Zero bytes end a file (ZooKeeper pre-allocates). Every entry is one unbuffered write: a SIGKILL loses nothing that was
-answered.
+Zero bytes end a file (ZooKeeper pre-allocates). Every entry is one unbuffered write, so a SIGKILL loses nothing that
+was answered.
 """
 
 import logging
@@ -29,7 +29,7 @@ END_OF_RECORD = b"B"
 
 
 class TransactionLog(Protocol):
-    """What the service needs of a disk; a simulated one may take its place."""
+    """What the service needs from a disk; a simulated disk can implement it."""
 
     def recover(self) -> Iterator[Entry]: ...
 
@@ -39,7 +39,7 @@ class TransactionLog(Protocol):
 
 
 class CorruptTransactionLog(Exception):
-    """Something other than a torn tail: starting on it would lose what was answered."""
+    """The log is damaged in the middle; starting from it would lose answered writes."""
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -48,7 +48,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def read_entries(data: bytes, *, origin: str = "log") -> Iterator[tuple[Entry, int]]:
-    """The whole entries of a file, each with the position behind it; a torn last entry is left out."""
+    """Yields the whole entries of a file, each with the position after it; a torn last entry is skipped."""
     if len(data) < _FILE_HEADER.size:
         return
     magic, version, _ = _FILE_HEADER.unpack_from(data)
@@ -62,7 +62,7 @@ def read_entries(data: bytes, *, origin: str = "log") -> Iterator[tuple[Entry, i
             return
         payload = data[position + _ENTRY_HEADER.size : end - 1]
         if length <= 0 or data[end - 1 : end] != END_OF_RECORD or zlib.adler32(payload) != checksum:
-            # Only the last write can be torn, or lie in unwritten zeros; whole entries behind it mean a damaged disk.
+            # Only the last write can be torn or followed by zeros; a whole entry after that point means a damaged disk.
             if length < 0 or any(data[end:]):
                 raise CorruptTransactionLog(
                     f"{origin}: the entry at byte {position} is damaged, and it is not the last"
@@ -80,7 +80,7 @@ def first_zxid(path: Path) -> int:
 
 
 def log_files(directory: Path) -> list[Path]:
-    """The log files of a version-2 directory, oldest first."""
+    """Returns the log files of a version-2 directory, oldest first."""
     return sorted(directory.glob("log.*"), key=first_zxid)
 
 
@@ -93,7 +93,7 @@ class FileTransactionLog:
         self._descriptor: int | None = None
 
     def recover(self) -> Iterator[Entry]:
-        """Every entry ever written, in order; afterwards the torn tail is gone and the last file is open."""
+        """Returns all entries in order; then removes the torn tail and opens the last file for appending."""
         self._directory.mkdir(parents=True, exist_ok=True)
         files = log_files(self._directory)
         for path in files:
@@ -107,7 +107,7 @@ class FileTransactionLog:
 
     def _reopen(self, path: Path, data: bytes, whole: int) -> None:
         if len(data) < _FILE_HEADER.size:
-            # Killed between creating the file and writing its header: there is nothing in it.
+            # The process was killed between creating the file and writing its header; the file is empty.
             path.unlink()
             return
         if any(data[whole:]):

@@ -1,6 +1,6 @@
-"""What changes the state, as ZooKeeper's log has it: a header (who, when, zxid) and one of seven records.
+"""The transactions of ZooKeeper's log: a header (session, time, zxid) and one of eight records.
 
-A transaction is already decided: sequence numbers are filled in, versions are the new ones. Applying one cannot fail.
+A transaction is already decided: it contains the final sequence numbers and versions, so applying it cannot fail.
 """
 
 import struct
@@ -82,6 +82,23 @@ class CheckTransaction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SetAclTransaction:
+    path: str
+    acls: tuple[Acl, ...]
+    version: int
+    type_code: ClassVar[OpCode] = OpCode.SET_ACL
+
+    def write(self, writer: JuteWriter) -> None:
+        writer.string(self.path)
+        write_acls(writer, self.acls)
+        writer.integer(self.version)
+
+    @classmethod
+    def read(cls, reader: JuteReader) -> "SetAclTransaction":
+        return cls(path=reader.string(), acls=read_acls(reader), version=reader.integer())
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreateSessionTransaction:
     timeout_ms: int
     type_code: ClassVar[OpCode] = OpCode.CREATE_SESSION
@@ -109,7 +126,7 @@ class CloseSessionTransaction:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorTransaction:
-    """A refused request takes a zxid too, as in ZooKeeper."""
+    """A refused request; it takes a zxid too, as in ZooKeeper."""
 
     code: int
     type_code: ClassVar[OpCode] = OpCode.ERROR
@@ -122,12 +139,14 @@ class ErrorTransaction:
         return cls(code=reader.integer())
 
 
-PartTransaction = CreateTransaction | DeleteTransaction | SetDataTransaction | CheckTransaction | ErrorTransaction
+PartTransaction = (
+    CreateTransaction | DeleteTransaction | SetDataTransaction | SetAclTransaction | CheckTransaction | ErrorTransaction
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTransaction:
-    """All parts under one zxid; a refused multi consists of errors only."""
+    """All parts of a multi under one zxid; a refused multi consists of errors only."""
 
     parts: tuple[PartTransaction, ...]
     type_code: ClassVar[OpCode] = OpCode.MULTI
@@ -158,13 +177,15 @@ Transaction = PartTransaction | MultiTransaction | CreateSessionTransaction | Cl
 
 def read_transaction(type_code: int, reader: JuteReader) -> Transaction:
     match type_code:
-        # ZooKeeper itself writes create2 as 15, with the same record.
+        # ZooKeeper writes create2 as type 15, with the same record.
         case OpCode.CREATE | OpCode.CREATE2:
             return CreateTransaction.read(reader)
         case OpCode.DELETE:
             return DeleteTransaction.read(reader)
         case OpCode.SET_DATA:
             return SetDataTransaction.read(reader)
+        case OpCode.SET_ACL:
+            return SetAclTransaction.read(reader)
         case OpCode.CHECK:
             return CheckTransaction.read(reader)
         case OpCode.CREATE_SESSION:
@@ -181,7 +202,7 @@ def read_transaction(type_code: int, reader: JuteReader) -> Transaction:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One transaction with its header: what the log keeps and the tree applies."""
+    """One transaction with its header, as the log stores it and the tree applies it."""
 
     session_id: int
     cxid: int
@@ -197,7 +218,8 @@ class Entry:
 
     @classmethod
     def decode(cls, data: bytes) -> "Entry":
-        """What follows the record is ignored: ZooKeeper 3.6 and later append a digest of the tree."""
+        """Decodes an entry; ignores bytes after the record, because ZooKeeper 3.6 and newer append a digest of the
+        tree."""
         reader = JuteReader(data)
         session_id, cxid, zxid, time_ms, type_code = reader.structure(_HEADER)
         transaction = read_transaction(type_code, reader)

@@ -1,6 +1,6 @@
-"""The znode tree: applies decided transactions, answers queries. No clock, no sockets, no sessions' lifetimes.
+"""The znode tree: applies decided transactions and answers queries. No clock, no sockets, no session deadlines.
 
-`apply` cannot fail; it returns what changed, from which watches.py derives the notifications.
+`apply` cannot fail. It returns the changes, from which watches.py derives the notifications.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from reference_impl.coordination.transactions import (
     Entry,
     ErrorTransaction,
     MultiTransaction,
+    SetAclTransaction,
     SetDataTransaction,
     Transaction,
 )
@@ -24,7 +25,7 @@ BUILT_IN_PATHS = ("/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 
 class NodeMissing(LookupError):
-    """No znode has this path."""
+    """The path does not exist."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -38,6 +39,7 @@ class Znode:
     mtime: int
     ephemeral_owner: int
     version: int = 0
+    acl_version: int = 0
     children_created: int = 0
     """ZooKeeper's internal cversion: creations only; the client's cversion counts deletions as well."""
     children: dict[str, None] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class Znode:
             mtime=self.mtime,
             version=self.version,
             cversion=2 * self.children_created - len(self.children),
-            aversion=0,
+            aversion=self.acl_version,
             ephemeral_owner=self.ephemeral_owner,
             data_length=len(self.data or b""),
             num_children=len(self.children),
@@ -61,9 +63,10 @@ class Znode:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One znode was created, deleted, or given new data; `stat` is of that moment, its multi may go on to change it."""
+    """One znode was created or deleted, or got new data or a new ACL. `stat` is its state at that moment; later
+    operations of the same multi may change it again."""
 
-    kind: EventType
+    kind: EventType | None  # None: an ACL change, which fires no watch
     path: str
     stat: Stat
 
@@ -123,14 +126,16 @@ class Tree:
                 yield self._create(transaction, entry)
             case SetDataTransaction():
                 yield self._set_data(transaction, entry)
+            case SetAclTransaction():
+                yield self._set_acl(transaction)
             case DeleteTransaction():
                 yield self._delete(transaction.path, entry.zxid)
             case MultiTransaction() if not any(isinstance(part, ErrorTransaction) for part in transaction.parts):
-                # With an error among them nothing happened; a real ZooKeeper logs the parts before it all the same.
+                # If one part is an error, nothing was applied; a real ZooKeeper still logs the parts before it.
                 for part in transaction.parts:
                     yield from self._apply(part, entry)
             case CloseSessionTransaction():
-                # The tree's own list, not the record's: logs older than ZooKeeper 3.6 leave the record empty.
+                # Use the tree's own list: logs of ZooKeeper before 3.6 leave the record's list empty.
                 for path in self.ephemerals_of(entry.session_id):
                     yield self._delete(path, entry.zxid)
 
@@ -162,6 +167,11 @@ class Tree:
         node.mzxid = entry.zxid
         node.mtime = entry.time_ms
         return Change(EventType.CHANGED, transaction.path, node.stat)
+
+    def _set_acl(self, transaction: SetAclTransaction) -> Change:
+        node = self._nodes[transaction.path]
+        node.acls, node.acl_version = transaction.acls, transaction.version
+        return Change(None, transaction.path, node.stat)
 
     def _delete(self, path: str, zxid: int) -> Change:
         node = self._nodes.pop(path)

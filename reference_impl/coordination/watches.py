@@ -1,6 +1,6 @@
-"""One-shot watches: who wants to hear of which path, and what each change makes them hear.
+"""One-shot watches: which connection watches which path, and which notifications a change produces.
 
-Watches belong to a connection and die with it; a client sets them again after a reconnect.
+Watches belong to a connection and end with it; a client sets them again after a reconnect.
 """
 
 from collections.abc import Hashable, Iterator
@@ -14,12 +14,12 @@ Watcher = TypeVar("Watcher", bound=Hashable)
 
 class Watches(Generic[Watcher]):
     def __init__(self) -> None:
-        # Dictionaries as ordered sets: the order of notifications must not hang on hash seeds.
+        # Dictionaries serve as ordered sets: the order of notifications must not depend on hash seeds.
         self._data: dict[str, dict[Watcher, None]] = {}
         self._children: dict[str, dict[Watcher, None]] = {}
 
     def watch_data(self, path: str, watcher: Watcher) -> None:
-        """For getData and exists, whether the znode is there or not."""
+        """Sets the watch of getData or exists; the znode need not exist."""
         self._data.setdefault(path, {})[watcher] = None
 
     def watch_children(self, path: str, watcher: Watcher) -> None:
@@ -33,7 +33,10 @@ class Watches(Generic[Watcher]):
                     del table[path]
 
     def fire(self, change: Change) -> Iterator[tuple[Watcher, Notification]]:
-        """Takes the watches that the change concerns, in ZooKeeper's order: the path's own, then the parent's."""
+        """Removes the watches that the change concerns and returns their notifications in ZooKeeper's order: path
+        first, then parent."""
+        if change.kind is None:
+            return
         concerned = self._data.pop(change.path, {})
         if change.kind is EventType.DELETED:
             concerned |= self._children.pop(change.path, {})
@@ -45,7 +48,7 @@ class Watches(Generic[Watcher]):
                 yield watcher, Notification(event=EventType.CHILDREN, path=parent)
 
     def set_again(self, request: SetWatchesRequest, tree: Tree, watcher: Watcher) -> list[Notification]:
-        """Sets a reconnected client's watches; what it missed since `relative_zxid` fires at once."""
+        """Sets a reconnected client's watches; those whose znode changed after `relative_zxid` fire at once."""
         missed: list[Notification] = []
         for path in request.data:
             node = tree.find(path)

@@ -1,1 +1,1 @@
-"""What the broker and the controller decide: synchronous and deterministic, without socket, clock or chance."""
+"""The decisions of broker and controller: synchronous and deterministic, without sockets, clocks or randomness."""

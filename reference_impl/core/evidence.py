@@ -1,4 +1,4 @@
-"""What a replica says of its own deeds, for the judges: truncations, leadership, checkpoints."""
+"""The events that a replica records as evidence for the checks: truncations, leadership, checkpoints."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from reference_impl.core.identifiers import TopicPartition
 
 
 class EvidenceSink(Protocol):
-    """The runtime writes these to the broker's evidence journal, stamped with the monotonic clock."""
+    """The runtime writes these events to the broker's evidence journal, stamped with the monotonic clock."""
 
     def truncated(
         self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, epoch: int, reason: str, cut: bytes

@@ -1,6 +1,6 @@
-"""Planted flaws: historical bugs and hazards, each a replacement of rules (reference/flaws.md section 2).
+"""Planted flaws: historical bugs and hazards, each a replacement of rules (docs/replication.md, planted flaws).
 
-They are there so that the checks can be shown to see; off by default, and every run says which were on.
+They prove that the checks detect such bugs. All are off by default, and every run records which were on.
 """
 
 from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ FLAWS: dict[str, Flaw] = {flaw.name: flaw for flaw in _ALL}
 
 
 def with_flaws(names: Iterable[str]) -> Rules:
-    """The sound rules with the named flaws planted; an unknown name is an error that lists the known ones."""
+    """Returns the sound rules with the named flaws planted. An unknown name is an error that lists the known ones."""
     rules = sound()
     for name in names:
         flaw = FLAWS.get(name)

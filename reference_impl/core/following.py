@@ -1,4 +1,8 @@
-"""The follower's part of a partition: reconcile with the leader of one epoch, then copy its log byte by byte (1.7)."""
+"""The follower part of a partition: it reconciles with the leader of one epoch, then copies the leader's log byte by
+byte.
+
+Rules R6, R14 and R20 to R24 of docs/replication.md.
+"""
 
 from reference_impl.core.identifiers import NO_LEADER, UNDEFINED_EPOCH, ErrorCode
 from reference_impl.core.partition_data import Applied, FetchedPartition, FetchPosition
@@ -9,10 +13,14 @@ from reference_impl.wire.record_batches import BatchHeader, CorruptBatch, parse_
 
 class Following:
     def __init__(self, replica: LocalReplica, state: PartitionState) -> None:
-        """A new leader epoch. With nobody to follow the log stays as it is, but the replica exists (KAFKA-1647)."""
+        """Starts following in a new leader epoch. Without a leader the log stays unchanged, but the replica exists
+        (KAFKA-1647)."""
+        assert state.leader != replica.broker_id
+        assert state.leader_epoch >= 0
         self._replica = replica
         self._leader_epoch = state.leader_epoch
         self._failed = False
+        self.refusal = ""  # why the last batches were refused; empty if they were accepted
         if state.leader == NO_LEADER:
             return
         keep_to = self._initial_fetch_offset()
@@ -20,7 +28,7 @@ class Following:
             self._truncate(keep_to, "high watermark on becoming follower")
 
     def fetch_position(self) -> FetchPosition:
-        """The log end is the only place to fetch from: what is not appended was never fetched."""
+        """Returns the log end: the only offset to fetch from."""
         return FetchPosition(
             fetch_offset=self._replica.log_end_offset,
             last_fetched_epoch=self._replica.rules.fetch_epoch(self._replica.log.leader_epochs.latest_epoch),
@@ -31,20 +39,25 @@ class Following:
         if self._failed:
             return Applied.FAILED
         if position != self.fetch_position():
-            return Applied.STALE  # asked before a truncation or in another epoch (KAFKA-18991)
+            return Applied.STALE  # sent before a truncation or in another epoch (KAFKA-18991)
         if response.error is not ErrorCode.NONE:
             return self._refused(response.error)
         if response.diverging is not None:
             self._reconcile(*response.diverging)
-            return Applied.TRUNCATED  # and no high watermark from this answer (KAFKA-14704)
+            return Applied.TRUNCATED  # and ignore the high watermark of this answer (KAFKA-14704)
+        self.refusal = ""
         applied = self._append(response.records) if response.records else Applied.NOTHING
         if applied in (Applied.APPENDED, Applied.NOTHING) and response.high_watermark >= 0:
-            self._replica.set_high_watermark(response.high_watermark)  # may go down: a new leader's can be lower
+            # may decrease: a new leader's high watermark can be lower
+            self._replica.set_high_watermark(response.high_watermark)
             self._replica.advance_log_start(response.log_start_offset, "leader's log start")
         return applied
 
     def out_of_range(self, leader_log_start: int, leader_log_end: int) -> None:
-        """1.7: the shorter log wins only if it is the leader's; never wiped without comparing the ends (M16)."""
+        """R23: the log is cut only to a shorter log of the leader, and never deleted without comparing the log ends
+        (KAFKA-7414)."""
+        assert leader_log_start >= 0
+        assert leader_log_end >= 0
         own_end = self._replica.log_end_offset
         if leader_log_end < own_end:
             self._truncate(leader_log_end, "leader's log ends earlier")
@@ -65,7 +78,8 @@ class Following:
         return Applied.FAILED
 
     def _reconcile(self, epoch: int, leader_end: int) -> None:
-        """KIP-279, KIP-595: cut to where the two histories surely part; the next fetch tells whether that is all."""
+        """KIP-279, KIP-595: truncates to where the two histories certainly diverge; the next fetch shows whether that
+        was enough."""
         own_end = self._replica.log_end_offset
         own_epoch, epoch_end = self._replica.log.leader_epochs.end_offset_for(epoch, own_end)
         if own_epoch == UNDEFINED_EPOCH:
@@ -77,18 +91,25 @@ class Following:
         self._truncate(keep_to, f"diverged: the leader's epoch {epoch} ends at {leader_end}")
 
     def _append(self, records: bytes) -> Applied:
-        """Verbatim: offsets, epochs and producers are the leader's; idempotence was checked by it."""
+        """Appends batches unchanged: offsets, epochs and producer ids are the leader's, which has
+        checked idempotence."""
+        assert records
         try:
             headers = parse_headers(records)
             validate(records)
-        except CorruptBatch:
-            return Applied.RETRY_LATER  # damaged on the way or at the leader; never into this log
-        headers = self._of_known_epochs(headers)
-        if not headers:
-            return Applied.NOTHING
+        except CorruptBatch as error:
+            return self._refuse(str(error))  # damaged on the way or on the leader; never append it
+        known = self._of_known_epochs(headers)
+        if not known:
+            newer = headers[0]
+            return self._refuse(
+                f"the batch at offset {newer.base_offset} is of leader epoch {newer.leader_epoch}, and the leader"
+                f" leads in epoch {self._leader_epoch}"
+            )
+        headers = known
         expected = self._replica.log_end_offset
         if headers[0].base_offset != expected:
-            return self._fail()  # a gap or an overlap cannot be repaired by trying again
+            return self._fail()  # a retry cannot repair a gap or an overlap
         for header in headers:
             if header.base_offset < expected:
                 return self._fail()
@@ -97,9 +118,14 @@ class Following:
         self._replica.append(memoryview(records)[: last.position + last.length], headers)
         return Applied.APPENDED
 
+    def _refuse(self, why: str) -> Applied:
+        """Refuses for now, because the leader may send something else soon. `fetch_refusal` gives the reason."""
+        self.refusal = why
+        return Applied.RETRY_LATER
+
     def _of_known_epochs(self, headers: list[BatchHeader]) -> list[BatchHeader]:
-        """The batches up to the first of an epoch this follower has not been told of: it must reconcile before it
-        takes those (KAFKA-18723)."""
+        """Returns the batches before the first one of an epoch that this follower does not know yet: it must reconcile
+        before it appends those (KAFKA-18723)."""
         for index, header in enumerate(headers):
             if header.leader_epoch > self._leader_epoch:
                 return headers[:index]

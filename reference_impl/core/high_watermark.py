@@ -1,4 +1,4 @@
-"""What the high watermark is decided from: each remote replica as the rule sees it (1.4)."""
+"""The input of the high watermark decision: each remote replica as the rule sees it (R11)."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,6 +15,7 @@ def follower_views(
     now_ms: float,
     lag_time_max_ms: int,
 ) -> list[FollowerView]:
+    assert lag_time_max_ms >= 0
     return [
         FollowerView(
             log_end_offset=remote.log_end_offset,

@@ -1,4 +1,4 @@
-"""The small names everything shares, what a topic may be called, and Kafka's error codes by name."""
+"""Identifier types used everywhere, the rule for topic names, and Kafka's error codes by name."""
 
 import re
 from enum import IntEnum
@@ -18,7 +18,7 @@ _TOPIC_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_LENGTH_MAX}}}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Kafka's rule (Topic.validate). A topic names folders and znodes: nothing else may come that far."""
+    """Kafka's rule (Topic.validate). Topic names become folder and znode names, so no other name may be accepted."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
 
 
@@ -28,7 +28,7 @@ UNDEFINED_EPOCH = -1
 
 
 class ErrorCode(IntEnum):
-    """The codes this broker answers (Kafka's protocol guide)."""
+    """The error codes that this broker returns (numbers of Kafka's protocol guide)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -56,15 +56,18 @@ class ErrorCode(IntEnum):
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
     STALE_BROKER_EPOCH = 77
     OFFSET_NOT_AVAILABLE = 78
     PREFERRED_LEADER_NOT_AVAILABLE = 80

@@ -1,7 +1,7 @@
-"""The ISR as a leader sees it: what the controller has committed, and what it was asked to change (KIP-497).
+"""The ISR as a leader sees it: the committed ISR, and the change that it has proposed to the controller (KIP-497).
 
-The leader proposes, the controller commits. Until the answer is in, either may be the truth: `maximal_isr` holds
-every replica that may be a member, so a newcomer counts at once and a leaver still counts.
+The leader proposes and the controller commits. Until the answer arrives, either ISR may be in force. `maximal_isr`
+therefore contains every possible member: a joining replica counts at once, a leaving one still counts.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class Committed:
 class PendingExpand:
     isr: tuple[int, ...]
     joining: int
-    proposal: IsrProposal  # kept: a retry must carry the broker epoch that was caught up, not a newer one (KIP-903)
+    proposal: IsrProposal  # kept: a retry must carry the broker epoch that caught up, not a newer one (KIP-903)
 
     @property
     def maximal_isr(self) -> frozenset[int]:
@@ -44,9 +44,9 @@ class PendingShrink:
 
 IsrState = Committed | PendingExpand | PendingShrink
 
-# Refused for sure, and nothing of ours was committed before: back to the committed ISR (1.8).
+# Definitely refused, and no earlier attempt was committed: back to the committed ISR (R30).
 _REVERT = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-# The controller is ahead of us, or an earlier attempt got through: stay pending until its word arrives.
+# The controller has a newer state, or an earlier attempt was committed: stay pending until its update arrives.
 _WAIT = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -59,31 +59,35 @@ _WAIT = frozenset(
 )
 
 
-class IsrDesk:
-    """Holds the ISR state and the one proposal that may be in flight. Every proposal taken must be answered once."""
+class IsrTracker:
+    """Holds the ISR state and at most one proposal in flight. Every proposal that was taken must be answered once."""
 
     def __init__(self, isr: Iterable[int]) -> None:
         self.state: IsrState = Committed(isr=tuple(isr))
-        self._in_flight = False  # taken, not answered
-        self._waiting = False  # answered, but only the controller's word can settle it
+        self._in_flight = False  # sent, not answered yet
+        self._waiting = False  # answered, but only the controller's update can settle it
 
     def committed(self, isr: Iterable[int]) -> None:
-        """The controller's newer word ends whatever was pending."""
-        self.state = Committed(isr=tuple(isr))
+        """Takes a newer state of the controller; it ends any pending proposal."""
+        members = tuple(isr)
+        assert len(set(members)) == len(members), f"{members} names a broker twice"
+        self.state = Committed(isr=members)
         self._in_flight = self._waiting = False
 
     def heard_again(self) -> None:
-        """The controller repeated what we knew. What is pending stays so, for an earlier attempt may yet be committed,
-        but it may be sent again. Not while one is in flight: two answers could contradict each other."""
+        """Handles a controller update that repeats the known state. A pending proposal stays pending, because an
+        earlier attempt may still be committed, but it may be sent again. Not while one is in flight: two answers could
+        contradict each other."""
         self._waiting = False
 
     def propose(self, pending: PendingExpand | PendingShrink) -> None:
         assert isinstance(self.state, Committed), "one proposal at a time"
+        assert pending.isr == self.state.isr, "it starts from what is committed"
         self.state = pending
         self._in_flight = self._waiting = False
 
     def take_proposal(self) -> IsrProposal | None:
-        """The pending proposal, once; again only after an answer that asks for a retry."""
+        """Returns the pending proposal once; again only after an answer that asks for a retry."""
         if isinstance(self.state, Committed) or self._in_flight or self._waiting:
             return None
         self._in_flight = True
@@ -93,7 +97,8 @@ class IsrDesk:
         return not isinstance(self.state, Committed) and self.state.proposal == proposal
 
     def refused(self, proposal: IsrProposal, error: ErrorCode) -> bool:
-        """Takes an error answer; True when the ISR state changed."""
+        """Handles an error answer; True if the ISR state changed."""
+        assert error is not ErrorCode.NONE
         if not self.is_pending(proposal):
             return False
         self._in_flight = False

@@ -1,8 +1,8 @@
-"""Where each leader epoch begins in a replica's log: what truncation after a change of leader goes by (KIP-101).
+"""The start offset of each leader epoch in a replica's log. Truncation after a leader change uses it (KIP-101).
 
-An entry (epoch, start offset) says that the record at the start offset was the first one written in that epoch, or
-would have been. Both numbers rise strictly from entry to entry. Keeping them on disk is the owner's part: it hears of
-every change, and whether the change must be safe on disk before the caller goes on (replication.md 1.11).
+An entry (epoch, start offset) says that the first record of that epoch has, or would have, this offset. Both numbers
+rise strictly from entry to entry. The owner stores the entries: it is informed of every change and whether the change
+must be on disk before the caller continues (docs/replication.md R3).
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,7 +42,7 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Epoch `epoch` begins at `start_offset`; entries that this contradicts go. On disk when it returns."""
+        """Records that `epoch` begins at `start_offset` and removes contradicting entries. On disk when it returns."""
         if self._insert(epoch, start_offset):
             self._on_change(self.entries, True)
 
@@ -57,30 +57,32 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the largest epoch not above `epoch` that this log knows, where it ends), or (-1, -1).
+        """Returns (largest known epoch not above `epoch`, its end offset), or (-1, -1) if unknown.
 
-        The found epoch must be told too: with the offset alone two replicas that lack each other's epochs would
-        keep different records (KIP-279). An epoch newer than the latest is undefined, not "the log end": this
-        replica knows nothing of it.
+        The found epoch is part of the answer: with the offset alone two replicas that lack each other's epochs would
+        keep different records (KIP-279). An epoch newer than the latest is unknown; the answer is not the log end.
         """
+        assert log_end_offset >= 0
         if epoch == UNDEFINED_EPOCH or not self._entries or epoch > self.latest_epoch:
             return _UNDEFINED
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
         following = bisect_right(self._entries, epoch, key=_epoch_of)
-        if following == 0:  # older than all that is kept: nothing of it can be here
+        if following == 0:  # older than every entry: the log has no record of it
             return epoch, self._entries[0].start_offset
         return self._entries[following - 1].epoch, self._entries[following].start_offset
 
     def truncate_from_end(self, offset: int) -> None:
-        """The log was cut to end at `offset`: epochs that would begin there or later never were (KAFKA-10706)."""
+        """Handles a truncation to `offset`: removes the epochs that would begin there or later (KAFKA-10706)."""
+        assert offset >= 0
         keep = bisect_left(self._entries, offset, key=_start_of)
         if keep < len(self._entries):
             del self._entries[keep:]
             self._on_change(self.entries, False)
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log now starts at `offset`: entries wholly below go, the one that covers the offset begins there."""
+        """Handles a new log start `offset`: removes epochs entirely below it; the one that covers it begins there."""
+        assert offset >= 0
         covering = bisect_right(self._entries, offset, key=_start_of) - 1
         if covering < 0 or self._entries[0].start_offset == offset:
             return
@@ -88,7 +90,7 @@ class LeaderEpochCache:
         self._on_change(self.entries, False)
 
     def clear(self) -> None:
-        """The log starts anew with nothing in it."""
+        """Handles a log that was emptied."""
         if self._entries:
             self._entries.clear()
             self._on_change((), False)

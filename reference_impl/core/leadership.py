@@ -1,33 +1,35 @@
-"""The leader's part of a partition, from one become_leader to the end of the role: append, progress, ISR, reads."""
+"""The leader part of a partition, from one become_leader to the end of the role: append, progress, ISR, reads."""
 
 from collections.abc import Mapping
 
 from reference_impl.core import reading
 from reference_impl.core.high_watermark import follower_views
-from reference_impl.core.identifiers import UNDEFINED_EPOCH, UNKNOWN_OFFSET, ErrorCode
-from reference_impl.core.isr import Committed, IsrDesk, IsrState, PendingExpand, PendingShrink
+from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
+from reference_impl.core.isr import Committed, IsrState, IsrTracker, PendingExpand, PendingShrink
 from reference_impl.core.partition_data import AppendResult, ReadResult
 from reference_impl.core.producer_state import CachedBatch
 from reference_impl.core.replica import NEVER_MS, LocalReplica, RemoteReplica
 from reference_impl.core.rules import Candidate
 from reference_impl.core.state import IsrProposal, PartitionState
 from reference_impl.core.timestamps import is_refused
-from reference_impl.core.validation import refusal
+from reference_impl.core.validation import refusal, refusal_inside
+from reference_impl.wire.looks import Look, look_at
 from reference_impl.wire.record_batches import parse_headers, stamp
-from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset, stamp_append_time
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP, stamp_append_time, stamp_max_timestamp
 
 _ACKS_ALL = -1
-_NOT_FOUND = TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
 
 
 class Leadership:
     def __init__(
         self, replica: LocalReplica, state: PartitionState, live_brokers: Mapping[int, int], *, now_ms: float
     ) -> None:
-        """What the others have is unknown until they fetch; ISR members get a full lag time to do so (1.2)."""
+        """Starts without knowing the other replicas' log ends; ISR members get the full lag time to fetch (R5)."""
+        assert replica.broker_id in state.replicas, f"{state} has no replica of broker {replica.broker_id}"
+        assert set(state.isr) <= set(state.replicas), f"{state}: the ISR has others than replicas"
         self.state = state
         self.live_brokers = live_brokers
-        self.isr_desk = IsrDesk(state.isr)
+        self.isr_tracker = IsrTracker(state.isr)
         self._replica = replica
         self._now_ms = now_ms
         self._remotes = {broker_id: RemoteReplica(broker_id=broker_id) for broker_id in self._others(state)}
@@ -37,13 +39,16 @@ class Leadership:
         self._raise_high_watermark()
 
     def continue_with(self, state: PartitionState, *, now_ms: float) -> None:
-        """Newer word while already leading: another ISR or assignment, or a new epoch with the same leader."""
+        """Takes a newer state while already leading: another ISR or assignment, or a new epoch with the same leader."""
+        assert state.topic_partition == self.state.topic_partition
+        assert state.leader == self.state.leader
+        assert set(state.isr) <= set(state.replicas), f"{state}: the ISR has others than replicas"
         self._now_ms = max(self._now_ms, now_ms)
         known, self.state = self.state, state
         if (state.leader_epoch, state.partition_epoch) == (known.leader_epoch, known.partition_epoch):
-            self.isr_desk.heard_again()
+            self.isr_tracker.heard_again()
             return
-        self.isr_desk.committed(state.isr)
+        self.isr_tracker.committed(state.isr)
         self._remotes = {
             broker_id: self._remotes.get(broker_id) or RemoteReplica(broker_id=broker_id)
             for broker_id in self._others(state)
@@ -61,7 +66,7 @@ class Leadership:
         self._end_epoch(self.state.leader_epoch)
 
     def _begin_epoch(self) -> None:
-        """The entry goes in before any append, so that no follower finds the epoch undefined (KAFKA-7415)."""
+        """Writes the epoch entry before any append, so that no follower finds the epoch undefined (KAFKA-7415)."""
         self.leader_epoch_start_offset = self._replica.log_end_offset
         self._replica.log.leader_epochs.assign(self.state.leader_epoch, self.leader_epoch_start_offset)
         self._replica.evidence.leadership_started(
@@ -78,7 +83,7 @@ class Leadership:
 
     @property
     def isr_state(self) -> IsrState:
-        return self.isr_desk.state
+        return self.isr_tracker.state
 
     @property
     def _min_isr(self) -> int:
@@ -88,8 +93,10 @@ class Leadership:
 
     # Produce
 
-    def append(self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int) -> AppendResult:
-        """1.3. Every refusal comes before the first byte is written: it means "not appended by this attempt"."""
+    def append(
+        self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int, look: Look | None = None
+    ) -> AppendResult:
+        """R7. Every refusal precedes the first written byte, so it means "not appended by this attempt"."""
         self._now_ms = max(self._now_ms, now_ms)
         replica = self._replica
         if acks not in (_ACKS_ALL, 0, 1):
@@ -101,7 +108,10 @@ class Leadership:
             return AppendResult(error=error)
         header = parse_headers(batches)[0]
         times = replica.settings.timestamps
-        if is_refused(batches, header, times, wall_clock_ms):
+        look = (look or look_at(batches)) if replica.settings.looks_inside else None
+        if look is not None and look.unfit is not None:
+            return AppendResult(error=refusal_inside(look.unfit))
+        if is_refused(header, times, wall_clock_ms, look):
             return AppendResult(error=ErrorCode.INVALID_TIMESTAMP)
         checked = replica.producers.check(header)
         if isinstance(checked, CachedBatch):
@@ -115,6 +125,8 @@ class Leadership:
         append_time_ms = wall_clock_ms if times.is_log_append_time else NO_TIMESTAMP
         if times.is_log_append_time:
             stamp_append_time(batches, header, append_time_ms)
+        elif look is not None and look.youngest != header.max_timestamp:
+            stamp_max_timestamp(batches, header, look.youngest)
         replica.append(batches, parse_headers(batches))
         self._raise_high_watermark()
         return self._appended(base_offset, replica.log_end_offset, append_time_ms, duplicate=False)
@@ -133,7 +145,9 @@ class Leadership:
         )
 
     def produce_outcome(self, required_offset: int) -> ErrorCode | None:
-        """With strict min ISR error 20 is left for one race: the ISR shrinks after the high watermark has risen."""
+        """With strict min ISR, error 20 remains for one race only: the ISR shrinks after the high
+        watermark has risen."""
+        assert required_offset >= 0
         rules = self._replica.rules
         if not rules.acknowledges(required_offset, self._replica.high_watermark):
             return None
@@ -149,8 +163,8 @@ class Leadership:
         return reading.read(replica, fetch_offset, last_fetched_epoch, max_bytes=max_bytes, end_offset=end_offset)
 
     def check_follower(self, replica_id: int, broker_epoch: int, *, has_epoch: bool) -> ErrorCode:
-        """1.6 step 2. A stranger may know of a newer assignment than this leader; an older incarnation of a broker
-        must not speak for the newer one (KIP-903)."""
+        """R16. An unknown replica may belong to a newer assignment than this leader knows; an older incarnation of a
+        broker must not act for the newer one (KIP-903)."""
         if replica_id not in self._remotes:
             return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if 0 <= broker_epoch < self.live_brokers.get(replica_id, -1):
@@ -174,23 +188,25 @@ class Leadership:
         start_offset = self._replica.log_start_offset
         return ErrorCode.NONE, start_offset, reading.epoch_at(self._replica, start_offset)
 
-    def offset_for_time(self, timestamp: int, *, for_replica: bool) -> tuple[ErrorCode, TimedOffset]:
-        """What is committed is told at once; that there is nothing only once the committed end is known (KIP-207)."""
+    def batch_for_time(
+        self, timestamp: int, *, for_replica: bool, from_offset: int = 0
+    ) -> tuple[ErrorCode, bytes | None]:
+        """A committed batch is returned at once; "no such batch" only once the committed end is known (KIP-207)."""
         error, end_offset, _ = self.latest_offset(for_replica=for_replica)
         replica = self._replica
         known_end = end_offset if error is ErrorCode.NONE else replica.high_watermark
-        found = replica.log.first_at_or_after(timestamp, known_end)
-        return (ErrorCode.NONE, found) if found is not None else (error, _NOT_FOUND)
+        found = replica.log.batch_at_or_after(timestamp, from_offset, known_end)
+        return (ErrorCode.NONE, found) if found is not None else (error, None)
 
-    def offset_of_max_timestamp(self, *, for_replica: bool) -> tuple[ErrorCode, TimedOffset]:
+    def batch_of_max_timestamp(self, *, for_replica: bool) -> tuple[ErrorCode, bytes | None]:
         error, end_offset, _ = self.latest_offset(for_replica=for_replica)
-        found = None if error is not ErrorCode.NONE else self._replica.log.latest_timestamp(end_offset)
-        return error, found or _NOT_FOUND
+        return error, None if error is not ErrorCode.NONE else self._replica.log.youngest_batch(end_offset)
 
     # Progress and ISR
 
     def follower_fetched(self, replica_id: int, broker_epoch: int, fetch_offset: int, *, now_ms: float) -> bool:
-        """1.6 steps 5 and 6; True when high watermark or ISR state changed."""
+        """R18 and R28; True if the high watermark or the ISR state changed."""
+        assert replica_id in self._remotes, f"broker {replica_id} has no replica"
         self._now_ms = max(self._now_ms, now_ms)
         remote = self._remotes[replica_id]
         remote.fetched(
@@ -211,23 +227,24 @@ class Leadership:
         if not leaving:
             return False
         staying = tuple(broker_id for broker_id in isr if broker_id not in leaving)
-        self.isr_desk.propose(PendingShrink(isr=isr, leaving=leaving, proposal=self._proposal(staying)))
+        self.isr_tracker.propose(PendingShrink(isr=isr, leaving=leaving, proposal=self._proposal(staying)))
         return True
 
     def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> bool:
-        """True when the ISR state changed. A success that is older than what metadata brought meanwhile, or of an
-        epoch not told yet, changes nothing: LeaderAndIsr brings the rest."""
+        """Returns True if the ISR state changed. A success that is older than the current state, or of an epoch that
+        this leader does not know yet, changes nothing: a LeaderAndIsr request brings the rest."""
         if error is not ErrorCode.NONE or state is None:
             assert error is not ErrorCode.NONE, "a success says what was committed"
-            return self.isr_desk.refused(proposal, error)
-        if not self.isr_desk.is_pending(proposal) or state.leader_epoch != self.state.leader_epoch:
+            return self.isr_tracker.refused(proposal, error)
+        if not self.isr_tracker.is_pending(proposal) or state.leader_epoch != self.state.leader_epoch:
             return False
         self.state = state
-        self.isr_desk.committed(state.isr)
-        self._raise_high_watermark()  # the shrunk ISR may need no more than it has (KAFKA-13091)
+        self.isr_tracker.committed(state.isr)
+        self._raise_high_watermark()  # the smaller ISR may already have what the high watermark needs (KAFKA-13091)
         return True
 
     def _maybe_expand(self, remote: RemoteReplica) -> bool:
+        assert remote.broker_id in self._remotes
         if not isinstance(self.isr_state, Committed) or remote.broker_id in self.isr_state.isr:
             return False
         candidate = Candidate(
@@ -240,10 +257,12 @@ class Leadership:
             return False
         isr = self.isr_state.isr
         proposal = self._proposal((*isr, remote.broker_id))
-        self.isr_desk.propose(PendingExpand(isr=isr, joining=remote.broker_id, proposal=proposal))
+        self.isr_tracker.propose(PendingExpand(isr=isr, joining=remote.broker_id, proposal=proposal))
         return True
 
     def _proposal(self, members: tuple[int, ...]) -> IsrProposal:
+        assert self._replica.broker_id in members
+        assert len(set(members)) == len(members)
         return IsrProposal(
             topic_partition=self.state.topic_partition,
             leader_epoch=self.state.leader_epoch,
@@ -252,15 +271,17 @@ class Leadership:
         )
 
     def _fetched_broker_epoch(self, broker_id: int) -> int:
-        """The incarnation that fetched (KIP-903). A member that has not fetched yet is named by its registration:
-        the partition epoch fences that claim. -1: not known."""
+        """Returns the broker epoch of the incarnation that fetched (KIP-903). A member that has not fetched yet gets
+        the epoch of its registration; the partition epoch fences that claim. -1: unknown."""
+        assert broker_id in self.state.replicas
         remote = self._remotes.get(broker_id)
         if remote is not None and remote.broker_epoch >= 0:
             return remote.broker_epoch
         return self.live_brokers.get(broker_id, -1)
 
     def _is_eligible(self, remote: RemoteReplica) -> bool:
-        """Registered, not shutting down (KIP-841), and still the incarnation that fetched (-1: it did not say)."""
+        """True if registered, not shutting down (KIP-841) and still the incarnation that fetched (-1: the fetch did not
+        say)."""
         registered = self.live_brokers.get(remote.broker_id)
         return registered is not None and remote.broker_epoch in (-1, registered)
 
@@ -274,7 +295,7 @@ class Leadership:
         )
 
     def _raise_high_watermark(self) -> bool:
-        """1.4: frozen below min ISR; never lowered on a leader."""
+        """R12 and R13: a leader never lowers its high watermark, and freezes it below min ISR."""
         replica = self._replica
         maximal_isr = self.isr_state.maximal_isr
         if not replica.rules.raises_high_watermark(len(maximal_isr), self._min_isr):

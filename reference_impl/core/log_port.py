@@ -1,16 +1,19 @@
-"""The Storage port: what the core asks of one replica's log. Synchronous; a write ends in the page cache, so that a
-SIGKILL loses nothing; fsync is an effect of the runtime."""
+"""The storage port: what the core needs from one replica's log.
 
-from collections.abc import Sequence
+It is synchronous. A write ends in the page cache, so a SIGKILL loses nothing; fsync is left to the runtime.
+"""
+
+from collections.abc import Iterator, Sequence, Set
 from typing import Protocol
 
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
-from reference_impl.wire.record_timestamps import TimedOffset
+from reference_impl.wire.record_batches import BatchHeader
 
 
 class PartitionLog(Protocol):
-    """A replica's log: batches as bytes, offsets already stamped in place (wire.record_batches)."""
+    """The log of one replica: batches as bytes, offsets already stamped in place (wire.record_batches)."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -20,15 +23,17 @@ class PartitionLog(Protocol):
 
     @property
     def leader_epochs(self) -> LeaderEpochCache:
-        """The epoch cache; assigning through it writes and fsyncs leader-epoch-checkpoint before it returns."""
+        """The epoch cache; assigning an epoch writes and fsyncs leader-epoch-checkpoint before it returns."""
         ...
 
     def append(self, batches: bytes | bytearray | memoryview, next_offset: int) -> None:
-        """Appends whole stamped batches; next_offset is the log end offset after them. Does not touch the epochs."""
+        """Appends whole stamped batches; next_offset is the log end offset afterwards. Does not change
+        the epoch cache."""
         ...
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches from the one containing `offset` up to `end_offset` (exclusive); at least one if any."""
+        """Returns whole batches from the one that contains `offset` up to `end_offset` (exclusive), at least one if
+        there is any."""
         ...
 
     def truncate_to(self, offset: int) -> bytes:
@@ -55,16 +60,36 @@ class PartitionLog(Protocol):
         is among them."""
         ...
 
-    # By time
+    # Snapshots of producers
 
-    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
-        """The first record from the log start on that is as young as `timestamp`; None behind `end_offset`."""
+    @property
+    def segments_without_producers(self) -> Set[int]:
+        """Base offsets of segments for which nobody has said yet what was known of producers where they begin."""
         ...
 
-    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
-        """The first of the youngest records below `end_offset`."""
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+        """What is known of producers where that segment begins; kept, and deleted, with the segment."""
+        ...
+
+    def saved_producers(self) -> Sequence[ProducerEntry]:
+        """Returns the saved producer state at the start of the first segment."""
+        ...
+
+    # By time
+
+    def batch_at_or_after(self, timestamp: int, from_offset: int, end_offset: int) -> bytes | None:
+        """Returns the first batch from `from_offset` (or the log start) on whose header's largest timestamp is at least
+        `timestamp`; None if there is none below `end_offset`."""
+        ...
+
+    def youngest_batch(self, end_offset: int) -> bytes | None:
+        """Returns the first batch with the largest timestamp below `end_offset`, by the batch headers."""
+        ...
+
+    def headers(self) -> Iterator[BatchHeader]:
+        """Yields the header of every batch; used to rebuild the producer state."""
         ...
 
     def all_batches(self, from_offset: int = 0) -> bytes:
-        """Every batch from `from_offset` on, for rebuilding producer state."""
+        """Returns every batch from `from_offset` on in one piece; for comparisons of small logs."""
         ...

@@ -1,7 +1,8 @@
-"""One replica of one partition: leader or follower by the controller's word, older word ignored.
+"""One replica of one partition: leader or follower as the newest controller update says; older updates are ignored.
 
-This is the whole face of the replication core to the runtime. It is synchronous and takes the time as `now_ms`, so a
-schedule of calls always ends in the same state. The leader's part is in leadership.py, the follower's in following.py.
+This class is the entire interface of the replication core to the runtime. It is synchronous and takes the time as
+`now_ms`, so the same sequence of calls always ends in the same state. leadership.py has the leader part, following.py
+the follower part.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from reference_impl.core.partition_data import (
 from reference_impl.core.replica import LocalReplica
 from reference_impl.core.rules import Rules
 from reference_impl.core.state import IsrProposal, PartitionState
-from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset
+from reference_impl.wire.looks import Look
 
 __all__ = [
     "AppendResult",
@@ -39,11 +40,12 @@ Offset = tuple[ErrorCode, int, int]  # error, offset, epoch
 
 
 def _nobody_waits() -> None:
-    """Until the runtime sets its own callback."""
+    """The default callback until the runtime sets its own."""
 
 
 class Partition:
-    """`progressed` is called after every change of high watermark, log end, role or ISR: parked requests look again."""
+    """Calls `progressed` after every change of high watermark, log end, role or ISR, so that parked requests are
+    checked again."""
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class Partition:
         evidence: EvidenceSink,
         checkpointed_high_watermark: int,
     ) -> None:
-        """Opens a replica after log recovery; a start-up truncation, if the rules know one, happens here."""
+        """Opens a replica after log recovery; if the rules include a truncation at start-up, it happens here."""
+        assert broker_id >= 0
+        assert topic_partition.partition >= 0
         self._replica = LocalReplica(
             topic_partition=topic_partition,
             broker_id=broker_id,
@@ -72,7 +76,7 @@ class Partition:
         self._following: Following | None = None
         self._live_brokers: dict[int, int] = {}
 
-    # What it is now
+    # Current state
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -100,24 +104,32 @@ class Partition:
 
     @property
     def isr_state(self) -> IsrState:
-        """A leader's view; a follower has none (empty)."""
+        """The ISR state of a leader; empty for a follower."""
         return Committed(isr=()) if self._leading is None else self._leading.isr_state
 
     def update_settings(self, settings: PartitionSettings) -> None:
-        """Takes effect with the next append or fetch; a lowered min ISR alone does not move the high watermark
-        (seed_claims 9, seen on 4.3.1)."""
+        """Takes effect with the next append or fetch. A lowered min ISR alone does not move the high watermark (R12,
+        seen on Kafka 4.3.1)."""
         self._replica.settings = settings
 
     def update_live_brokers(self, epochs: Mapping[int, int]) -> None:
-        """Who may join an ISR: broker id -> broker epoch of the registered brokers that are not shutting down."""
+        """Sets who may join an ISR: broker id -> broker epoch of registered brokers that are not shutting down."""
+        assert all(broker_id >= 0 for broker_id in epochs)
         self._live_brokers = dict(epochs)
         if self._leading is not None:
             self._leading.live_brokers = self._live_brokers
 
-    # The controller's word
+    def expire_producers(self, *, wall_clock_ms: float, after_ms: int) -> int:
+        """Forgets idempotent producers that were inactive for producer.id.expiration.ms; returns their number."""
+        assert after_ms >= 0
+        return self._replica.producers.expire(wall_clock_ms=wall_clock_ms, after_ms=after_ms)
+
+    # Controller updates
 
     def become_leader(self, state: PartitionState, *, now_ms: float) -> None:
-        """1.2 makeLeader. A new leader epoch gets its entry in the epoch cache before any append (KAFKA-7415)."""
+        """R5. A new leader epoch gets its entry in the epoch cache before any append (KAFKA-7415)."""
+        assert state.topic_partition == self.topic_partition, f"{state} is not of {self.topic_partition}"
+        assert state.leader_epoch >= 0
         assert state.leader == self._replica.broker_id, f"{state} names another leader than {self._replica.broker_id}"
         if self._is_stale(state):
             return
@@ -130,7 +142,9 @@ class Partition:
         self.progressed()
 
     def become_follower(self, state: PartitionState, *, now_ms: float) -> bool:
-        """1.2 makeFollower. True when the leader epoch rose: the fetcher must start over."""
+        """R6. True if the leader epoch rose, so that the fetcher must start over."""
+        assert state.topic_partition == self.topic_partition, f"{state} is not of {self.topic_partition}"
+        assert state.leader_epoch >= 0
         assert state.leader != self._replica.broker_id, f"{state} names this broker the leader"
         if self._is_stale(state):
             return False
@@ -152,18 +166,21 @@ class Partition:
 
     # Produce, on the leader
 
-    def append(self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int) -> AppendResult:
-        """1.3. Patches `batches` in place; the wall clock is for the records' times alone. error NONE with acks=-1:
-        wait for produce_outcome(required_offset)."""
+    def append(
+        self, batches: bytearray, *, acks: int, now_ms: float, wall_clock_ms: int, look: Look | None = None
+    ) -> AppendResult:
+        """R7. Patches `batches` in place. The wall clock is used for record timestamps only. If settings.looks_inside,
+        the caller may pass the decoded contents; otherwise they are decoded here. Error NONE with acks=-1 means: wait
+        for produce_outcome(required_offset)."""
         if self._leading is None:
             return AppendResult(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result = self._leading.append(batches, acks=acks, now_ms=now_ms, wall_clock_ms=wall_clock_ms)
+        result = self._leading.append(batches, acks=acks, now_ms=now_ms, wall_clock_ms=wall_clock_ms, look=look)
         if result.error is ErrorCode.NONE and not result.duplicate:
             self.progressed()
         return result
 
     def produce_outcome(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """1.5: how an acks=all produce of `leader_epoch` ends; None: still waiting."""
+        """R9: the outcome of an acks=all produce in `leader_epoch`; None while it still waits."""
         if self._leading is None or leader_epoch != self.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._leading.produce_outcome(required_offset)
@@ -173,7 +190,7 @@ class Partition:
     def read_for_consumer(
         self, fetch_offset: int, *, max_bytes: int, current_leader_epoch: int, last_fetched_epoch: int = UNDEFINED_EPOCH
     ) -> ReadResult:
-        """1.13: up to the high watermark, from the leader only."""
+        """R25: reads up to the high watermark, only on the leader."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return ReadResult(error=error)
@@ -190,7 +207,7 @@ class Partition:
         max_bytes: int,
         now_ms: float,
     ) -> ReadResult:
-        """1.6: reads, then counts the fetch as progress; the answer carries the high watermark of before (1.4)."""
+        """R18: reads, then counts the fetch as progress; the answer carries the high watermark from before (R14)."""
         answer = self.reread_for_follower(
             replica_id,
             broker_epoch,
@@ -200,7 +217,7 @@ class Partition:
             max_bytes=max_bytes,
         )
         if answer.error is not ErrorCode.NONE or answer.diverging is not None or self._leading is None:
-            return answer  # a diverging fetch offset says nothing of what the follower has (KAFKA-13141)
+            return answer  # a diverging fetch offset does not prove what the follower has (KAFKA-13141)
         if self._leading.follower_fetched(replica_id, broker_epoch, fetch_offset, now_ms=now_ms):
             self.progressed()
         return answer
@@ -215,7 +232,7 @@ class Partition:
         current_leader_epoch: int,
         max_bytes: int,
     ) -> ReadResult:
-        """Completes a parked fetch: the same checks and the same read, but its progress was counted on arrival."""
+        """Completes a parked fetch: the same checks and the same read; its progress was counted on arrival."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return ReadResult(error=error)
@@ -225,8 +242,8 @@ class Partition:
         return self._leading.read_for_follower(fetch_offset, last_fetched_epoch=last_fetched_epoch, max_bytes=max_bytes)
 
     def latest_offset(self, *, current_leader_epoch: int, for_replica: bool = False) -> Offset:
-        """ListOffsets LATEST: the high watermark, or 78 while a new leader does not know it (KIP-207); a replica
-        asks for the log end."""
+        """ListOffsets LATEST: the high watermark, or error 78 while a new leader does not know it (KIP-207). For a
+        replica: the log end."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
             return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
@@ -238,26 +255,28 @@ class Partition:
             return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
         return self._leading.earliest_offset()
 
-    def offset_for_time(
-        self, timestamp: int, *, current_leader_epoch: int, for_replica: bool = False
-    ) -> tuple[ErrorCode, TimedOffset]:
-        """ListOffsets by time: the first committed record as young as `timestamp`, (-1, -1, -1) if there is none."""
+    def batch_for_time(
+        self, timestamp: int, *, current_leader_epoch: int, for_replica: bool = False, from_offset: int = 0
+    ) -> tuple[ErrorCode, bytes | None]:
+        """ListOffsets by time: the first committed batch from `from_offset` on whose header promises a record at or
+        after `timestamp`. Only decoding the batch (wire.record_timestamps) finds the record; there may be none."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
-            return error, TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
-        return self._leading.offset_for_time(timestamp, for_replica=for_replica)
+            return error, None
+        return self._leading.batch_for_time(timestamp, for_replica=for_replica, from_offset=from_offset)
 
-    def offset_of_max_timestamp(
+    def batch_of_max_timestamp(
         self, *, current_leader_epoch: int, for_replica: bool = False
-    ) -> tuple[ErrorCode, TimedOffset]:
-        """ListOffsets MAX_TIMESTAMP (KIP-734): the first of the youngest committed records."""
+    ) -> tuple[ErrorCode, bytes | None]:
+        """ListOffsets MAX_TIMESTAMP (KIP-734): the first batch that has the largest timestamp of all
+        committed records."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE or self._leading is None:
-            return error, TimedOffset(UNKNOWN_OFFSET, NO_TIMESTAMP, UNDEFINED_EPOCH)
-        return self._leading.offset_of_max_timestamp(for_replica=for_replica)
+            return error, None
+        return self._leading.batch_of_max_timestamp(for_replica=for_replica)
 
     def end_offset_for_epoch(self, epoch: int, *, current_leader_epoch: int) -> Offset:
-        """OffsetForLeaderEpoch: (error, end offset, found epoch). The found epoch matters (KIP-279)."""
+        """OffsetForLeaderEpoch: (error, end offset, found epoch). Callers need the found epoch (KIP-279)."""
         error = self._check_leader(current_leader_epoch)
         if error is not ErrorCode.NONE:
             return error, UNKNOWN_OFFSET, UNDEFINED_EPOCH
@@ -265,7 +284,7 @@ class Partition:
         return ErrorCode.NONE, end_offset, found_epoch
 
     def _check_leader(self, current_leader_epoch: int) -> ErrorCode:
-        """1.6 step 1; -1: the asker did not say which epoch it believes in."""
+        """R16; -1: the request does not state a leader epoch."""
         if current_leader_epoch >= 0:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
@@ -276,7 +295,7 @@ class Partition:
     # Retention, on every replica
 
     def delete_expired(self, *, wall_clock_ms: float) -> int:
-        """Run every log.retention.check.interval.ms (1.14); answers how many segments were deleted."""
+        """Called every log.retention.check.interval.ms (R54); returns the number of deleted segments."""
         count = self._replica.delete_expired(wall_clock_ms=wall_clock_ms)
         if count:
             self.progressed()
@@ -285,16 +304,18 @@ class Partition:
     # In-sync replicas, on the leader
 
     def check_shrink(self, *, now_ms: float) -> None:
-        """Run every replica.lag.time.max.ms / 2 (1.8)."""
+        """Called every replica.lag.time.max.ms / 2 (R29)."""
         if self._leading is not None and self._leading.check_shrink(now_ms=now_ms):
             self.progressed()
 
     def isr_proposal(self, *, now_ms: float) -> IsrProposal | None:
-        """A proposal to send now by AlterPartition; each one returned must get its isr_answered."""
-        return None if self._leading is None else self._leading.isr_desk.take_proposal()
+        """Returns a proposal to send now by AlterPartition; each one returned must be answered with isr_answered."""
+        return None if self._leading is None else self._leading.isr_tracker.take_proposal()
 
     def isr_answered(self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
-        """1.8. `state` comes with NONE; no answer at all is any other error, such as REQUEST_TIMED_OUT: retried."""
+        """R30. `state` comes with NONE. A missing answer counts as any other error (REQUEST_TIMED_OUT):
+        it is retried."""
+        assert proposal.topic_partition == self.topic_partition
         if self._leading is None:
             return
         if self._leading.isr_answered(proposal, error, state):
@@ -304,12 +325,12 @@ class Partition:
     # Follower
 
     def fetch_position(self) -> FetchPosition:
-        """What to ask the leader for next. Only while following."""
+        """What to request from the leader next. Only while following."""
         assert self._following is not None, f"{self.topic_partition} does not follow"
         return self._following.fetch_position()
 
     def apply_fetched(self, position: FetchPosition, response: FetchedPartition, *, now_ms: float) -> Applied:
-        """1.7: `position` is what the request said; an answer to anything but the present position is STALE."""
+        """R20: `position` is what the request asked for; an answer to another than the current position is STALE."""
         if self._following is None:
             return Applied.STALE
         applied = self._following.apply(position, response)
@@ -317,11 +338,18 @@ class Partition:
             self.progressed()
         return applied
 
+    @property
+    def fetch_refusal(self) -> str:
+        """Why the follower refused the last batches of its leader; empty if it accepted them."""
+        return "" if self._following is None else self._following.refusal
+
     def truncate_out_of_range(
         self, leader_log_start: int, leader_log_end: int, *, leader_epoch: int | None = None
     ) -> None:
-        """After OUT_OF_RANGE, with the leader's ListOffsets answers. Ignored when the role or, if given, the leader
-        epoch has changed since the question (KAFKA-13207)."""
+        """Handles the leader's ListOffsets answers after OUT_OF_RANGE. Ignored if the role, or the leader epoch if
+        given, has changed since the request (KAFKA-13207)."""
+        assert leader_log_start >= 0
+        assert leader_log_end >= 0
         if self._following is None or (leader_epoch is not None and leader_epoch != self.leader_epoch):
             return
         self._following.out_of_range(leader_log_start, leader_log_end)

@@ -1,4 +1,4 @@
-"""What goes into a partition and what comes out: settings, results, the follower's place in its leader's log."""
+"""Inputs and results of a partition: settings, append and read results, the follower's fetch position."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -18,11 +18,17 @@ class PartitionSettings:
     max_message_bytes: int
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     timestamps: TimestampSettings = field(default_factory=TimestampSettings)
+    validate_records: bool = False  # Kafka always does this; here it is a setting (docs/batches.md)
+
+    @property
+    def looks_inside(self) -> bool:
+        """True if a leader must decode the records of a batch, beyond its header."""
+        return self.validate_records or self.timestamps.bound_every_record
 
 
 @dataclass(frozen=True, kw_only=True)
 class AppendResult:
-    """required_offset is last offset + 1: an acks=all produce waits for the high watermark to reach it (1.5)."""
+    """required_offset is the last offset + 1: an acks=all produce waits until the high watermark reaches it (R9)."""
 
     error: ErrorCode
     base_offset: int = UNKNOWN_OFFSET
@@ -45,7 +51,7 @@ class ReadResult:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchPosition:
-    """What a follower asks of its leader, and the stamp its answer is matched by (KAFKA-18991)."""
+    """What a follower requests from its leader, and the stamp that matches the answer to the request (KAFKA-18991)."""
 
     fetch_offset: int
     last_fetched_epoch: int
@@ -64,12 +70,12 @@ class FetchedPartition:
 
 
 class Applied(Enum):
-    """What became of a fetch response."""
+    """How a follower handled a fetch response."""
 
     APPENDED = auto()
     TRUNCATED = auto()  # diverged: fetch again at once
     NOTHING = auto()  # no records; the high watermark may have moved
-    STALE = auto()  # answers a question no longer asked: ignored
+    STALE = auto()  # answers an outdated request: ignored
     RETRY_LATER = auto()
-    FAILED = auto()  # no more fetching until a newer leader epoch arrives
-    OUT_OF_RANGE = auto()  # ask the leader's log range, then truncate_out_of_range
+    FAILED = auto()  # no fetching until a newer leader epoch arrives
+    OUT_OF_RANGE = auto()  # request the leader's log range, then call truncate_out_of_range

@@ -1,4 +1,5 @@
-"""Reading a replica's log for a fetch: is the reader's history a prefix of ours, is the offset in range, the bytes."""
+"""Reads a replica's log for a fetch: checks that the reader's history is a prefix of the log and that the offset is in
+range."""
 
 from reference_impl.core.identifiers import UNDEFINED_EPOCH, ErrorCode
 from reference_impl.core.partition_data import ReadResult
@@ -8,7 +9,8 @@ from reference_impl.core.replica import LocalReplica
 def read(
     replica: LocalReplica, fetch_offset: int, last_fetched_epoch: int, *, max_bytes: int, end_offset: int
 ) -> ReadResult:
-    """1.6 steps 3 and 4. Between `end_offset` and the log end there is nothing to see yet; beyond is an error."""
+    """R17 and R25. Between `end_offset` and the log end the answer is empty; beyond the log end it is an error."""
+    assert 0 <= end_offset <= replica.log_end_offset
     diverging: tuple[int, int] | None = None
     if last_fetched_epoch >= 0:
         found_epoch, epoch_end = replica.log.leader_epochs.end_offset_for(last_fetched_epoch, replica.log_end_offset)
@@ -16,7 +18,7 @@ def read(
             return ReadResult(error=ErrorCode.OFFSET_OUT_OF_RANGE)
         if found_epoch < last_fetched_epoch or epoch_end < fetch_offset:
             diverging = (found_epoch, epoch_end)
-    if fetch_offset < replica.log_start_offset:  # before divergence: the shared part may be gone already
+    if fetch_offset < replica.log_start_offset:  # checked before divergence: the common part may be deleted already
         return ReadResult(error=ErrorCode.OFFSET_OUT_OF_RANGE)
     if diverging is None and fetch_offset > replica.log_end_offset:
         return ReadResult(error=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -28,13 +30,14 @@ def read(
         records=records,
         high_watermark=replica.high_watermark,
         log_start_offset=replica.log_start_offset,
-        last_stable_offset=replica.high_watermark,  # no transactions here: nothing is ever open
+        last_stable_offset=replica.high_watermark,  # there are no transactions here, so none is open
         diverging=diverging,
     )
 
 
 def epoch_at(replica: LocalReplica, offset: int) -> int:
-    """The leader epoch that record `offset` has, or -1."""
+    """The leader epoch of the record at `offset`, or -1."""
+    assert offset >= 0
     epoch = UNDEFINED_EPOCH
     for entry_epoch, start_offset in replica.log.leader_epochs.entries:
         if start_offset > offset:

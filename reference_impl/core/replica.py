@@ -1,9 +1,10 @@
-"""One broker's replicas: its own copy of a partition (`LocalReplica`), and what a leader keeps of each other copy.
+"""The replicas of one partition: this broker's copy (`LocalReplica`), and the leader's state of each other copy.
 
-Every change of the local log's end downwards and of its start goes through here, so that the producers' state, the high
-watermark and the evidence never miss one.
+Every truncation of the local log and every change of its start goes through here, so that producer state, high
+watermark and evidence always follow.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from reference_impl.core.evidence import EvidenceSink
@@ -13,13 +14,13 @@ from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.producer_state import ProducerStates
 from reference_impl.core.retention import expired
 from reference_impl.core.rules import Rules
-from reference_impl.wire.record_batches import BatchHeader, parse_headers
+from reference_impl.wire.record_batches import BatchHeader
 
 NEVER_MS = float("-inf")
 
 
 class LocalReplica:
-    """The log with what belongs to it in memory: high watermark and producers."""
+    """The log together with its state in memory: high watermark and producers."""
 
     def __init__(
         self,
@@ -40,12 +41,12 @@ class LocalReplica:
         self.evidence = evidence
         self.producers = ProducerStates()
         self.high_watermark = checkpointed_high_watermark
-        # A checkpoint may be older than the log's start.
+        self.producers.restore(log.saved_producers())
+        self._rebuild_producers(log.segments[0].base_offset)
+        # The checkpoint may be older than the log's start.
         keep_to = max(rules.startup_truncation(log.log_end_offset, checkpointed_high_watermark), log.log_start_offset)
         if keep_to < log.log_end_offset:
             self.truncate(keep_to, epoch=log.leader_epochs.latest_epoch, reason="high watermark at start")
-        else:
-            self._rebuild_producers()
         self.set_high_watermark(checkpointed_high_watermark)
 
     @property
@@ -57,22 +58,26 @@ class LocalReplica:
         return self.log.log_start_offset
 
     def set_high_watermark(self, offset: int) -> None:
-        """Clamped into the log (1.14): a checkpoint may be older or younger than what recovery left."""
+        """Clamps the high watermark into the log (R50): a checkpoint may differ from what recovery left."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
 
     def append(self, batches: bytes | bytearray | memoryview, headers: list[BatchHeader]) -> None:
-        """Stamped batches, offsets and epochs final. Epochs first: an entry without records is harmless, records
-        without an entry are not. Producers last: a failed append must not make the retry a duplicate (M66)."""
+        """Appends stamped batches with final offsets and epochs. The epoch entry is written first: an entry without
+        records is harmless, records without an entry are not. Producers are updated last: a failed append must not make
+        the retry a duplicate (R47)."""
+        assert headers, "nothing to append"
+        assert headers[0].base_offset == self.log_end_offset, "a log has no gaps"
         for header in headers:
             if header.leader_epoch > self.log.leader_epochs.latest_epoch:
                 self.log.leader_epochs.assign(header.leader_epoch, header.base_offset)
         self.log.append(batches, headers[-1].next_offset)
-        for header in headers:
+        for header in self._saving_producers(headers):
             self.producers.update(header)
 
     def truncate(self, offset: int, *, epoch: int, reason: str) -> None:
-        """Cuts to `offset`; even at or above the log end the epoch entries from there on go (KAFKA-10706).
-        A cut below the high watermark takes it down too. Of a log that begins behind the cut nothing is left."""
+        """Truncates to `offset`; even at or above the log end it removes the epoch entries from there on (KAFKA-10706).
+        A truncation below the high watermark lowers it. A log that starts after the cut becomes empty."""
+        assert offset >= 0
         if offset < self.log_start_offset:
             self.restart_at(offset, epoch=epoch, reason=reason)
             return
@@ -81,7 +86,8 @@ class LocalReplica:
         self._after_cut(before, cut, epoch, reason)
 
     def restart_at(self, offset: int, *, epoch: int, reason: str) -> None:
-        """Drops everything; the log begins anew at `offset`, and so does the high watermark (KAFKA-9491)."""
+        """Deletes everything; log and high watermark continue at `offset` (KAFKA-9491)."""
+        assert offset >= 0
         before = self.log_end_offset
         cut = self.log.truncate_fully_and_start_at(offset)
         self._after_cut(before, cut, epoch, reason)
@@ -89,14 +95,16 @@ class LocalReplica:
     # The start of the log
 
     def advance_log_start(self, offset: int, reason: str) -> None:
-        """Never back, and never behind what is committed: the log would begin with what may yet be cut."""
+        """Moves the log start forward, never back and never beyond the high watermark: the log would begin with records
+        that a truncation may still remove."""
         before = self.log_start_offset
         if before < offset <= self.high_watermark:
             self.log.advance_log_start(offset)
             self._tell_start(before, segments=0, reason=reason)
 
     def delete_expired(self, *, wall_clock_ms: float) -> int:
-        """1.14; answers how many segments went. Producers stay known: their retries may still be on the way."""
+        """R54; returns the number of deleted segments. Producer state stays: retries of deleted batches may still
+        arrive."""
         found = expired(
             self.log.segments,
             log_start_offset=self.log_start_offset,
@@ -106,13 +114,15 @@ class LocalReplica:
         )
         if found.count:
             before = self.log_start_offset
+            if found.count == len(self.log.segments):  # the next segment does not exist yet
+                self.log.save_producers(self.log_end_offset, self.producers.entries)
             self.log.delete_segments(found.count)
             self._tell_start(before, segments=found.count, reason=", ".join(found.reasons))
         return found.count
 
     def _tell_start(self, before: int, *, segments: int, reason: str) -> None:
         if self.log_start_offset == before:
-            return  # the segments lay before the start already
+            return  # the segments were below the log start already
         self.evidence.log_start_advanced(
             self.topic_partition,
             from_offset=before,
@@ -126,29 +136,40 @@ class LocalReplica:
         self.set_high_watermark(self.high_watermark)
         if after == before and not cut:
             return
-        self._rebuild_producers()
+        self._rebuild_producers(self.log_start_offset)
         self.evidence.truncated(
             self.topic_partition, from_offset=before, to_offset=after, epoch=epoch, reason=reason, cut=cut
         )
 
-    def _rebuild_producers(self) -> None:
-        self.producers.rebuild(parse_headers(self.log.all_batches()), log_start_offset=self.log_start_offset)
+    def _rebuild_producers(self, remembered_to: int) -> None:
+        """Keeps the state of batches before that offset and rebuilds the rest from the log's batches."""
+        assert remembered_to >= 0
+        self.producers.rebuild(self._saving_producers(self.log.headers()), log_start_offset=remembered_to)
+
+    def _saving_producers(self, headers: Iterable[BatchHeader]) -> Iterator[BatchHeader]:
+        """Yields the same headers; saves the producer state before the first batch of each new segment."""
+        for header in headers:
+            if header.base_offset in self.log.segments_without_producers:
+                self.log.save_producers(header.base_offset, self.producers.entries)
+            yield header
 
 
 @dataclass(kw_only=True)
 class RemoteReplica:
-    """A leader's record of one other replica (1.1). Times are the caller's milliseconds."""
+    """A leader's record of one other replica (R18). Times are the caller's milliseconds."""
 
     broker_id: int
     log_end_offset: int = UNKNOWN_OFFSET
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
     last_fetch_ms: float = NEVER_MS
     last_caught_up_ms: float = NEVER_MS
-    broker_epoch: int = -1  # of the incarnation that fetched last; -1: none yet, or an old fetch version
+    broker_epoch: int = -1  # broker epoch of the incarnation that fetched last; -1: none yet, or an old fetch version
 
     def fetched(self, *, fetch_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: float) -> None:
-        """1.6 step 5: caught up now, or by the time of the previous fetch if it has reached what was the end then.
-        So a follower that is always one fetch behind under load is in sync, one that fetches slowly is not."""
+        """R18: caught up now, or at the time of the previous fetch if this fetch reaches the log end of that time. So a
+        follower that is always one fetch behind under load is in sync, and one that fetches too slowly is not."""
+        assert 0 <= fetch_offset <= leader_end_offset
+        assert broker_epoch >= -1
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif self.leader_end_at_last_fetch != UNKNOWN_OFFSET and fetch_offset >= self.leader_end_at_last_fetch:

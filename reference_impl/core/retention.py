@@ -1,8 +1,8 @@
-"""Which segments of a log have had their time: by age, by size, or because the log begins behind them (1.14).
+"""Decides which segments of a log expire: by age, by size, or because they are below the log start.
 
-Whole segments go, the oldest first, and none that reaches above the high watermark (KAFKA-5634). Every replica decides
-for itself, as in Kafka: the leader's log start then carries its followers along. An active segment that has expired is
-among them; whoever deletes it gives the log a new one first.
+Only whole segments are deleted, the oldest first, and none that reaches above the high watermark (docs/replication.md
+R54). As in Kafka every replica decides for itself, and the leader's log start also moves its followers'. An expired
+active segment is included; whoever deletes it rolls a new segment first.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings:
-    """retention.ms and retention.bytes; without further word everything is kept."""
+    """retention.ms and retention.bytes; by default everything is kept."""
 
     retention_ms: int = UNLIMITED
     retention_bytes: int = UNLIMITED
@@ -24,12 +24,12 @@ class SegmentView:
     base_offset: int
     next_offset: int
     size: int
-    largest_timestamp_ms: int  # of its records; where they have none, when it was written to last
+    largest_timestamp_ms: int  # largest timestamp of its records; without timestamps, the time of the last write
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expired:
-    """How many of the oldest segments go, and the settings that say so."""
+    """The number of oldest segments to delete, and the settings that require it."""
 
     count: int
     reasons: tuple[str, ...]
@@ -43,6 +43,9 @@ def expired(
     settings: RetentionSettings,
     wall_clock_ms: float,
 ) -> Expired:
+    assert segments, "a log has at least its active segment"
+    assert log_start_offset >= 0
+    assert high_watermark >= 0
     left = list(segments)
     reasons = []
     begins = [segment.base_offset for segment in segments[1:]]
@@ -78,5 +81,5 @@ def expired(
 
 
 def _is_committed(segment: SegmentView, high_watermark: int, *, is_last: bool) -> bool:
-    """An empty active segment stays: there is nothing in it to delete."""
+    """An empty active segment is not deleted: it contains nothing."""
     return segment.next_offset <= high_watermark and not (is_last and segment.size == 0)

@@ -1,7 +1,7 @@
 """The safety decisions of replication, each a small pure function, held in one frozen value.
 
-The core asks the rules and never a switch: a planted flaw (flaws.py) is a replacement of one of these functions, and
-the sound broker is `sound()`. Section numbers are those of reference/replication.md.
+The core calls these rules and has no switches: a planted flaw (flaws.py) replaces one of these functions, and `sound()`
+is the correct broker. R7 means the seventh rule of docs/replication.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,42 +30,54 @@ class Candidate:
 
 
 def keep_log_at_start(log_end_offset: int, checkpointed_high_watermark: int) -> int:
-    """1.14, KIP-101: what survived recovery stays; only the leader's epochs can tell what does not belong."""
+    """R50, KIP-101: keeps what recovery left; only the leader's epochs can show what does not belong in the log."""
+    assert log_end_offset >= 0
     return log_end_offset
 
 
 def keep_log_on_follow(log_end_offset: int, high_watermark: int, has_leader_epochs: bool) -> int:
-    """1.2: fetch on from the log end; only a log without any epoch falls back on its high watermark."""
+    """R6: fetches from the log end on; only a log without any epoch is truncated to its high watermark."""
+    assert 0 <= high_watermark <= log_end_offset
     return log_end_offset if has_leader_epochs else high_watermark
 
 
 def ask_by_last_epoch(latest_epoch: int) -> int:
-    """1.6, KIP-595: naming the last epoch in every fetch lets the leader see a divergence."""
+    """R17, KIP-595: every fetch names the last epoch, so that the leader detects a divergence."""
+    assert latest_epoch >= -1
     return latest_epoch
 
 
 def acknowledge_when_committed(required_offset: int, high_watermark: int) -> bool:
-    """1.5: an acks=all write is acknowledged when every in-sync replica has it."""
+    """R9: an acks=all write is acknowledged when every in-sync replica has it."""
+    assert required_offset >= 0
+    assert high_watermark >= 0
     return high_watermark >= required_offset
 
 
 def enough_in_sync(isr_size: int, min_isr: int) -> bool:
+    assert isr_size >= 0
+    assert min_isr >= 1
     return isr_size >= min_isr
 
 
 def smaller_of_setting_and_assignment(min_insync_replicas: int, replication_factor: int) -> int:
-    """1.3: min.insync.replicas cannot ask for more replicas than there are."""
+    """R8: min.insync.replicas cannot demand more replicas than the partition has."""
+    assert min_insync_replicas >= 1
+    assert replication_factor >= 1
     return min(min_insync_replicas, replication_factor)
 
 
 def lowest_end_of_required(leader_end_offset: int, followers: Sequence[FollowerView]) -> int:
-    """1.4: every member of the maximal ISR, and whoever is about to join (KAFKA-15021: but must be able to)."""
+    """R11: every member of the maximal ISR, and every replica about to join that is able to join (KAFKA-15021)."""
+    assert leader_end_offset >= 0
     required = (f.log_end_offset for f in followers if f.in_maximal_isr or (f.caught_up and f.eligible))
     return min(leader_end_offset, min(required, default=leader_end_offset))
 
 
 def join_when_whole_epoch_reached(candidate: Candidate) -> bool:
-    """1.8: the high watermark is not enough: a new leader's may lag behind what is committed (KAFKA-7128)."""
+    """R28: the high watermark is not enough: a new leader's may lag behind what is committed (KAFKA-7128)."""
+    assert candidate.high_watermark >= 0
+    assert candidate.leader_epoch_start_offset >= 0
     return (
         candidate.eligible
         and candidate.log_end_offset >= candidate.high_watermark
@@ -76,23 +88,29 @@ def join_when_whole_epoch_reached(candidate: Candidate) -> bool:
 def leave_when_behind_for_long(
     log_end_offset: int, leader_end_offset: int, behind_for_ms: float, lag_time_max_ms: int
 ) -> bool:
-    """1.8: an equal log is in sync, however long ago it fetched."""
+    """R29: a follower with an equal log is in sync, however long ago it fetched."""
+    assert leader_end_offset >= 0
+    assert lag_time_max_ms >= 0
     return log_end_offset != leader_end_offset and behind_for_ms > lag_time_max_ms
 
 
 def committed_only(high_watermark: int, log_end_offset: int) -> int:
-    """1.13: consumers read to the high watermark."""
+    """R25: consumers read up to the high watermark."""
+    assert 0 <= high_watermark <= log_end_offset
     return high_watermark
 
 
 def once_own_epoch_committed(high_watermark: int, leader_epoch_start_offset: int) -> bool:
-    """KIP-207: a new leader does not know the committed end before it has committed up to its epoch's start."""
+    """R15, KIP-207: a new leader knows the committed end only once it has committed up to the start of
+    its own epoch."""
+    assert high_watermark >= 0
+    assert leader_epoch_start_offset >= 0
     return high_watermark >= leader_epoch_start_offset
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """startup_truncation and follow_truncation answer the offset to cut the log to (the log end: cut nothing)."""
+    """startup_truncation and follow_truncation return the offset to truncate to (the log end: truncate nothing)."""
 
     startup_truncation: Callable[[int, int], int] = keep_log_at_start
     follow_truncation: Callable[[int, int, bool], int] = keep_log_on_follow

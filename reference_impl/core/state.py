@@ -1,4 +1,4 @@
-"""The controller's word on a partition, as it stands in the znode and travels in LeaderAndIsr."""
+"""A partition's state as the controller decides it, stored in the znode and sent by LeaderAndIsr."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from reference_impl.core.identifiers import TopicPartition
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionState:
-    """/brokers/topics/T/partitions/P/state plus the assignment. partition_epoch is the znode's version (1.18)."""
+    """/brokers/topics/T/partitions/P/state plus the assignment. partition_epoch is the znode's version (R1)."""
 
     topic_partition: TopicPartition
     replicas: tuple[int, ...]  # AR, in order
@@ -29,13 +29,13 @@ class LiveBroker:
     shutting_down: bool = False
 
     def address(self, listener: str) -> tuple[str, int] | None:
-        """Where it says that it listens: a name or an address, not resolved."""
+        """The advertised host and port; the host is a name or an address, not resolved."""
         return next(((host, port) for name, host, port in self.listeners if name == listener), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IsrProposal:
-    """What a leader asks of the controller by AlterPartition (KIP-497, KIP-903)."""
+    """A leader's request to the controller in AlterPartition (KIP-497, KIP-903)."""
 
     topic_partition: TopicPartition
     leader_epoch: int

@@ -1,1 +1,1 @@
-"""The asyncio shell: sockets, timers, fsync and processes around the core's decisions."""
+"""The asyncio shell around the core's decisions: sockets, timers, fsync and processes."""

@@ -1,8 +1,9 @@
-"""A broker, put together: what is started, in which order, and how it ends.
+"""Assembles a broker: what is started, in which order, and how it ends.
 
 Start: log directory with recovery, listeners, session and registration, controller role. The end is either clean
-(SIGTERM: leaderships handed over by a controlled shutdown, log flushed, clean-shutdown file) or abrupt (`abandon`, as
-SIGKILL: every connection drops, nothing is said, the session is left to expire)."""
+(SIGTERM: a controlled shutdown hands over leaderships, the log is flushed, the clean-shutdown file is written) or
+abrupt (`abandon`, like SIGKILL: every connection drops without a message and the session expires by its timeout).
+"""
 
 import asyncio
 import logging
@@ -14,28 +15,33 @@ from typing import Any
 from reference_impl.coordination.client import CoordinationClient, WatchEvent
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.state import LiveBroker
-from reference_impl.runtime import api
 from reference_impl.runtime.config import BrokerConfig, ConfigurationError
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
-from reference_impl.runtime.controller_link import BrokersLink, ControllerLink
-from reference_impl.runtime.controlling import Controlling
+from reference_impl.runtime.controller.controlling import Controlling
+from reference_impl.runtime.controller.link import BrokersLink, ControllerLink
+from reference_impl.runtime.decoding import Decoding
+from reference_impl.runtime.disk_work import DiskEffects, DiskWork
 from reference_impl.runtime.evidence import EvidenceJournal
-from reference_impl.runtime.fetch import FetchHandler
-from reference_impl.runtime.fetchers import FetcherManager
+from reference_impl.runtime.handlers import api
+from reference_impl.runtime.handlers.broker_authentication import SASL_AUTHENTICATE, BrokerAuthentication, read_secret
+from reference_impl.runtime.handlers.coordinators import CoordinatorHandler
+from reference_impl.runtime.handlers.fetch import FetchHandler
+from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
+from reference_impl.runtime.handlers.offsets import OffsetsHandler
+from reference_impl.runtime.handlers.produce import ProduceHandler
+from reference_impl.runtime.handlers.producer_ids import InitProducerIdHandler, ProducerIds
 from reference_impl.runtime.hosts import Hosts
-from reference_impl.runtime.introductions import SASL_AUTHENTICATE, Introductions, read_secret
-from reference_impl.runtime.isr_proposals import IsrProposalSender
-from reference_impl.runtime.metadata import MetadataCache, MetadataHandler
-from reference_impl.runtime.offsets import OffsetsHandler
-from reference_impl.runtime.produce import ProduceHandler
-from reference_impl.runtime.producer_ids import InitProducerIdHandler, ProducerIds
-from reference_impl.runtime.purgatory import Purgatory
-from reference_impl.runtime.replica_identity import client_id_of
-from reference_impl.runtime.replica_manager import ReplicaManager
-from reference_impl.runtime.retention import Retention
+from reference_impl.runtime.replication.fetchers import FetcherManager
+from reference_impl.runtime.replication.isr_proposals import IsrProposalSender
+from reference_impl.runtime.replication.purgatory import Purgatory
+from reference_impl.runtime.replication.replica_identity import client_id_of
+from reference_impl.runtime.replication.replica_manager import ReplicaManager
+from reference_impl.runtime.replication.retention import Retention
 from reference_impl.runtime.server import Listener
 from reference_impl.runtime.session import BrokerSession, SessionChange
+from reference_impl.runtime.timers import every
 from reference_impl.runtime.topic_settings import log_settings
+from reference_impl.storage.descriptors import Descriptors
 from reference_impl.storage.log_directory import LogDirectory
 from reference_impl.wire.messages import request_class
 
@@ -48,7 +54,8 @@ ControlledShutdownRequest = request_class(api.CONTROLLED_SHUTDOWN)
 
 
 class Broker:
-    """Made on a running loop. `monotonic_ns` stamps the evidence; all other time is the loop's."""
+    """Create it on a running loop. `monotonic_ns` stamps the evidence; all other time is the loop's. The broker owns
+    `decoding` and `disk_work` and closes them. `descriptors` keeps the process's last file descriptors from clients."""
 
     def __init__(
         self,
@@ -58,17 +65,22 @@ class Broker:
         wall_clock_ms: Callable[[], int],
         monotonic_ns: Callable[[], int],
         randomness: Random,
+        decoding: Decoding,
+        disk_work: DiskWork,
+        descriptors: Descriptors | None = None,
     ) -> None:
         try:
             rules = with_flaws(config.chaos_flaws)
         except ValueError as error:
             raise ConfigurationError(f"chaos.flaws: {error}") from None
         secret = read_secret(config.chaos_cluster_secret_file)
-        self._introductions = Introductions(secret, broker_id=config.broker_id, randomness=randomness)
+        self._authentication = BrokerAuthentication(secret, broker_id=config.broker_id, randomness=randomness)
         self.config = config
         self.hosts = hosts
+        descriptors = descriptors if descriptors is not None else Descriptors()
         self.metadata = MetadataCache()
-        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[BaseException] = self._loop.create_future()
         self._tasks: list[asyncio.Task[None]] = []
         self._evidence = EvidenceJournal(config.chaos_evidence_dir, monotonic_ns)
         self._log_directory = LogDirectory(
@@ -78,13 +90,16 @@ class Broker:
             index_interval_bytes=config.log_index_interval_bytes,
             segment_ms=log_settings(config, {}).segment_ms,
             new_id=lambda: uuid.UUID(bytes=randomness.randbytes(16), version=4),
-            failed=self._disk_failed,
+            failed=self._disk_failed_somewhere,
+            descriptors=descriptors,
         )
+        self._disk = DiskEffects(self._log_directory, disk_work)
         self._purgatory = Purgatory()
-        self._fetchers = FetcherManager(config, self._connect_as_replica)
+        self._fetchers = FetcherManager(config, self._connect_as_replica, self._disk)
         self.replicas = ReplicaManager(
             config=config,
             log_directory=self._log_directory,
+            disk=self._disk,
             rules=rules,
             evidence=self._evidence,
             metadata=self.metadata,
@@ -114,6 +129,8 @@ class Broker:
         self._controlling = Controlling(
             config, brokers=self._brokers_link, randomness=randomness, wall_clock_ms=wall_clock_ms
         )
+        self._decoding = decoding
+        self._produce = ProduceHandler(self.replicas, self._purgatory, decoding)
         self._api = api.Api(
             self._handlers(),
             broker_id=config.broker_id,
@@ -134,24 +151,29 @@ class Broker:
                 port=endpoint.port,
                 dispatch=self._api.dispatch,
                 max_request_bytes=config.socket_request_max_bytes,
+                descriptors_below=(
+                    descriptors.for_brokers
+                    if endpoint.listener == config.inter_broker_listener_name
+                    else descriptors.for_clients
+                ),
             )
             for endpoint in config.listeners
         ]
 
     def _handlers(self) -> dict[int, api.Handler]:
         replicas = self.replicas
-        produce = ProduceHandler(replicas, self._purgatory)
         fetch = FetchHandler(replicas, self._purgatory)
-        offsets = OffsetsHandler(replicas)
+        offsets = OffsetsHandler(replicas, self._decoding)
         metadata = MetadataHandler(self.metadata)
         return {
-            api.PRODUCE: produce.answer,
+            api.PRODUCE: self._produce.answer,
             api.FETCH: fetch.answer,
             api.LIST_OFFSETS: offsets.list_offsets,
             api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             api.METADATA: metadata.answer,
             api.DESCRIBE_CLUSTER: metadata.describe_cluster,
-            SASL_AUTHENTICATE: self._introductions.answer,
+            SASL_AUTHENTICATE: self._authentication.answer,
+            api.FIND_COORDINATOR: CoordinatorHandler(self.config).answer,
             api.INIT_PRODUCER_ID: InitProducerIdHandler(self._producer_ids).answer,
             api.LEADER_AND_ISR: lambda request, _: replicas.leader_and_isr(request.body),
             api.STOP_REPLICA: lambda request, _: replicas.stop_replica(request.body),
@@ -159,10 +181,10 @@ class Broker:
             **self._controlling.handlers(),
         }
 
-    # Life
+    # Start and end
 
     async def start(self) -> None:
-        """Returns when the listeners are open; registration goes on by itself, however long it takes."""
+        """Returns when the listeners are open; registration continues in the background, however long it takes."""
         config, replicas = self.config, self.replicas
         replicas.load()
         self._evidence.note("broker_start", detail={"broker": config.broker_id, "clean": self._log_directory.was_clean})
@@ -173,13 +195,12 @@ class Broker:
         watermark_interval_ms = config.replica_high_watermark_checkpoint_interval_ms
         recovery_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         self._tasks += [
-            replicas.every(watermark_interval_ms, replicas.checkpoint_high_watermarks),
-            replicas.every(recovery_interval_ms, self._log_directory.checkpoint_recovery_points),
-            replicas.every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
-            replicas.every(
-                config.log_flush_start_offset_checkpoint_interval_ms, self._log_directory.checkpoint_log_starts
-            ),
-            replicas.every(
+            every(watermark_interval_ms, replicas.checkpoint_high_watermarks),
+            every(recovery_interval_ms, self._disk.checkpoint_recovery_points),
+            every(config.replica_lag_time_max_ms / 2, replicas.check_shrink),
+            every(config.producer_id_expiration_check_interval_ms, replicas.expire_producers),
+            every(config.log_flush_start_offset_checkpoint_interval_ms, self._disk.checkpoint_log_starts),
+            every(
                 config.log_retention_check_interval_ms,
                 self._retention.check,
                 first_after_ms=config.log_initial_task_delay_ms,
@@ -192,52 +213,62 @@ class Broker:
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Without one of its lasting tasks a broker is none: whoever runs it is told."""
+        """Reports the end of a permanent task to the broker's owner: without it the broker cannot work."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.critical("a part of the broker died: %s", error, exc_info=error)
             if not self.failed.done():
                 self.failed.set_result(error)
 
+    def _disk_failed_somewhere(self, error: OSError) -> None:
+        """Called with a disk error, perhaps from a thread that waited for the disk."""
+        self._loop.call_soon_threadsafe(self._disk_failed, error)
+
     def _disk_failed(self, error: OSError) -> None:
-        """There is one log directory, and without it a broker is none: it halts, as Kafka does, and says nothing."""
+        """Halts the broker without further messages, as Kafka does: its only log directory has failed."""
         logger.critical("broker %d halts: its only log directory failed: %s", self.config.broker_id, error)
         if not self.failed.done():
             self.failed.set_result(error)
 
     async def stop(self) -> None:
-        """The clean end: hand over leaderships, leave the cluster, flush."""
+        """The clean end: hands over leaderships, leaves the cluster, flushes."""
         if self.config.controlled_shutdown_enable:
             await self._controlled_shutdown()
         await self._session.close()
         await self._end_activity()
-        self.replicas.checkpoint_high_watermarks()
+        await self.replicas.checkpoint_high_watermarks()
+        await self._disk.flush()
+        await self._disk.close()
         self._log_directory.close_cleanly(broker_epoch=self.replicas.broker_epoch)
         self._evidence.close()
         logger.info("broker %d stopped", self.config.broker_id)
 
     async def abandon(self) -> None:
-        """The abrupt end, for brokers that share a process with others: as SIGKILL would leave it."""
+        """The abrupt end, like SIGKILL, for brokers that share a process with others."""
         self._evidence.close()
         self._session.abandon()
         await self._end_activity()
+        await self._disk.close()
         self._log_directory.abandon()
 
     async def _end_activity(self) -> None:
         for task in self._tasks:
             task.cancel()
-        self._fetchers.stop()
         self._retention.stop()
         await self._controlling.end()
         self._controller_link.close()
         self._brokers_link.close()
         for listener in self.listeners:
             listener.close()
+        await self.replicas.end_turns()  # the controller's messages may create new fetchers
+        await self._fetchers.end()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(listener.wait_closed() for listener in self.listeners))
+        self._produce.stop()
+        await self._decoding.close()
 
     async def _controlled_shutdown(self) -> None:
-        """Asks the controller to move this broker's leaderships; goes anyway when time is up (1.10)."""
+        """Asks the controller to move this broker's leaderships; stops anyway after a timeout (R55)."""
         body = ControlledShutdownRequest(broker_id=self.config.broker_id, broker_epoch=self.replicas.broker_epoch)
         try:
             async with asyncio.timeout(self.config.controller_socket_timeout_ms / 1000):
@@ -303,5 +334,5 @@ class Broker:
         return PeerConnection(
             client_id=client_id,
             address=address,
-            opened=lambda exchange: self._introductions.introduce(exchange, broker_id),
+            opened=lambda exchange: self._authentication.authenticate(exchange, broker_id),
         )

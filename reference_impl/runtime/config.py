@@ -1,5 +1,8 @@
-"""server.properties becomes a frozen BrokerConfig. The keys are Kafka's; one it does not know is named in a warning and
-ignored, as Kafka does; a value it cannot use is one line that says which key, what was found and what is wanted."""
+"""Reads server.properties into a frozen BrokerConfig. The keys are Kafka's.
+
+An unknown key is ignored with a warning, as in Kafka. An invalid value is an error of one line: which key, what was
+found, what is expected.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -8,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from reference_impl.core.configuration import BROKER_KEYS, InvalidConfigurationError, broker_value
+from reference_impl.core.controller.configuration import BROKER_KEYS, InvalidConfigurationError, broker_value
 
 logger = logging.getLogger(__name__)
 
 
 class ConfigurationError(Exception):
-    """One line for the user: place, what is wrong, what to do."""
+    """One line for the user: place, problem, remedy."""
 
 
 class Endpoint(NamedTuple):
@@ -43,7 +46,6 @@ class BrokerConfig:
     replica_high_watermark_checkpoint_interval_ms: int
     min_insync_replicas: int
     unclean_leader_election_enable: bool
-    auto_create_topics_enable: bool
     default_replication_factor: int
     num_partitions: int
     log_segment_bytes: int
@@ -53,6 +55,8 @@ class BrokerConfig:
     log_flush_start_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     log_initial_task_delay_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
@@ -61,10 +65,11 @@ class BrokerConfig:
     socket_request_max_bytes: int
     request_timeout_ms: int
     controller_socket_timeout_ms: int
+    reference_validate_records: bool
     chaos_flaws: tuple[str, ...]
     chaos_evidence_dir: Path
     chaos_cluster_secret_file: Path
-    properties: Mapping[str, str]  # as written, for DescribeConfigs and topic defaults
+    properties: Mapping[str, str]  # the properties as written, for DescribeConfigs and topic defaults
 
     def advertised(self, listener: str) -> Endpoint:
         return next(endpoint for endpoint in self.advertised_listeners if endpoint.listener == listener)
@@ -83,7 +88,7 @@ KNOWN_BUT_UNUSED = frozenset(
 
 
 def parse_properties(text: str, place: str) -> dict[str, str]:
-    """Java's properties format as far as server.properties uses it: key=value lines, comments with # or !."""
+    """Parses Java's properties format as far as server.properties uses it: key=value lines, comments with # or !."""
     properties: dict[str, str] = {}
     for number, raw_line in enumerate(text.splitlines(), start=1):
         line = raw_line.strip()
@@ -136,6 +141,11 @@ def broker_config(properties: Mapping[str, str], place: str = "server.properties
         )
     values["listeners"] = _endpoints(written, "listeners", place)
     values["advertised_listeners"] = _endpoints(written, "advertised.listeners", place)
+    if values["auto_create_topics_enable"]:
+        raise ConfigurationError(
+            f"{place}: auto.create.topics.enable=true: no topic is created here by being named; leave it false and"
+            " create topics (an admin client, or kafka-topics.sh --create)"
+        )
     names = {endpoint.listener for endpoint in values["listeners"]}
     if {endpoint.listener for endpoint in values["advertised_listeners"]} != names:
         raise ConfigurationError(f"{place}: advertised.listeners must name the same listeners as listeners")

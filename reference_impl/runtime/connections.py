@@ -1,8 +1,8 @@
-"""One broker asks another: a connection through the INTERNAL listener with one request in flight at a time; the first
-ones introduce the one to the other.
+"""A connection from one broker to another through the INTERNAL listener, with one request in flight at a time.
 
-A failure of any kind (refused, reset, silence beyond the timeout, nonsense) is one exception, PeerUnreachable; the next
-request opens a new connection. Who asks decides when to try again."""
+The first requests authenticate the brokers to each other (broker_authentication.py). Any failure (refused, reset,
+timeout, invalid bytes) raises PeerUnreachable; the next request opens a new connection. Callers decide when to retry.
+"""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class PeerUnreachable(OSError):
-    """The peer gave no answer; whether it acted on the request nobody knows."""
+    """The peer did not answer; it is unknown whether it executed the request."""
 
 
 Exchange = Callable[[int, int, Any], Awaitable[Any]]
@@ -24,8 +24,8 @@ Exchange = Callable[[int, int, Any], Awaitable[Any]]
 
 
 class PeerConnection:
-    """`address` is asked at each (re)connect, so that a peer which moved is found; None means unknown so far. `opened`
-    says first what has to be said on every new connection."""
+    """Calls `address` at each (re)connect, so that it finds a peer that moved; None means not known yet. `opened` runs
+    the authentication on every new connection."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class PeerConnection:
         self._turn = asyncio.Lock()
 
     async def ask(self, api_key: int, api_version: int, body: Any, *, timeout_ms: float) -> Any:
-        """Raises PeerUnreachable. A cancelled request closes the connection: its answer must not meet the next one."""
+        """Sends a request and returns the answer. Raises PeerUnreachable. A cancelled request closes the connection, so
+        that its answer cannot be taken for the next one's."""
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_ms / 1000):

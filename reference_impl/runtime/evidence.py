@@ -1,12 +1,16 @@
-"""The broker's evidence journal: one JSON line per deed, written unbuffered so that SIGKILL loses none, and the bytes
-of every truncated tail in a file of its own. The harness reads it afterwards; the broker never does."""
+"""The broker's evidence journal, which the harness reads after the run and the broker never does.
+
+One JSON line per event, written unbuffered so that SIGKILL loses none; the bytes of every truncated tail go into a file
+of their own.
+"""
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from reference_impl.core.identifiers import TopicPartition
+from reference_impl.storage.log_loading import end_before_cut
 
 
 class EvidenceJournal:
@@ -26,10 +30,16 @@ class EvidenceJournal:
             self._file = -1
 
     def note(self, event: str, **fields: object) -> None:
+        self._write([{"event": event, **fields}])
+
+    def _write(self, events: Iterable[Mapping[str, object]]) -> None:
+        """Writes all lines with one system call."""
         if self._file < 0:
-            return  # the broker was stopped abruptly; a late callback has no voice any more
-        line = json.dumps({"t": self._now_ns(), "event": event, **fields}, separators=(",", ":"))
-        os.write(self._file, line.encode() + b"\n")
+            return  # the broker was stopped abruptly; ignore late callbacks
+        now_ns = self._now_ns()
+        lines = [json.dumps({"t": now_ns, **event}, separators=(",", ":")) + "\n" for event in events]
+        if lines:
+            os.write(self._file, "".join(lines).encode())
 
     def truncated(
         self,
@@ -57,6 +67,20 @@ class EvidenceJournal:
             cut=cut_name,
         )
 
+    def recovered(self, topic_partition: TopicPartition, *, end: int, cut: bytes) -> None:
+        """Records what recovery cut because a batch was torn or damaged; the offsets of whole batches after it are
+        known."""
+        if not cut:
+            return
+        topic, partition = topic_partition
+        self.note("corrupt_batch", topic=topic, partition=partition, to_offset=end)
+        ended = end_before_cut(cut, end)
+        if ended is not None:
+            self.truncated(
+                topic_partition, from_offset=ended, to_offset=end, epoch=None,
+                reason="corrupt batch found in recovery", cut=cut,
+            )  # fmt: skip
+
     def log_start_advanced(
         self, topic_partition: TopicPartition, *, from_offset: int, to_offset: int, segments: int, reason: str
     ) -> None:
@@ -77,9 +101,11 @@ class EvidenceJournal:
     def leadership_ended(self, topic_partition: TopicPartition, *, epoch: int, log_end_offset: int) -> None:
         self._leadership("leadership_end", topic_partition, epoch, log_end_offset)
 
-    def high_watermark_checkpointed(self, topic_partition: TopicPartition, high_watermark: int) -> None:
-        topic, partition = topic_partition
-        self.note("high_watermark_checkpoint", topic=topic, partition=partition, to_offset=high_watermark)
+    def high_watermarks_checkpointed(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        self._write(
+            {"event": "high_watermark_checkpoint", "topic": topic, "partition": partition, "to_offset": offset}
+            for (topic, partition), offset in high_watermarks.items()
+        )
 
     def _leadership(self, event: str, topic_partition: TopicPartition, epoch: int, log_end_offset: int) -> None:
         topic, partition = topic_partition

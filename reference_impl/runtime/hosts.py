@@ -1,5 +1,5 @@
-"""Names become addresses here and nowhere else: a hosts file (lines "address name") is asked first, the rest is left
-to the operating system. Every node of a local cluster has its own file, and so its own address for each peer."""
+"""Resolves host names, and is the only module that does: first by a hosts file (lines "address name"), then by the
+operating system. Every node of a local cluster has its own file, and therefore its own address for each peer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,8 @@
-"""A whole cluster in one process and on one loop: N brokers and the coordination service. For tests and the simulated
-world; each broker still talks to the others through the loop's sockets."""
+"""A whole cluster in one process and on one event loop: N brokers and the coordination service, for tests and
+simulation.
+
+The brokers still talk to each other through the loop's sockets.
+"""
 
 import asyncio
 import secrets
@@ -11,8 +14,12 @@ from random import Random
 from reference_impl.coordination.service import CoordinationConfig, CoordinationService
 from reference_impl.runtime.broker import Broker
 from reference_impl.runtime.config import BrokerConfig, broker_config
+from reference_impl.runtime.decoding import Decoding
+from reference_impl.runtime.decoding_thread import DecodingThread
+from reference_impl.runtime.disk_threads import DiskThreads
+from reference_impl.runtime.disk_work import DiskWork
+from reference_impl.runtime.handlers.broker_authentication import write_secret
 from reference_impl.runtime.hosts import Hosts
-from reference_impl.runtime.introductions import write_secret
 
 POLL_S = 0.02
 
@@ -22,7 +29,7 @@ def wall_clock_ms() -> int:
 
 
 class InProcessCluster:
-    """`addresses[id]` is where broker `id` listens, `ports` are (coordination, internal, client)."""
+    """`addresses[id]` is the address of broker `id`; `ports` are (coordination, internal, client)."""
 
     def __init__(
         self,
@@ -34,7 +41,10 @@ class InProcessCluster:
         settings: Mapping[str, str] | None = None,
         clock_ms: Callable[[], int] = wall_clock_ms,
         seed: int = 0,
+        decoding: Callable[[], Decoding] = DecodingThread,
+        disk_work: Callable[[int], DiskWork] = lambda broker_id: DiskThreads(),
     ) -> None:
+        """`disk_work` creates each broker's disk port."""
         self.brokers: dict[int, Broker] = {}
         self._directory = directory
         self._addresses = dict(addresses)
@@ -43,7 +53,9 @@ class InProcessCluster:
         self._settings = dict(settings or {})
         self._secret_file = directory / "cluster-secret"
         self._clock_ms = clock_ms
+        self._decoding = decoding
         self._random = Random(seed)
+        self._disk_work = disk_work
         write_secret(self._secret_file, secrets.token_hex())
         self._coordination: CoordinationService | None = None
         self._hosts = Hosts(
@@ -105,6 +117,8 @@ class InProcessCluster:
             wall_clock_ms=self._clock_ms,
             monotonic_ns=lambda: int(loop.time() * 1e9),
             randomness=Random(self._random.getrandbits(64)),
+            decoding=self._decoding(),
+            disk_work=self._disk_work(broker_id),
         )
         await broker.start()
         self.brokers[broker_id] = broker
@@ -121,8 +135,8 @@ class InProcessCluster:
         if self._coordination is not None:
             await self._coordination.stop()
 
-    async def until(self, condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
-        """Waits for something to be seen inside the brokers."""
+    async def until(self, condition: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
+        """Waits for a condition on the brokers' internal state."""
         async with asyncio.timeout(timeout_s):
             while not condition():
                 await asyncio.sleep(POLL_S)

@@ -1,8 +1,8 @@
-"""One listener: frames in, requests dispatched in order of arrival, answers out in that same order.
+"""One listener: reads frames, dispatches requests in order of arrival, sends answers in the same order.
 
-A request is begun as soon as it is read, even while an earlier one of its connection still waits (for replication,
-say); only its answer waits its turn. What cannot be understood closes that one connection with a log line; the broker
-lives on."""
+A request starts as soon as it is read, even if an earlier one of its connection still waits (for replication, for
+example); only its answer waits. An invalid request closes its connection with a log line; the broker continues.
+"""
 
 import asyncio
 import logging
@@ -11,29 +11,31 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from reference_impl.storage.descriptors import NO_LIMIT
 from reference_impl.wire.messages import MalformedRequest, Request, decode_request, encode_response
 
 logger = logging.getLogger(__name__)
 
-MAX_REQUESTS_IN_FLIGHT = 64  # per connection; beyond it the broker stops reading, and TCP pushes back
+REFUSED_PER_LINE = 1000  # connections; the log file may be on the same disk as the data
+MAX_REQUESTS_IN_FLIGHT = 64  # requests per connection; beyond that the broker stops reading, and TCP pushes back
 
 
 @dataclass(kw_only=True, slots=True)
 class Standing:
-    """What a connection has proved of itself; at first nothing (introductions.py)."""
+    """The identity that a connection has proved; none at first (broker_authentication.py)."""
 
     broker_id: int | None = None
-    challenged: tuple[bytes, bytes] | None = None  # the names that were said, and both challenges
+    challenged: tuple[bytes, bytes] | None = None  # the claimed names and both challenges
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who asks, and through which door."""
+    """The sender of a request, and the listener it used."""
 
     listener: str
     client_id: str | None
     peer: str
-    standing: Standing = field(default_factory=Standing)  # its connection's, the same for all of its requests
+    standing: Standing = field(default_factory=Standing)  # of its connection, shared by all of its requests
 
 
 class NoAnswer:
@@ -44,20 +46,34 @@ NO_ANSWER: Final = NoAnswer()
 
 
 class CloseConnection(Exception):
-    """The only way to tell a client that wants no answers (acks=0) of an error, or one that may not ask at all."""
+    """Closes the connection: the only way to report an error to a client without answers (acks=0) or without
+    permission."""
 
 
-Answer = Any  # a response container of the wire, or NO_ANSWER
+Answer = Any  # a response container, or NO_ANSWER
 Dispatch = Callable[[Request, Caller], Answer | Awaitable[Answer]]
 
 
 class Listener:
-    def __init__(self, *, name: str, host: str, port: int, dispatch: Dispatch, max_request_bytes: int) -> None:
+    """Refuses a connection whose file descriptor is not below `descriptors_below`: the rest is reserved."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        host: str,
+        port: int,
+        dispatch: Dispatch,
+        max_request_bytes: int,
+        descriptors_below: int = NO_LIMIT,
+    ) -> None:
         self.name = name
         self.port = port
         self._host = host
         self._dispatch = dispatch
         self._max_request_bytes = max_request_bytes
+        self._descriptors_below = descriptors_below
+        self._refused = 0
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
 
@@ -75,7 +91,24 @@ class Listener:
     async def wait_closed(self) -> None:
         await asyncio.gather(*(connection.finished() for connection in list(self._connections)))
 
+    def _has_room_for(self, writer: asyncio.StreamWriter) -> bool:
+        connected_socket = writer.get_extra_info("socket")
+        if connected_socket is None or connected_socket.fileno() < self._descriptors_below:
+            self._refused = 0
+            return True
+        self._refused += 1
+        if self._refused % REFUSED_PER_LINE == 1:
+            logger.warning(
+                "listener %s: %d connections refused in a row: only the descriptors from %d on are free, and they are"
+                " not for connections; raise ulimit -n",
+                self.name, self._refused, self._descriptors_below,
+            )  # fmt: skip
+        return False
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._has_room_for(writer):
+            writer.transport.abort()
+            return
         connection = _Connection(self.name, reader, writer, self._dispatch, self._max_request_bytes)
         self._connections.add(connection)
         try:
@@ -146,7 +179,7 @@ class _Connection:
                     return
                 await self._begin(await self._reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
-            return  # the client went away: nothing to say, nobody to say it to
+            return  # the client disconnected: there is nobody to answer
         except MalformedRequest as error:
             self._log_closing(str(error))
         except CloseConnection as error:

@@ -1,8 +1,9 @@
-"""This broker's standing with the coordination service: a session, and in it the ephemeral /brokers/ids/N.
+"""This broker's session with the coordination service, and its ephemeral znode /brokers/ids/N.
 
-The broker epoch is the creation zxid of that node, so each registration is a new incarnation (replication.md 1.18). A
-restart that is faster than its predecessor's session waits until the old node is gone. When a session expires, a new
-one is opened and the broker registers anew; until then it goes on with what it knows, as a zombie."""
+The broker epoch is the creation zxid of that znode, so each registration is a new incarnation (docs/replication.md
+R42). A restart faster than the previous session's timeout waits until the old znode is gone. When a session expires,
+the broker opens a new one and registers again; until then it goes on with its last known state, as a zombie (R44).
+"""
 
 import asyncio
 import base64
@@ -20,7 +21,7 @@ from reference_impl.coordination.client import (
     SessionExpired,
     WatchEvent,
 )
-from reference_impl.core import znodes
+from reference_impl.core.controller import znodes
 from reference_impl.core.state import LiveBroker
 from reference_impl.runtime.config import BrokerConfig
 
@@ -85,7 +86,7 @@ class BrokerSession:
             await self.client.close()
 
     def abandon(self) -> None:
-        """As a killed process: the connection drops, the session is left to expire."""
+        """Drops the connection as a killed process does; the session expires by its timeout."""
         if self.client is not None:
             self.client.abandon()
 
@@ -131,7 +132,7 @@ class BrokerSession:
         return str(json.loads(data)["id"])
 
     async def _register(self, client: CoordinationClient) -> int:
-        """The broker epoch: the zxid of the transaction that created the node."""
+        """Returns the broker epoch: the zxid of the transaction that created the znode."""
         waited = False
         while True:
             if self._expired.is_set():
@@ -142,14 +143,14 @@ class BrokerSession:
             except NodeExists:
                 found = await client.exists(self._path)
                 if found is not None and found.ephemeral_owner == client.session_id:
-                    return int(found.czxid)  # our own, whose answer was lost with a connection
+                    return int(found.czxid)  # this broker's own: a lost connection swallowed the answer
                 if not waited:
                     waited = True
                     logger.info("%s still stands from an older session; waiting until it expires", self._path)
                 await asyncio.sleep(RETRY_S)
 
     def _registration(self) -> bytes:
-        """The INTERNAL listener comes first: it is the one that `host` and `port` repeat."""
+        """The INTERNAL listener comes first: `host` and `port` repeat it."""
         inter_broker = self._config.inter_broker_listener_name
         endpoints = sorted(self._config.advertised_listeners, key=lambda endpoint: endpoint.listener != inter_broker)
         broker = LiveBroker(

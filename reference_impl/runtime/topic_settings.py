@@ -1,29 +1,29 @@
-"""A topic's effective settings, from its overrides and the broker's own properties, as partitions and logs take them.
+"""A topic's effective settings for partitions and logs, from its overrides and the broker's properties.
 
-Until the controller has told a topic's overrides, nothing is done that they might forbid: nothing acknowledged with
-acks=all, nothing deleted.
+Until the controller has sent a topic's overrides, everything that they might forbid is off: no acknowledgement with
+acks=all, no deletion.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from reference_impl.core.configuration import topic_value
+from reference_impl.core.controller.configuration import topic_value
 from reference_impl.core.partition_data import PartitionSettings
 from reference_impl.core.retention import RetentionSettings
 from reference_impl.core.timestamps import TimestampSettings
 from reference_impl.runtime.config import BrokerConfig
 from reference_impl.storage.log import LogSettings
 
-ALL_REPLICAS = 2**31 - 1  # as min.insync.replicas: the core bounds it by the number of replicas
+ALL_REPLICAS = 2**31 - 1  # as min.insync.replicas: the core limits it to the number of replicas
 
 
 def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None) -> PartitionSettings:
-    """`overrides` None: not told yet."""
+    """`overrides` None: not received yet."""
 
     def value(name: str) -> Any:
         return topic_value(overrides or {}, config.properties, name)
 
-    # The one limit of old days bounds both of its successors (KIP-937).
+    # The older single limit applies to both of its successors (KIP-937).
     difference_ms = value("message.timestamp.difference.max.ms")
     return PartitionSettings(
         min_insync_replicas=ALL_REPLICAS if overrides is None else value("min.insync.replicas"),
@@ -38,6 +38,7 @@ def partition_settings(config: BrokerConfig, overrides: Mapping[str, str] | None
             before_max_ms=min(difference_ms, value("message.timestamp.before.max.ms")),
             after_max_ms=min(difference_ms, value("message.timestamp.after.max.ms")),
         ),
+        validate_records=config.reference_validate_records,
     )
 
 

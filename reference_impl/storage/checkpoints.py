@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: a version, a count, then one entry a line. Replaced as a whole, never half.
+"""Kafka's checkpoint files: a version, a count, then one entry per line. A file is replaced as a whole.
 
 In the log directory: replication-offset-checkpoint and recovery-point-offset-checkpoint ("topic partition offset"). In
 each partition's folder: leader-epoch-checkpoint ("epoch startOffset").
@@ -14,15 +14,16 @@ VERSION = 0
 
 
 class CorruptCheckpoint(ValueError):
-    """A checkpoint file that cannot be read as one; says where and why."""
+    """A checkpoint file is invalid; the message says where and why."""
 
     def __init__(self, path: Path, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}")
         self.path = path
 
 
-def write_atomically(path: Path, text: str, *, sync: bool) -> None:
-    """Readers find the old text or the new one. With `sync` the new one survives a power loss once this returns."""
+def write_atomically(path: Path, text: str, *, sync: bool, sync_name: bool = True) -> None:
+    """Replaces a file so that readers find the old text or the new one. With `sync` the new text survives a power loss
+    once this returns; without `sync_name` only once the folder is synced as well."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -30,7 +31,7 @@ def write_atomically(path: Path, text: str, *, sync: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
     temporary.replace(path)
-    if sync:
+    if sync and sync_name:
         sync_folder(path.parent)
 
 
@@ -49,7 +50,7 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], *, sync: bo
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """Nothing if there is no such file; raises CorruptCheckpoint."""
+    """Returns nothing if the file does not exist; raises CorruptCheckpoint."""
     offsets = {}
     for number, fields in _read(path, field_count=3):
         offsets[TopicPartition(fields[0], _integer(path, number, fields[1]))] = _integer(path, number, fields[2])
@@ -61,7 +62,7 @@ def write_epochs(path: Path, entries: Iterable[tuple[int, int]], *, sync: bool) 
 
 
 def read_epochs(path: Path) -> list[tuple[int, int]]:
-    """Nothing if there is no such file; raises CorruptCheckpoint."""
+    """Returns nothing if the file does not exist; raises CorruptCheckpoint."""
     entries = []
     for number, (epoch, start_offset) in _read(path, field_count=2):
         entry = (_integer(path, number, epoch), _integer(path, number, start_offset))

@@ -1,9 +1,10 @@
-"""The disk under a log directory: after its first failed write it is offline for good, as in Kafka.
+"""The disk of a log directory: after its first failed write it is offline for good, as in Kafka.
 
-A write that failed may have left half of something behind, so nothing is written over it: the next start looks at every
-log as after a crash, and keeps what is whole.
+A failed write may have left a partial record, so nothing is written over it: the next start recovers every log as after
+a crash. A missing file descriptor or a name that is too long is no failure of the disk: only that write was not done.
 """
 
+import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,16 @@ from reference_impl.storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
+NOT_OF_THE_DISK = frozenset({errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG})
+
 
 def _nobody(error: OSError) -> None:
-    """For a log that stands alone: who writes to it is told by the error itself."""
+    """For a log without a directory: the error itself informs the writer."""
 
 
 class Disk:
-    """`with disk:` around whatever writes. `failed` is called once, with the first error."""
+    """Wrap every write in `with disk:`, in any thread. The thread that meets the first error calls `failed` with it,
+    once."""
 
     def __init__(self, path: Path, failed: Callable[[OSError], None] = _nobody) -> None:
         self.path = path
@@ -33,7 +37,7 @@ class Disk:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, OSError) and self.error is None:
+        if isinstance(error, OSError) and error.errno not in NOT_OF_THE_DISK and self.error is None:
             self.error = error
             logger.critical("log directory %s is offline: a write failed: %s", self.path, error)
             self._failed(error)

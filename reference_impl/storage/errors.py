@@ -1,4 +1,4 @@
-"""What a broker says when its disk holds something it cannot use."""
+"""The error for invalid contents of a broker's disk."""
 
 
 class StorageError(Exception):

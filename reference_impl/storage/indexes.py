@@ -1,14 +1,13 @@
-"""The two sparse indexes of a segment, in Kafka's files: where to begin a search by offset, or by time.
+"""The two sparse indexes of a segment in Kafka's files: where to begin a search by offset or by time.
 
 An entry of .index is (last offset of a batch - base offset, the batch's position); of .timeindex (largest timestamp so
-far, last offset of its batch - base offset). Both are in memory as well: segments here are small. They can be rebuilt
-from the log at any time, so they are never fsynced, and are judged before they are believed.
+far, last offset of its batch - base offset). Both are kept in memory too, because segments here are small. They are
+rebuilt from the log at every start, so they are never fsynced and the files' contents are never trusted.
 """
 
 import os
 import struct
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 
@@ -17,7 +16,7 @@ _second = itemgetter(1)
 
 
 class _SparseIndex:
-    """Pairs of numbers that rise together, appended to a file of fixed-size entries."""
+    """Pairs of rising numbers, appended to a file of fixed-size entries."""
 
     entry: struct.Struct
 
@@ -25,28 +24,21 @@ class _SparseIndex:
         self.path = path
         self.entries: list[tuple[int, int]] = []
 
-    def load(self) -> bool:
-        """False when the file is missing or no sound index; then it stands empty."""
-        self.entries = []
+    def write(self) -> None:
+        """Writes the entries in memory to the file, unless the file has them already."""
+        data = b"".join(self.entry.pack(*entry) for entry in self.entries)
         try:
-            data = self.path.read_bytes()
+            if self.path.read_bytes() == data:
+                return
         except FileNotFoundError:
-            return False
-        if len(data) % self.entry.size:
-            return False
-        entries = list(self.entry.iter_unpack(data))
-        for earlier, later in pairwise(entries):
-            if later[0] <= earlier[0] or later[1] <= earlier[1]:
-                return False
-        if entries and (entries[0][0] < 0 or entries[0][1] < 0):
-            return False
-        self.entries = [(first, second) for first, second in entries]
-        return True
+            pass  # then the file is created
+        self.path.write_bytes(data)
 
-    def append(self, first: int, second: int) -> None:
-        self.entries.append((first, second))
-        with self.path.open("ab", buffering=0) as file:
-            file.write(self.entry.pack(first, second))
+    def append_from(self, count: int) -> None:
+        """Appends the entries after the first `count` to the file."""
+        if count < len(self.entries):
+            with self.path.open("ab", buffering=0) as file:
+                file.write(b"".join(self.entry.pack(*entry) for entry in self.entries[count:]))
 
     def clear(self) -> None:
         self.entries.clear()
@@ -62,12 +54,12 @@ class OffsetIndex(_SparseIndex):
     entry = struct.Struct(">ii")
 
     def position_for(self, relative_offset: int) -> int:
-        """A batch begins there, and no batch before it holds the offset."""
+        """Returns the position of a batch; no batch before it contains the offset."""
         found = bisect_right(self.entries, relative_offset, key=_first)
         return self.entries[found - 1][1] if found else 0
 
     def truncate(self, position: int) -> None:
-        """Drops the entries of batches at or behind `position`."""
+        """Drops the entries of batches at or after `position`."""
         self._keep(bisect_left(self.entries, position, key=_second))
 
 
@@ -79,10 +71,10 @@ class TimeIndex(_SparseIndex):
         return self.entries[-1][0] if self.entries else -1
 
     def relative_offset_for(self, timestamp: int) -> int:
-        """No record before it is as young as `timestamp`."""
+        """Returns a relative offset; no record before it has a timestamp as large as `timestamp`."""
         found = bisect_left(self.entries, timestamp, key=_first)
         return self.entries[found - 1][1] if found else 0
 
     def truncate(self, relative_offset: int) -> None:
-        """Drops the entries that point at or behind `relative_offset`."""
+        """Drops the entries that point to `relative_offset` or later."""
         self._keep(bisect_left(self.entries, relative_offset, key=_second))

@@ -1,25 +1,28 @@
-"""One replica's log on disk: segments in Kafka's format, and the leader epoch cache beside them.
+"""One replica's log on disk: segments in Kafka's format, with the leader epoch cache.
 
 It implements core.log_port.PartitionLog. The log has no gaps: a batch begins where the one before it ends. Only the
-last segment is appended to. The log starts at the first one's name, or later: then the log directory's checkpoint of
-log starts has it, and what lies before it goes with its segment. What `flush` has made safe ends at the
-recovery point, and after an unclean stop the log is verified from there on (replication.md 1.14).
+last segment is appended to. The log starts at the first segment's base offset, or later; then the log directory's
+checkpoint of log starts has the offset, and the records before it are deleted with their segment. `flush` moves the
+recovery point to the log end; after an unclean stop the log is verified from there on (docs/replication.md R49).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from reference_impl.core.identifiers import TopicPartition
-from reference_impl.core.leader_epochs import EpochEntry, LeaderEpochCache
+from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
-from reference_impl.storage.checkpoints import sync_folder, write_epochs
+from reference_impl.storage.checkpoints import sync_folder
 from reference_impl.storage.disk import Disk
-from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_epochs, load_segments
-from reference_impl.storage.segment import Segment
-from reference_impl.wire.record_batches import BatchHeader, scan
-from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset
+from reference_impl.storage.epoch_checkpoint import EpochCheckpoint
+from reference_impl.storage.log_loading import LEADER_EPOCH_CHECKPOINT, load_log
+from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
+from reference_impl.storage.segment import Segment, segment_name
+from reference_impl.wire.record_batches import BatchHeader, read_header, scan
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 
@@ -49,20 +52,22 @@ class Log:
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
     ) -> None:
-        """`Log.open` makes one from what is on disk."""
+        """`Log.open` creates one from the files on disk."""
         self.folder = folder
         self.topic_partition = topic_partition
         self._log_start_offset = max(log_start_offset, segments[0].base_offset)
         self.recovery_point = min(max(recovery_point, self._log_start_offset), segments[-1].next_offset)
-        self.cut_at_start = cut_at_start  # what recovery had to drop: a torn or damaged tail
+        self.cut_at_start = cut_at_start  # a torn or damaged tail that recovery removed
         self._segments = segments
         self._settings = settings
         self._recovery_point_lowered = recovery_point_lowered
         self._disk = disk if disk is not None else Disk(folder)
         self._folder_changed = True
         self._set_aside: list[Path] = []
-        self._leader_epochs = LeaderEpochCache(leader_epochs, self._write_epochs)
-        # In this order, or the epoch of records below the start of an empty log would begin at its end.
+        self._epoch_checkpoint = EpochCheckpoint(folder / LEADER_EPOCH_CHECKPOINT, self._disk)
+        self._leader_epochs = LeaderEpochCache(leader_epochs, self._epoch_checkpoint.write)
+        self._without_producers = {each.base_offset for each in segments if not each.producers_path.exists()}
+        # In this order: otherwise an epoch below the start of an empty log would begin at its end.
         self._leader_epochs.truncate_from_start(self.log_start_offset)
         self._leader_epochs.truncate_from_end(self.log_end_offset)
         segments[-1].open_for_append()
@@ -80,26 +85,28 @@ class Log:
         recovery_point_lowered: Callable[[], None] = lambda: None,
         disk: Disk | None = None,
     ) -> "Log":
-        """Opens what is there, or begins a log at its checkpointed start. After an unclean stop the segments from the
-        one with the recovery point on are verified; from the first bad batch on everything goes."""
-        segments, cut = load_segments(
+        """Opens an existing log, or begins one at its checkpointed start. After an unclean stop the segments from the
+        recovery point on are verified; the first bad batch, or the first that does not continue the log, is removed
+        with everything after it."""
+        loaded = load_log(
             folder,
             index_interval_bytes=settings.index_interval_bytes,
             log_start_offset=log_start_offset,
             recovery_point=recovery_point,
             clean=clean,
         )
-        if cut:
-            logger.warning("%s: dropped %d bytes behind offset %d", folder, len(cut), segments[-1].next_offset)
+        if loaded.cut:
+            end = loaded.segments[-1].next_offset
+            logger.warning("%s: dropped %d bytes behind offset %d", folder, len(loaded.cut), end)
         return cls(
             folder,
             topic_partition,
-            segments,
+            loaded.segments,
             settings,
-            leader_epochs=load_epochs(folder, segments),
+            leader_epochs=loaded.epochs,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
-            cut_at_start=cut,
+            cut_at_start=loaded.cut,
             recovery_point_lowered=recovery_point_lowered,
             disk=disk,
         )
@@ -110,7 +117,7 @@ class Log:
 
     @property
     def starts_behind_first_segment(self) -> bool:
-        """Then no file name tells where the log starts."""
+        """True if no file name shows where the log starts."""
         return self._log_start_offset > self._segments[0].base_offset
 
     @property
@@ -134,17 +141,19 @@ class Log:
         return self._settings.file_delete_delay_ms
 
     def update_settings(self, settings: LogSettings) -> None:
-        """From the next append on."""
+        """Takes effect with the next append."""
         self._settings = settings
 
     def append(self, batches: bytes | bytearray | memoryview, next_offset: int) -> None:
-        """Whole stamped batches that continue the log. An OSError means that what is not in the log was not written."""
+        """Appends whole stamped batches that continue the log. After an OSError the log holds only what was written
+        completely."""
         data = memoryview(batches)
         headers, valid_bytes = scan(data)
         assert headers, "an append has batches"
         assert valid_bytes == len(data), "an append has whole batches only"
-        assert headers[0].base_offset >= self.log_end_offset, "offsets of a log rise"
+        assert headers[0].base_offset == self.log_end_offset, "a log has no gaps"
         assert headers[-1].next_offset == next_offset, "the caller knows where the log ends afterwards"
+        self._epoch_checkpoint.settle(self._leader_epochs.entries)
         with self._disk:
             self._append_runs(data, headers)
 
@@ -163,12 +172,12 @@ class Log:
             begun = end
 
     def _run_for_one_segment(self, headers: list[BatchHeader], begun: int) -> tuple[Segment, int]:
-        """The segment for the batch `begun`, a new one if need be, and how many batches it takes: up to the index."""
+        """Returns the segment for batch number `begun`, rolling one if needed, and the index after its last batch."""
         segment = self._segments[-1]
         segment_bytes = self._settings.segment_bytes
         first = headers[begun]
         has_room = segment.has_room_for(first.length, first.last_offset, segment_bytes=segment_bytes)
-        # An empty segment takes a batch of any size: a new one would have no more room.
+        # An empty segment takes a batch of any size: a new one would not have more room.
         if segment.size and not (has_room and self._is_near(segment.first_timestamp, first)):
             segment = self._roll()
         begun_at = segment.first_timestamp if segment.size else first.max_timestamp
@@ -184,7 +193,8 @@ class Log:
         return segment, end
 
     def _is_near(self, begun_at: int, header: BatchHeader) -> bool:
-        """segment.ms: from the first batch's time to this one's. Records without time never make a segment old."""
+        """segment.ms: compares the segment's first batch with this one. Records without a timestamp never make a
+        segment old."""
         return NO_TIMESTAMP in (begun_at, header.max_timestamp) or (
             header.max_timestamp - begun_at <= self._settings.segment_ms
         )
@@ -194,11 +204,13 @@ class Log:
         segment = Segment.create(self.folder, self.log_end_offset)
         self._segments.append(segment)
         self._folder_changed = True
+        if not segment.producers_path.exists():
+            self._without_producers.add(segment.base_offset)
         return segment
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches from the one that holds `offset`; more than `max_bytes` only if the first one is that long
-        (KIP-74), nothing if `max_bytes` is 0. One read ends with its segment, as in Kafka."""
+        """Returns whole batches from the one that contains `offset`; more than `max_bytes` only if the first one is
+        that long (KIP-74), nothing if `max_bytes` is 0. One read ends with its segment, as in Kafka."""
         if max_bytes <= 0 or offset >= min(end_offset, self.log_end_offset):
             return b""
         for index in range(self._segment_index(offset), len(self._segments)):
@@ -208,7 +220,7 @@ class Log:
         return b""
 
     def _segment_index(self, offset: int) -> int:
-        """Of the last segment that begins at or before `offset`, or the first one."""
+        """The index of the last segment that begins at or before `offset`, or 0."""
         index = len(self._segments) - 1
         while index > 0 and self._segments[index].base_offset > offset:
             index -= 1
@@ -222,28 +234,50 @@ class Log:
                 parts.append(segment.read_all(position))
         return b"".join(parts)
 
+    def headers(self) -> Iterator[BatchHeader]:
+        """Yields the headers of all batches, read piece by piece."""
+        for segment in self._segments:
+            yield from segment.headers()
+
+    # Snapshots of producers
+
+    @property
+    def segments_without_producers(self) -> Set[int]:
+        return self._without_producers
+
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+        self._without_producers.discard(base_offset)
+        if entries:
+            with self._disk:
+                write_snapshot(self.folder / f"{segment_name(base_offset)}{SNAPSHOT_SUFFIX}", entries)
+
+    def saved_producers(self) -> Sequence[ProducerEntry]:
+        return read_snapshot(self._segments[0].producers_path)
+
     # By time
 
-    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
+    def batch_at_or_after(self, timestamp: int, from_offset: int, end_offset: int) -> bytes | None:
+        from_offset = max(from_offset, self._log_start_offset)
         for segment in self._segments:
-            if segment.max_timestamp >= timestamp:
-                found = segment.first_at_or_after(timestamp, self._log_start_offset)
+            if segment.max_timestamp >= timestamp and segment.next_offset > from_offset:
+                found = segment.batch_at_or_after(timestamp, from_offset)
                 if found is not None:
-                    return found if found.offset < end_offset else None
+                    return found if read_header(found, 0).base_offset < end_offset else None
         return None
 
-    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
-        """From the end backwards: of most segments it is enough to know the largest timestamp."""
-        youngest: TimedOffset | None = None
+    def youngest_batch(self, end_offset: int) -> bytes | None:
+        """Searches from the end backwards: for most segments the largest timestamp is enough."""
+        youngest: bytes | None = None
+        max_timestamp = NO_TIMESTAMP
         for segment in reversed(self._segments):
-            if youngest is not None and segment.max_timestamp < youngest.timestamp:
+            if youngest is not None and segment.max_timestamp < max_timestamp:
                 continue
-            found = segment.latest_timestamp(self._log_start_offset, end_offset)
-            if found is not None and (youngest is None or found.timestamp >= youngest.timestamp):
-                youngest = found
+            found = segment.youngest_batch(self._log_start_offset, end_offset)
+            if found is not None and read_header(found, 0).max_timestamp >= max_timestamp:
+                youngest, max_timestamp = found, read_header(found, 0).max_timestamp
         return youngest
 
-    # The beginning
+    # The start of the log
 
     @property
     def segments(self) -> Sequence[SegmentView]:
@@ -255,13 +289,13 @@ class Log:
             self._start_at(offset)
 
     def delete_segments(self, count: int) -> None:
-        """They are out of the log at once; their files wait, renamed, until somebody takes `take_set_aside`."""
+        """Removes segments from the log at once; their renamed files wait until a caller takes `take_set_aside`."""
         with self._disk:
             if count == len(self._segments):
                 self._roll()
             gone = self._segments[:count]
             del self._segments[:count]
-            for segment in gone:  # oldest first: what a crash leaves has no gap
+            for segment in gone:  # oldest first, so that a crash leaves no gap
                 self._set_aside += segment.set_aside()
             self._folder_changed = True
             self._start_at(max(self._log_start_offset, self._segments[0].base_offset))
@@ -272,14 +306,14 @@ class Log:
         self.recovery_point = max(self.recovery_point, offset)
 
     def take_set_aside(self) -> list[Path]:
-        """Files of deleted segments; the caller removes them when file.delete.delay.ms is over."""
+        """Returns the files of deleted segments; the caller removes them after file.delete.delay.ms."""
         paths, self._set_aside = self._set_aside, []
         return paths
 
-    # Cutting
+    # Truncation
 
     def truncate_to(self, offset: int) -> bytes:
-        """Cuts every batch that reaches `offset` or beyond, and the epochs that began there; returns the batches."""
+        """Removes every batch that reaches `offset` or beyond, and the epochs that began there; returns the batches."""
         with self._disk:
             return self._truncate_to(max(offset, self.log_start_offset))
 
@@ -290,14 +324,14 @@ class Log:
             self._folder_changed = True
         cut.append(self._segments[-1].truncate_to(offset))
         self._segments[-1].open_for_append()
-        if self.log_end_offset < self._log_start_offset:  # the start lay within the batch that was cut
+        if self.log_end_offset < self._log_start_offset:  # the log start was inside the removed batch
             cut.append(self._start_anew_at(self._log_start_offset))
         self._leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         self._lower_recovery_point()
         return b"".join(reversed(cut))
 
     def truncate_fully_and_start_at(self, offset: int) -> bytes:
-        """Empties the log; it starts and ends at `offset`. Returns the cut batches."""
+        """Empties the log; it then starts and ends at `offset`. Returns the removed batches."""
         with self._disk:
             return self._start_anew_at(offset)
 
@@ -312,17 +346,24 @@ class Log:
         return b"".join(reversed(cut))
 
     def _lower_recovery_point(self) -> None:
-        """What is appended behind a cut was never flushed, whatever stood there before."""
+        """Lowers the recovery point, because records appended after a truncation were never flushed."""
         if self.recovery_point > self.log_end_offset:
             self.recovery_point = self.log_end_offset
             self._recovery_point_lowered()
 
-    def _write_epochs(self, entries: tuple[EpochEntry, ...], sync: bool) -> None:
-        with self._disk:
-            write_epochs(self.folder / LEADER_EPOCH_CHECKPOINT, entries, sync=sync)
+    # Leader epochs, written before they begin
+
+    def writing_epoch_ahead(self, epoch: int, start_offset: int) -> Callable[[], None] | None:
+        """Returns a function that writes the epoch's entry ahead, so that assigning it does not wait; None if that is
+        not needed."""
+        return self._epoch_checkpoint.writing_ahead(self._leader_epochs, epoch, start_offset)
+
+    def take_back_epochs(self) -> None:
+        """Removes entries that were written ahead but not used."""
+        self._epoch_checkpoint.take_back(self._leader_epochs.entries)
 
     def flush(self) -> None:
-        """fsync: what the log holds now survives a power loss. Moves the recovery point to the end."""
+        """fsyncs the log, so that it survives a power loss. Moves the recovery point to the end."""
         with self._disk:
             if self._folder_changed:
                 sync_folder(self.folder)

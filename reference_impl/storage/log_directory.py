@@ -1,21 +1,25 @@
-"""A broker's log directory: its identity, its replicas' logs, its checkpoints, and whether it was left in order.
+"""A broker's log directory: its identity, its replicas' logs, its checkpoints, and the clean-shutdown file.
 
 At the start the clean-shutdown file is noted and removed; without it every log is verified from its recovery point on
-(replication.md 1.14). Everything here blocks; fsync happens in `flush`, in the checkpoints, in `close_cleanly`, and
-when a leader epoch is assigned.
+(docs/replication.md R49). Everything here blocks; fsync happens in `make`, `remove_replicas`, `flush`, the checkpoints
+and `close_cleanly`. For callers that must not wait, these parts use only files and arguments, so they can run in
+another thread; the results are taken over afterwards. Two of them must not write the same checkpoint at the same time.
 """
 
+import dataclasses
 import fcntl
 import json
 import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from reference_impl.core.identifiers import TopicPartition, is_topic_name
 from reference_impl.storage import checkpoints, meta_properties
+from reference_impl.storage.descriptors import Descriptors
 from reference_impl.storage.disk import Disk
 from reference_impl.storage.errors import StorageError
 from reference_impl.storage.log import NEVER_MS, Log, LogSettings
@@ -31,6 +35,15 @@ DELETED_SUFFIX = "-delete"
 FILE_NAME_LENGTH_MAX = 255
 
 
+@dataclass(frozen=True, kw_only=True)
+class MadeReplica:
+    """A replica's new log, or the reason why there is none."""
+
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID | None
+    log: Log | OSError | StorageError
+
+
 class LogDirectory:
     def __init__(
         self,
@@ -42,19 +55,22 @@ class LogDirectory:
         segment_ms: int = NEVER_MS,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
         failed: Callable[[OSError], None] = lambda _: None,
+        descriptors: Descriptors | None = None,
     ) -> None:
-        """Takes the directory (it is made if there is none) and opens every replica in it, repairing what an unclean
-        stop has left. Raises StorageError when the directory is in use, or another broker's. `failed` is told when a
-        write fails: the directory is offline from then on."""
+        """Locks the directory (created if missing) and opens every replica in it, repairing what an unclean stop left.
+        Raises StorageError if the directory is in use or belongs to another broker. Calls `failed` when a write fails;
+        the directory is offline from then on."""
         self.path = path
         self._settings = LogSettings(
             segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes, segment_ms=segment_ms
         )
         self._new_id = new_id
         self._disk = Disk(path, failed)
+        self._descriptors = descriptors if descriptors is not None else Descriptors()
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, uuid.UUID | None] = {}
-        self._checkpointed_starts: dict[TopicPartition, int] | None = None  # unknown: the next checkpoint is written
+        # number of lowerings; the checkpoint must be written before a lowered log is appended to
+        self.recovery_points_lowered = 0
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / LOCK_FILE)
         try:
@@ -71,7 +87,7 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> str:
-        """As registrations carry it. Another one than before means that the disk is another one (KIP-858)."""
+        """The id in the broker's registrations. A different id means a different disk (KIP-858)."""
         return meta_properties.uuid_to_text(self._meta.directory_id)
 
     @property
@@ -79,7 +95,7 @@ class LogDirectory:
         return self._meta.cluster_id
 
     def belong_to(self, cluster_id: str) -> None:
-        """Notes the cluster at the first meeting; afterwards a directory never serves another one."""
+        """Stores the cluster id at the first use; afterwards the directory never serves another cluster."""
         if self._meta.cluster_id is None:
             self._meta = self._meta.with_cluster(cluster_id)
             meta_properties.write_meta_properties(self.path, self._meta)
@@ -95,7 +111,7 @@ class LogDirectory:
         return self._logs
 
     def topic_id(self, topic_partition: TopicPartition) -> uuid.UUID | None:
-        """None for an unknown replica, or one whose folder does not say."""
+        """None for an unknown replica, or for one whose folder has no topic id."""
         return self._topic_ids.get(topic_partition)
 
     def _open_all(self) -> None:
@@ -121,6 +137,10 @@ class LogDirectory:
             )
             self._logs[topic_partition] = log
             self._topic_ids[topic_partition] = meta_properties.read_topic_id(folder)
+        if any(log.cut_at_start for log in self._logs.values()):
+            self.checkpoint_recovery_points(
+                self.recovery_points()
+            )  # records that replace a truncated tail were never flushed
 
     def _open_log(
         self, folder: Path, topic_partition: TopicPartition, *, recovery_point: int, log_start_offset: int, clean: bool
@@ -132,12 +152,15 @@ class LogDirectory:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean=clean,
-            recovery_point_lowered=self.checkpoint_recovery_points,
+            recovery_point_lowered=self._recovery_point_lowered,
             disk=self._disk,
         )
 
+    def _recovery_point_lowered(self) -> None:
+        self.recovery_points_lowered += 1
+
     def _take_clean_shutdown_file(self) -> bool:
-        # Gone before the first append: a crash from here on must not look like a clean stop.
+        # Removed before the first append: a crash from here on must not look like a clean stop.
         try:
             (self.path / CLEAN_SHUTDOWN_FILE).unlink()
         except FileNotFoundError:
@@ -146,52 +169,106 @@ class LogDirectory:
         return True
 
     def create(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> Log:
-        """The log of a replica, made if there is none. Raises StorageError for one that no folder can be named for."""
+        """Returns the log of one replica, creating it if needed; raises the error that prevented it."""
         known = self._logs.get(topic_partition)
         if known is not None:
             return known
+        made = self.make([(topic_partition, topic_id)])
+        self.adopt(made)
+        if not isinstance(made[0].log, Log):
+            raise made[0].log
+        return made[0].log
+
+    def make(self, wanted: Sequence[tuple[TopicPartition, uuid.UUID | None]]) -> list[MadeReplica]:
+        """Creates folders and logs of missing replicas, safe on disk; they belong to the directory once they are
+        adopted. Reuses what a failed attempt left."""
+        made = []
+        for topic_partition, topic_id in wanted:
+            log: Log | OSError | StorageError
+            try:
+                log = self._make(topic_partition, topic_id)
+            except (OSError, StorageError) as error:
+                log = error
+            made.append(MadeReplica(topic_partition=topic_partition, topic_id=topic_id, log=log))
+        try:
+            with self._disk:
+                checkpoints.sync_folder(self.path)
+        except (OSError, StorageError) as error:
+            for each in made:
+                if isinstance(each.log, Log):
+                    each.log.close()
+            return [dataclasses.replace(each, log=error) for each in made]
+        return made
+
+    def _make(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> Log:
         if _topic_partition_of(str(topic_partition)) != topic_partition:
             raise StorageError(f"{self.path}: {topic_partition!s:.300} names no replica of a topic; nothing was made")
         with self._disk:
-            return self._create(topic_partition, topic_id)
+            self._descriptors.check_replica(self.path)
+            folder = self.path / str(topic_partition)
+            folder.mkdir(exist_ok=True)
+            if topic_id is not None:
+                meta_properties.write_topic_id(folder, topic_id, sync_name=False)
+            log = self._open_log(folder, topic_partition, recovery_point=0, log_start_offset=0, clean=True)
+            try:
+                log.flush()  # the folder with all its entries
+            except OSError:
+                log.close()
+                raise
+            return log
 
-    def _create(self, topic_partition: TopicPartition, topic_id: uuid.UUID | None) -> Log:
-        folder = self.path / str(topic_partition)
-        folder.mkdir()
-        if topic_id is not None:
-            meta_properties.write_topic_id(folder, topic_id)
-        log = self._open_log(folder, topic_partition, recovery_point=0, log_start_offset=0, clean=True)
-        log.flush()
-        checkpoints.sync_folder(self.path)
-        self._logs[topic_partition] = log
+    def adopt(self, made: Iterable[MadeReplica]) -> None:
+        for each in made:
+            if isinstance(each.log, Log):
+                self._logs[each.topic_partition] = each.log
+                self._topic_ids[each.topic_partition] = each.topic_id
+
+    def write_topic_id(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Writes the topic id of a replica that has none because the process was killed while creating it."""
+        with self._disk:
+            meta_properties.write_topic_id(self.path / str(topic_partition), topic_id)
         self._topic_ids[topic_partition] = topic_id
-        return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Removes a replica. Its checkpoints go first: a topic of the same name must not inherit them."""
-        log = self._logs.pop(topic_partition, None)
-        self._topic_ids.pop(topic_partition, None)
-        if log is None:
-            return
-        log.close()
-        with self._disk:
-            self._remove(topic_partition, log)
+        """Removes a replica."""
+        self.remove_replicas(self.detach([topic_partition]))
 
-    def _remove(self, topic_partition: TopicPartition, log: Log) -> None:
-        for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
-            offsets = self._read_offsets(name)
-            if offsets.pop(topic_partition, None) is not None:
-                checkpoints.write_offsets(self.path / name, offsets)
-        self._checkpointed_starts = None
-        # The rename is the deletion; what a crash leaves of the removal goes at the next start.
-        mark = f".{self._new_id().hex}{DELETED_SUFFIX}"
-        doomed = self.path / (str(topic_partition)[: FILE_NAME_LENGTH_MAX - len(mark)] + mark)
-        log.folder.rename(doomed)
-        checkpoints.sync_folder(self.path)
-        shutil.rmtree(doomed)
+    def detach(self, topic_partitions: Iterable[TopicPartition]) -> list[Log]:
+        """Closes the logs of these replicas and removes them from the directory; `remove_replicas` then removes their
+        files."""
+        detached = []
+        for topic_partition in topic_partitions:
+            log = self._logs.pop(topic_partition, None)
+            self._topic_ids.pop(topic_partition, None)
+            if log is not None:
+                log.close()
+                detached.append(log)
+        return detached
+
+    def remove_replicas(self, detached: Sequence[Log]) -> None:
+        """Removes the checkpoint entries first: a topic of the same name must not inherit them. The rename is the
+        deletion; files that a crash leaves are removed at the next start."""
+        if not detached:
+            return
+        gone = {log.topic_partition for log in detached}
+        with self._disk:
+            for name in (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT):
+                offsets = self._read_offsets(name)
+                if not gone.isdisjoint(offsets):
+                    kept = {key: offset for key, offset in offsets.items() if key not in gone}
+                    checkpoints.write_offsets(self.path / name, kept)
+            doomed = [log.folder.rename(self.path / self._deleted_name(log.topic_partition)) for log in detached]
+            checkpoints.sync_folder(self.path)
+            for folder in doomed:
+                shutil.rmtree(folder)
+
+    def _deleted_name(self, topic_partition: TopicPartition) -> str:
+        """As in Kafka: if the name would be too long, the topic part is shortened."""
+        mark = f"-{topic_partition.partition}.{self._new_id().hex}{DELETED_SUFFIX}"
+        return topic_partition.topic[: FILE_NAME_LENGTH_MAX - len(mark)] + mark
 
     def remove(self, paths: Iterable[Path]) -> None:
-        """Files of deleted segments. One that is not there went with its topic."""
+        """Removes files of deleted segments. A missing file was removed with its topic."""
         with self._disk:
             for path in paths:
                 path.unlink(missing_ok=True)
@@ -199,47 +276,49 @@ class LogDirectory:
     # Checkpoints
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """As checkpointed last: perhaps older, or (after a recovery that cut the log) younger than the log."""
+        """The last checkpoint: possibly older than the log, or newer after a recovery that truncated the log."""
         return self._read_offsets(HIGH_WATERMARK_CHECKPOINT)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         with self._disk:
             checkpoints.write_offsets(self.path / HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
-    def checkpoint_recovery_points(self) -> None:
-        points = {topic_partition: log.recovery_point for topic_partition, log in self._logs.items()}
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        return {topic_partition: log.recovery_point for topic_partition, log in self._logs.items()}
+
+    def checkpoint_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
         with self._disk:
             checkpoints.write_offsets(self.path / RECOVERY_POINT_CHECKPOINT, points)
 
-    def checkpoint_log_starts(self) -> None:
-        """Of the logs that start behind their first segment's name; of the others the name tells."""
-        starts = {key: log.log_start_offset for key, log in self._logs.items() if log.starts_behind_first_segment}
-        if starts != self._checkpointed_starts:
-            with self._disk:
-                checkpoints.write_offsets(self.path / LOG_START_CHECKPOINT, starts)
-            self._checkpointed_starts = starts
+    def log_starts(self) -> dict[TopicPartition, int]:
+        """The starts of logs that begin after their first segment's base offset."""
+        return {key: log.log_start_offset for key, log in self._logs.items() if log.starts_behind_first_segment}
+
+    def checkpoint_log_starts(self, starts: Mapping[TopicPartition, int]) -> None:
+        with self._disk:
+            checkpoints.write_offsets(self.path / LOG_START_CHECKPOINT, starts)
 
     def flush(self, topic_partitions: Iterable[TopicPartition] | None = None) -> None:
-        """fsyncs those logs, or all, and notes how far they are safe now."""
+        """fsyncs these logs, or all. The next checkpoint stores how far they are safe."""
         for topic_partition in list(self._logs) if topic_partitions is None else topic_partitions:
             self._logs[topic_partition].flush()
-        self.checkpoint_recovery_points()
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
             return checkpoints.read_offsets(self.path / name)
         except checkpoints.CorruptCheckpoint as error:
-            # Without high watermarks and recovery points the broker knows less, never something wrong.
+            # A broker without these checkpoints knows less, never something wrong.
             logger.warning("%s: read as empty", error)
             return {}
 
     # End
 
     def close_cleanly(self, *, broker_epoch: int = -1) -> None:
-        """Everything is flushed, and the next start need not verify it. Only a directory that was opened whole can be
-        left so (KAFKA-15375): the constructor sees to that."""
+        """Flushes everything, so that the next start need not verify it. Only a completely opened directory may be
+        closed cleanly (KAFKA-15375); the constructor guarantees that."""
         self.flush()
-        self.checkpoint_log_starts()
+        self.checkpoint_recovery_points(self.recovery_points())
+        self.checkpoint_log_starts(self.log_starts())
         state = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         checkpoints.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, state, sync=True)
         self.abandon()
@@ -254,7 +333,7 @@ class LogDirectory:
 
 
 def _lock(path: Path) -> int:
-    """Held until closed, or until the process is gone."""
+    """Locks the directory until it is closed or the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,7 +344,7 @@ def _lock(path: Path) -> int:
 
 
 def _topic_partition_of(name: str) -> TopicPartition | None:
-    """The replica whose folder is called so, and only so: "orders-07" is nobody's."""
+    """The replica with exactly this folder name; "orders-07" is not a replica's folder."""
     topic, _, number = name.rpartition("-")
     if not is_topic_name(topic) or not (number.isascii() and number.isdecimal()) or number != str(int(number)):
         return None

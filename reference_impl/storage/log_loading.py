@@ -1,13 +1,18 @@
-"""What a log's folder holds when it is opened: whole segments in a row, and the leader epochs (replication.md 1.14).
+"""Loads a log's folder: consecutive whole segments, and the leader epochs.
 
-Segments set aside for deletion before the process ended go now. After an unclean stop, what is not known to be flushed
-is verified; behind the first bad batch, and behind a gap, nothing is kept.
+Segments that were set aside for deletion are removed. Every batch's header is read, one piece of the log at a time, and
+must continue the log; after an unclean stop the CRC of batches beyond the recovery point must match too. Everything
+after the first bad batch or after a gap is removed (docs/replication.md R49).
 """
 
 import logging
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from reference_impl.storage.checkpoints import CorruptCheckpoint, read_epochs
+from reference_impl.storage.continuity import Continuity
+from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX
 from reference_impl.storage.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -15,36 +20,45 @@ from reference_impl.storage.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
 )
+from reference_impl.wire.record_batches import CorruptBatch, check, scan
 
 logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 
 
-def load_segments(
+@dataclass(frozen=True, kw_only=True)
+class LoadedLog:
+    segments: list[Segment]  # at least one
+    epochs: list[tuple[int, int]]
+    cut: bytes  # the removed bytes
+
+
+def load_log(
     folder: Path, *, index_interval_bytes: int, log_start_offset: int, recovery_point: int, clean: bool
-) -> tuple[list[Segment], bytes]:
-    """(the segments, at least one, and the bytes that had to go). A log that ends before the checkpointed start has
-    lost what it held: it begins anew there."""
+) -> LoadedLog:
+    """Loads the log. A log that ends before its checkpointed start has lost its records: it begins anew there."""
     for path in folder.glob("*" + DELETED_SUFFIX):
         path.unlink()
     base_offsets = sorted(int(path.stem) for path in folder.glob("*" + LOG_SUFFIX))
-    _remove_stray_indexes(folder, set(base_offsets))
+    _remove_strays(folder, set(base_offsets))
+    epochs = _checkpointed_epochs(folder)
+    continuity = Continuity(epochs, log_end_offset=base_offsets[0] if base_offsets else log_start_offset)
     segments: list[Segment] = []
     cut: list[bytes] = []
-    for number, base_offset in enumerate(base_offsets):
-        following = base_offsets[number + 1] if number + 1 < len(base_offsets) else None
+    for base_offset, following in zip_longest(base_offsets, base_offsets[1:]):
+        segment = Segment.at(folder, base_offset)
+        # After a damaged batch or a segment of the wrong length, nothing that follows can be trusted.
+        if cut or continuity.next_offset != base_offset:
+            cut.append(segment.delete())
+            continue
         holds_unflushed = following is None or following > recovery_point
-        segment, torn = Segment.load(
-            folder,
-            base_offset,
+        torn = segment.load(
+            continuity,
             index_interval_bytes=index_interval_bytes,
             verify=not clean and holds_unflushed,
+            retired=following is not None,
         )
-        # Behind a damaged batch, or a segment that ends early or late, nothing can be trusted to follow.
-        if cut or (segments and segments[-1].next_offset != base_offset):
-            cut.append(segment.delete() + torn)
-            continue
         segments.append(segment)
         if torn:
             cut.append(torn)
@@ -52,29 +66,42 @@ def load_segments(
         logger.warning("%s: ends at %d, before its start %d", folder, segments[-1].next_offset, log_start_offset)
         cut[:0] = [segment.delete() for segment in segments]
         segments.clear()
-    return segments or [Segment.create(folder, log_start_offset)], b"".join(cut)
+    return LoadedLog(
+        segments=segments or [Segment.create(folder, log_start_offset)],
+        epochs=epochs or continuity.epochs_seen,
+        cut=b"".join(cut),
+    )
 
 
-def _remove_stray_indexes(folder: Path, base_offsets: set[int]) -> None:
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+def _remove_strays(folder: Path, base_offsets: set[int]) -> None:
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
         for path in folder.glob("*" + suffix):
+            # Kafka also leaves a snapshot at the log end, where no segment begins.
             if int(path.stem) not in base_offsets:
                 path.unlink()
 
 
-def load_epochs(folder: Path, segments: list[Segment]) -> list[tuple[int, int]]:
-    """The checkpoint's entries; from the batches themselves if it is lost or damaged. Batches of epochs that it does
-    not have, which a crash may have left, are added."""
+def _checkpointed_epochs(folder: Path) -> list[tuple[int, int]]:
+    """Returns None if the checkpoint is lost or damaged; the epochs are then taken from the batches."""
     try:
-        entries = read_epochs(folder / LEADER_EPOCH_CHECKPOINT)
+        return read_epochs(folder / LEADER_EPOCH_CHECKPOINT)
     except CorruptCheckpoint as error:
         logger.warning("%s: taking the leader epochs from the log", error)
-        entries = []
-    latest = max((epoch for epoch, _ in entries), default=-1)
-    first_unknown = 0 if not entries else len(segments) - 1
-    for segment in segments[first_unknown:]:
-        for epoch, offset in segment.epochs():
-            if epoch > latest:
-                entries.append((epoch, offset))
-                latest = epoch
-    return entries
+        return []
+
+
+def end_before_cut(cut: bytes, cut_at: int) -> int | None:
+    """Estimates where a log ended before it lost these bytes at that offset; None if the bytes contain no whole batch.
+
+    A batch with a valid CRC spans as many offsets as its header says, wherever it claims to be; for one with an invalid
+    CRC the next batch shows it.
+    """
+    end, headers = cut_at, scan(cut)[0]
+    for header, following in zip_longest(headers, headers[1:]):
+        try:
+            check(cut, header)
+        except CorruptBatch:
+            end = header.next_offset if following is None else following.base_offset
+        else:
+            end += header.last_offset_delta + 1
+    return end if headers else None

@@ -1,7 +1,7 @@
-"""Who a log directory and a partition's folder belong to: meta.properties and partition.metadata.
+"""The owners of a log directory and of a partition's folder: meta.properties and partition.metadata.
 
-The directory id is what tells a disk from its replacement (KIP-858): a directory without a readable meta.properties
-gets a new one, and the controller learns by it that whatever was there before is lost.
+The directory id distinguishes a disk from its replacement (KIP-858). A directory without a readable meta.properties
+gets a new id, which tells the controller that its former contents are lost.
 """
 
 import base64
@@ -15,11 +15,11 @@ from reference_impl.storage.errors import StorageError
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
-_VERSION = "0"  # the one with broker.id; version 1 has node.id and belongs to KRaft
+_VERSION = "0"  # the version with broker.id; version 1 has node.id and belongs to KRaft
 
 
 def uuid_to_text(value: uuid.UUID) -> str:
-    """Kafka's way to write a UUID: URL-safe base64 without padding, 22 characters."""
+    """Formats a UUID as Kafka does: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
@@ -38,7 +38,7 @@ class MetaProperties:
 
 
 def read_meta_properties(folder: Path) -> MetaProperties | None:
-    """None when there is none, or none that can be understood: then nothing is known of this disk."""
+    """Returns None if the file is missing or invalid: nothing is known of this disk then."""
     values = _read_pairs(folder / META_PROPERTIES, "=")
     try:
         return MetaProperties(
@@ -61,7 +61,7 @@ def write_meta_properties(folder: Path, properties: MetaProperties) -> None:
 def read_or_make_meta_properties(
     folder: Path, *, broker_id: int, new_id: Callable[[], uuid.UUID]
 ) -> tuple[MetaProperties, bool]:
-    """(the properties, True when they had to be made). Raises StorageError when the directory is another broker's."""
+    """Returns (the properties, True if they were created). Raises StorageError if the directory is another broker's."""
     found = read_meta_properties(folder)
     if found is None:
         made = MetaProperties(broker_id=broker_id, directory_id=new_id())
@@ -76,16 +76,16 @@ def read_or_make_meta_properties(
 
 
 def read_topic_id(folder: Path) -> uuid.UUID | None:
-    """None when the folder does not say."""
+    """Returns None if the folder has no readable topic id."""
     try:
         return uuid_from_text(_read_pairs(folder / PARTITION_METADATA, ":")["topic_id"])
     except (KeyError, ValueError):
         return None
 
 
-def write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
+def write_topic_id(folder: Path, topic_id: uuid.UUID, *, sync_name: bool = True) -> None:
     text = f"version: {_VERSION}\ntopic_id: {uuid_to_text(topic_id)}\n"
-    write_atomically(folder / PARTITION_METADATA, text, sync=True)
+    write_atomically(folder / PARTITION_METADATA, text, sync=True, sync_name=sync_name)
 
 
 def _read_pairs(path: Path, separator: str) -> dict[str, str]:

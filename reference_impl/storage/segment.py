@@ -1,31 +1,39 @@
 """One segment of a log: `<base offset, 20 digits>.log` with its .index and .timeindex.
 
-Appends go straight to the page cache (no buffer of our own), so that a killed process loses nothing. Only the segment
-being appended to keeps a file open.
+Appends go straight to the page cache (no buffer of our own), so a killed process loses nothing. Only the segment that
+is appended to keeps a file open.
 """
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from reference_impl.core.retention import SegmentView
+from reference_impl.storage.continuity import Continuity
 from reference_impl.storage.indexes import OffsetIndex, TimeIndex
+from reference_impl.storage.producer_snapshots import SNAPSHOT_SUFFIX
 from reference_impl.wire.record_batches import (
     HEADER_SIZE,
     BatchHeader,
+    BatchOutline,
+    Buffer,
+    CorruptBatch,
     batch_length,
     bounds,
+    check_pieces,
+    outline,
     read_header,
     scan,
-    sound_prefix,
 )
-from reference_impl.wire.record_timestamps import NO_TIMESTAMP, TimedOffset, first_at_or_after, record_times
+from reference_impl.wire.record_timestamps import NO_TIMESTAMP
 
 LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX = ".log", ".index", ".timeindex"
-DELETED_SUFFIX = ".deleted"  # behind the others
+DELETED_SUFFIX = ".deleted"  # appended to the names of deleted files
 MAX_RELATIVE_OFFSET = 2**31 - 1
 MAX_POSITION = 2**31 - 1
 _SEARCH_BYTES = 16 * 1024
+_LOAD_BYTES = 256 * 1024
 
 
 def segment_name(base_offset: int) -> str:
@@ -34,16 +42,17 @@ def segment_name(base_offset: int) -> str:
 
 class Segment:
     def __init__(self, folder: Path, base_offset: int) -> None:
-        """A new segment; `Segment.load` for one that is there."""
+        """Creates a new segment; `Segment.load` opens an existing one."""
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
         self._path = folder / (segment_name(base_offset) + LOG_SUFFIX)
+        self.producers_path = self._path.with_suffix(SNAPSHOT_SUFFIX)
         self._index = OffsetIndex(self._path.with_suffix(INDEX_SUFFIX))
         self._time_index = TimeIndex(self._path.with_suffix(TIME_INDEX_SUFFIX))
         self._bytes_since_entry = 0
         self._max_timestamp = -1
-        self._max_timestamp_offset = base_offset  # last offset of the batch that has it
+        self._max_timestamp_offset = base_offset  # last offset of the batch with the largest timestamp
         self._first_timestamp: int | None = None
         self._descriptor = -1
 
@@ -56,17 +65,44 @@ class Segment:
         return segment
 
     @classmethod
-    def load(
-        cls, folder: Path, base_offset: int, *, index_interval_bytes: int, verify: bool
-    ) -> tuple["Segment", bytes]:
-        """(the segment, what was cut from its end). With `verify` every batch's CRC is checked and the indexes are
-        rebuilt; otherwise sound indexes are believed, and only the end is looked at."""
+    def at(cls, folder: Path, base_offset: int) -> "Segment":
+        """Returns an existing segment of which only the size is known: to be loaded or deleted."""
         segment = cls(folder, base_offset)
         segment.size = segment._path.stat().st_size
-        believed = not verify and segment._index.load() and segment._time_index.load() and segment._indexes_fit()
-        if believed:
-            return segment, segment._find_end()
-        return segment, segment._rebuild(index_interval_bytes, verify=verify)
+        return segment
+
+    def load(self, continuity: Continuity, *, index_interval_bytes: int, verify: bool, retired: bool) -> bytes:
+        """Checks every batch (with `verify` all of its bytes) and removes everything from the first one on that does
+        not continue the log; returns the removed bytes. Rebuilds the indexes."""
+        begun = continuity.mark()
+        valid_bytes = self._take(continuity, index_interval_bytes, verify=verify)
+        if valid_bytes < self.size and not verify:
+            # Only the following bytes reveal a wrong length: if anything is wrong, verify all of it.
+            continuity.rewind(begun)
+            valid_bytes = self._take(continuity, index_interval_bytes, verify=True)
+        if retired and valid_bytes:
+            self._note_time()
+        self._index.write()
+        self._time_index.write()
+        cut = self.read_all(valid_bytes)
+        self._drop_behind(valid_bytes)
+        return cut
+
+    def _take(self, continuity: Continuity, index_interval_bytes: int, *, verify: bool) -> int:
+        """Returns how many bytes, from the first on, are batches that continue the log, and indexes those."""
+        self._index.entries.clear()
+        self._time_index.entries.clear()
+        self._bytes_since_entry = valid_bytes = 0
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self.next_offset = self.base_offset
+        for batch, piece in self._pieces():
+            # Check the CRC first: `Continuity` then counts the batch as part of the log.
+            if (verify and not self._is_sound(batch, piece)) or not continuity.takes(batch):
+                break
+            self._note(batch, batch.position, index_interval_bytes)
+            valid_bytes = batch.position + batch.length
+            self.next_offset = batch.next_offset
+        return valid_bytes
 
     # Writing
 
@@ -81,43 +117,48 @@ class Segment:
     def append(
         self, data: memoryview, headers: Sequence[BatchHeader], first_position: int, *, index_interval_bytes: int
     ) -> None:
-        """Appends `data`, which is those batches; `first_position` is what the first one's header says of it."""
+        """Appends `data`, which consists of these batches; the first one's header contains `first_position`."""
         self.open_for_append()
         try:
             written = 0
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
         except OSError:
-            os.ftruncate(self._descriptor, self.size)  # a full disk: leave no torn batch for others to stumble on
+            os.ftruncate(self._descriptor, self.size)  # a full disk: leave no torn batch behind
             raise
-        self._note(headers, self.size - first_position, index_interval_bytes)
+        noted = len(self._index.entries), len(self._time_index.entries)
+        for header in headers:
+            self._note(header, self.size - first_position + header.position, index_interval_bytes)
+        self._index.append_from(noted[0])
+        self._time_index.append_from(noted[1])
         self.size += len(data)
         self.next_offset = headers[-1].next_offset
 
-    def _note(self, headers: Sequence[BatchHeader], shift: int, index_interval_bytes: int) -> None:
-        """Index entries for batches that stand in the file at their positions + `shift`."""
-        for header in headers:
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp = header.max_timestamp
-                self._max_timestamp_offset = header.last_offset
-            if self._bytes_since_entry > index_interval_bytes:
-                self._index.append(header.last_offset - self.base_offset, shift + header.position)
-                self._note_time()
-                self._bytes_since_entry = 0
-            self._bytes_since_entry += header.length
+    def _note(self, batch: BatchHeader | BatchOutline, position: int, index_interval_bytes: int) -> None:
+        """Adds index entries in memory for a batch at this position of the file."""
+        if batch.max_timestamp > self._max_timestamp:
+            self._max_timestamp = batch.max_timestamp
+            self._max_timestamp_offset = batch.last_offset
+        if self._bytes_since_entry > index_interval_bytes:
+            self._index.entries.append((batch.last_offset - self.base_offset, position))
+            self._note_time()
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.length
 
     def _note_time(self) -> None:
         if self._max_timestamp > self._time_index.max_timestamp:
-            self._time_index.append(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
+            self._time_index.entries.append((self._max_timestamp, self._max_timestamp_offset - self.base_offset))
 
     def retire(self) -> None:
-        """Another segment is appended to from now on: the time index gets its last word, the file is closed."""
+        """Ends appending to this segment: writes the last entry of the time index and closes the file."""
         if self.size:
+            noted = len(self._time_index.entries)
             self._note_time()
+            self._time_index.append_from(noted)
         self.close()
 
     def truncate_to(self, offset: int) -> bytes:
-        """Cuts the batch that holds `offset` and all behind it; returns them."""
+        """Removes the batch that contains `offset` and all after it; returns them."""
         position = self.position_of(offset)
         return self._cut(self.size if position is None else position)
 
@@ -145,7 +186,7 @@ class Segment:
         return self.read(position, self.size - position)
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch begins that holds `offset`, or else the next one; None behind the last."""
+        """Returns the position of the batch that contains `offset`, or of the next one; None after the last."""
         position = self._index.position_for(max(offset - self.base_offset, 0))
         while position < self.size:
             data = self.read(position, _SEARCH_BYTES)
@@ -163,7 +204,8 @@ class Segment:
         return None
 
     def batches(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
-        """Whole batches from the one that holds `offset`, at least one, none that reaches beyond `end_offset`."""
+        """Returns whole batches from the one that contains `offset`, at least one, none that reaches beyond
+        `end_offset`."""
         start = self.position_of(offset)
         if start is None:
             return b""
@@ -182,12 +224,12 @@ class Segment:
 
     @property
     def max_timestamp(self) -> int:
-        """Of the records of this segment; -1 if there is none."""
+        """The largest timestamp of this segment's records; -1 if there is none."""
         return self._max_timestamp
 
     @property
     def first_timestamp(self) -> int:
-        """Of the first batch; -1 if there is none."""
+        """The largest timestamp of the first batch; -1 if there is none."""
         if self._first_timestamp is None and self.size:
             self._first_timestamp = read_header(self.read(0, HEADER_SIZE), 0).max_timestamp
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
@@ -203,33 +245,33 @@ class Segment:
             largest_timestamp_ms=largest_ms,
         )
 
-    def first_at_or_after(self, timestamp: int, from_offset: int) -> TimedOffset | None:
-        """The indexes say where no earlier record can be; from there on the batches' headers are looked at."""
+    def batch_at_or_after(self, timestamp: int, from_offset: int) -> bytes | None:
+        """Returns the first batch at or after `from_offset` with a largest timestamp of at least `timestamp`. The
+        indexes exclude earlier batches; from there on the batches' headers are read."""
         relative_offset = max(self._time_index.relative_offset_for(timestamp), from_offset - self.base_offset)
         for data, headers in self._windows(self._index.position_for(relative_offset)):
-            found = first_at_or_after(data, headers, timestamp, from_offset=from_offset)
-            if found is not None:
-                return found
+            for header in headers:
+                if header.max_timestamp >= timestamp and header.next_offset > from_offset:
+                    return data[header.position : header.end_position]
         return None
 
-    def latest_timestamp(self, from_offset: int, end_offset: int) -> TimedOffset | None:
-        """The first of the youngest records from `from_offset` up to `end_offset`."""
+    def youngest_batch(self, from_offset: int, end_offset: int) -> bytes | None:
+        """Returns the first batch with the largest timestamp from `from_offset` up to `end_offset`."""
         if from_offset <= self.base_offset and self.next_offset <= end_offset:
-            return self.first_at_or_after(self._max_timestamp, from_offset) if self.size else None
-        youngest: TimedOffset | None = None
+            return self.batch_at_or_after(self._max_timestamp, from_offset) if self.size else None
+        youngest: bytes | None = None
+        max_timestamp = NO_TIMESTAMP
         for data, headers in self._windows(self._index.position_for(max(from_offset - self.base_offset, 0))):
             for header in headers:
                 if header.next_offset > end_offset:
                     return youngest
-                if header.next_offset <= from_offset or (youngest and header.max_timestamp <= youngest.timestamp):
-                    continue
-                for offset, found in record_times(data, header):
-                    if offset >= from_offset and (youngest is None or found > youngest.timestamp):
-                        youngest = TimedOffset(offset, found, header.leader_epoch)
+                if header.next_offset > from_offset and (youngest is None or header.max_timestamp > max_timestamp):
+                    youngest = data[header.position : header.end_position]
+                    max_timestamp = header.max_timestamp
         return youngest
 
     def _windows(self, position: int) -> Iterator[tuple[bytes, list[BatchHeader]]]:
-        """The batches from `position` on, a readable piece at a time."""
+        """Yields the batches from `position` on, in pieces of bounded size."""
         while position < self.size:
             data = self.read(position, _SEARCH_BYTES)
             headers, valid_bytes = scan(data)
@@ -243,46 +285,22 @@ class Segment:
 
     # Start and end
 
-    def _indexes_fit(self) -> bool:
-        """Do the last entries point at what they say? A torn or foreign index does not."""
-        if self._index.entries:
-            relative_offset, position = self._index.entries[-1]
-            if position + HEADER_SIZE > self.size:
-                return False
-            header = read_header(self.read(position, HEADER_SIZE), 0)
-            is_whole = HEADER_SIZE <= header.length <= self.size - position
-            if not is_whole or header.last_offset - self.base_offset != relative_offset:
-                return False
-        if self._time_index.entries:
-            timestamp, relative_offset = self._time_index.entries[-1]
-            last_offset = self.base_offset + relative_offset
-            for _, headers in self._windows(self._index.position_for(relative_offset)):
-                for header in headers:
-                    if header.last_offset >= last_offset:
-                        return header.last_offset == last_offset and header.max_timestamp == timestamp
-        return True  # an entry of a tail that was cut goes with it
-
-    def _find_end(self) -> bytes:
-        """Takes next offset and largest timestamp from the indexes and the batches behind their last entry; cuts a
-        torn tail, and returns it."""
+    def _find_end(self) -> None:
+        """Computes the next offset and the largest timestamp after a truncation, from the indexes and the batches after
+        their last entry."""
         start = self._index.entries[-1][1] if self._index.entries else 0
-        data = self.read_all(start)
-        headers, valid_bytes = scan(data)
-        self.next_offset = headers[-1].next_offset if headers else self.base_offset
-        self._bytes_since_entry = valid_bytes
+        self.next_offset = self.base_offset
+        for _, headers in self._windows(start):
+            self.next_offset = headers[-1].next_offset
+        self._bytes_since_entry = self.size - start
         self._time_index.truncate(self.next_offset - self.base_offset)
         self._max_timestamp, self._max_timestamp_offset = self._time_index.max_timestamp, self.base_offset
-        known_to = 0
         if self._time_index.entries:
             self._max_timestamp_offset += self._time_index.entries[-1][1]
-            known_to = self._index.position_for(self._time_index.entries[-1][1])
-        # A time index that lost its last entries is still in order: what lies behind its last word is looked at.
-        unknown = scan(self.read(known_to, start - known_to))[0] if known_to < start else []
-        for header in (*unknown, *headers):
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
-        self._drop_behind(start + valid_bytes)
-        return data[valid_bytes:]
+        for _, headers in self._windows(start):
+            for header in headers:
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
 
     def _drop_behind(self, position: int) -> None:
         if position < self.size:
@@ -290,29 +308,41 @@ class Segment:
             self.size = position
             self._first_timestamp = None
 
-    def _rebuild(self, index_interval_bytes: int, *, verify: bool) -> bytes:
-        data = self.read_all()
-        headers, valid_bytes = sound_prefix(data) if verify else scan(data)
-        if headers and headers[0].base_offset < self.base_offset:
-            headers, valid_bytes = [], 0
-        self._index.clear()
-        self._time_index.clear()
-        self._bytes_since_entry = 0
-        self._note(headers, 0, index_interval_bytes)
-        self.next_offset = headers[-1].next_offset if headers else self.base_offset
-        self._drop_behind(valid_bytes)
-        return data[valid_bytes:]
+    def _pieces(self) -> Iterator[tuple[BatchOutline, memoryview]]:
+        """Yields each whole batch with its position in the file and the bytes that were read at once: all of them,
+        unless the batch is long."""
+        position = 0
+        while self.size - position >= HEADER_SIZE:
+            data = memoryview(self.read(position, _LOAD_BYTES))
+            passed = 0
+            while len(data) - passed >= HEADER_SIZE:
+                batch = outline(data, passed)
+                if passed and passed + batch.length > len(data):
+                    break  # the next piece begins with this batch
+                if not HEADER_SIZE <= batch.length <= self.size - position - passed:
+                    return
+                yield batch._replace(position=position + passed), data[passed : passed + batch.length]
+                passed += batch.length
+            position += passed
 
-    def epochs(self) -> list[tuple[int, int]]:
-        """(leader epoch, offset) of the first batch of each run of one epoch."""
-        found: list[tuple[int, int]] = []
-        for header in scan(self.read_all())[0]:
-            if not found or found[-1][0] != header.leader_epoch:
-                found.append((header.leader_epoch, header.base_offset))
-        return found
+    def _is_sound(self, batch: BatchOutline, first_piece: memoryview) -> bool:
+        end = batch.position + batch.length
+        further = range(batch.position + len(first_piece), end, _LOAD_BYTES)
+        rest = (self.read(at, min(_LOAD_BYTES, end - at)) for at in further)
+        pieces: Iterator[Buffer] = chain([first_piece], rest)
+        try:
+            check_pieces(read_header(first_piece, 0), pieces)
+        except CorruptBatch:
+            return False
+        return True
+
+    def headers(self) -> Iterator[BatchHeader]:
+        """Yields the headers of its batches; their positions are not meaningful."""
+        for _, piece in self._pieces():
+            yield read_header(piece, 0)
 
     def flush(self) -> None:
-        """The log survives a power loss from here on; indexes can be rebuilt and are not worth the wait."""
+        """fsyncs the log file only: indexes can be rebuilt."""
         if self._descriptor >= 0:
             os.fsync(self._descriptor)
             return
@@ -325,19 +355,20 @@ class Segment:
             self._descriptor = -1
 
     def set_aside(self) -> list[Path]:
-        """Renames the files, so that they are no segment any more; answers their new names."""
+        """Renames the files, so that they no longer count as a segment; returns the new names."""
         self.close()
         renamed = []
-        for path in (self._path, self._index.path, self._time_index.path):
+        for path in (self._path, self._index.path, self._time_index.path, self.producers_path):
             if path.exists():
                 renamed.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
         return renamed
 
     def delete(self) -> bytes:
-        """Removes the files, the log last: a log without indexes can be opened, indexes alone are litter."""
+        """Removes the files, the log last: a log without indexes can be opened, indexes without a log are useless."""
         data = self.read_all()
         self.close()
         self._index.path.unlink(missing_ok=True)
         self._time_index.path.unlink(missing_ok=True)
+        self.producers_path.unlink(missing_ok=True)
         self._path.unlink()
         return data

@@ -1,10 +1,11 @@
-"""Requests and responses as kafka-python's protocol classes encode and decode them, and nothing else of kafka-python.
+"""Encodes and decodes requests and responses with kafka-python's protocol classes, and uses nothing else of
+kafka-python.
 
-Its protocol package is internal to it, so this module alone knows it (and pyproject pins it): other modules get their
-message classes by API key. The broker's own messages, and Apache Kafka's AlterPartition, are JSON schemas beside this
-file. Headers are parsed here, byte by byte: kafka-python would copy the whole frame for one.
+That package is internal to kafka-python, so only this module knows it (pyproject pins the version); other modules get
+their message classes by API key. The broker's own messages and Apache Kafka's AlterPartition are JSON schemas beside
+this file. Headers are parsed here, byte by byte, because kafka-python would copy the whole frame.
 
-One class serves all versions of a message. Fields a version lacks have their defaults. The zero UUID is None.
+One class serves all versions of a message. Fields that a version lacks have their defaults. The zero UUID becomes None.
 """
 
 import struct
@@ -74,7 +75,7 @@ SUPPORTED: Mapping[int, tuple[int, int]] = {
     44: (0, 1),  # IncrementalAlterConfigs
     60: (0, 1),  # DescribeCluster
 }
-"""What clients are offered (protocol.md 3.4): API key -> (lowest, highest version)."""
+"""What clients are offered: API key -> (lowest, highest version)."""
 
 INTERNAL_ONLY: Mapping[int, tuple[int, int]] = {
     4: (0, 0),  # LeaderAndIsr
@@ -116,7 +117,7 @@ _INT32 = struct.Struct(">i")
 _EMPTY_TAGS = b"\x00"
 _MAX_TAGS = 1024
 
-# What the generated decoders raise on bytes that are no such message.
+# What the generated decoders raise on invalid bytes.
 _DECODING_ERRORS = (
     struct.error,
     ValueError,
@@ -130,11 +131,11 @@ _DECODING_ERRORS = (
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not the message they should be."""
+    """The bytes are not a valid message of the expected type."""
 
 
 class MalformedRequest(MalformedMessage):
-    """Kafka closes the connection on such a request; there is no answer to it."""
+    """An invalid request; as in Kafka the connection is closed without an answer."""
 
 
 class MalformedResponse(MalformedMessage):
@@ -160,7 +161,7 @@ def response_class(api_key: int) -> Any:
 
 
 def versions_of(api_key: int) -> tuple[int, int] | None:
-    """The versions this broker understands of an API, be it for clients or brokers; None for no version at all."""
+    """The versions of an API that this broker supports, for clients or for brokers; None if the API is not offered."""
     return SUPPORTED.get(api_key) or INTERNAL_ONLY.get(api_key)
 
 
@@ -170,10 +171,10 @@ def is_supported(api_key: int, api_version: int) -> bool:
 
 
 def decode_request(frame: bytes | bytearray | memoryview) -> Request:
-    """The request in a frame (without its size). Raises MalformedRequest, and nothing else, if there is none.
+    """Decodes the request in a frame (without its size). Raises only MalformedRequest.
 
-    So does a version we do not serve, but for ApiVersions: by that request a client finds out what we do serve, and
-    the answer to it is in version 0 (KIP-511).
+    An unsupported version raises it too, except for ApiVersions: a client learns the supported versions with that
+    request, and its answer is in version 0 (KIP-511).
     """
     data = memoryview(frame).toreadonly()
     try:
@@ -205,7 +206,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> Request:
 
 
 def encode_response(request_api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
-    """The framed answer. To an ApiVersions request of a version we do not know it is of version 0 (KIP-511)."""
+    """Returns the framed answer; in version 0 for an ApiVersions request of an unsupported version (KIP-511)."""
     if request_api_key == API_VERSIONS and not is_supported(request_api_key, api_version):
         api_version = 0
     tags = _EMPTY_TAGS if _has_flexible_response_header(request_api_key, api_version) else b""
@@ -215,10 +216,10 @@ def encode_response(request_api_key: int, api_version: int, correlation_id: int,
 
 
 def encode_request(api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: Any) -> bytes:
-    """The framed request."""
+    """Returns the framed request."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
-    # Also in the flexible header the client id is an ordinary string, so that every broker can read it (KIP-482).
+    # Even in the flexible header the client id is an ordinary string, so that every broker can read it (KIP-482).
     tags = _EMPTY_TAGS if request_class(api_key).flexible_version_q(api_version) else b""
     content = body.encode(version=api_version)
     size = _REQUEST_HEADER.size + len(name) + len(tags) + len(content)
@@ -227,7 +228,7 @@ def encode_request(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def decode_response(api_key: int, api_version: int, frame: bytes | bytearray | memoryview) -> tuple[int, Any]:
-    """(correlation id, body) of an answer to a request of that key and version. Raises MalformedResponse."""
+    """Returns (correlation id, body) of an answer to a request of that key and version. Raises MalformedResponse."""
     data = memoryview(frame).toreadonly()
     message_class = response_class(api_key)
     try:
@@ -236,14 +237,14 @@ def decode_response(api_key: int, api_version: int, frame: bytes | bytearray | m
         if _has_flexible_response_header(api_key, api_version):
             position = _skip_tags(data, position)
         if api_key == API_VERSIONS and _INT16.unpack_from(data, position)[0] != 0:
-            api_version = 0  # an error comes in version 0, whatever was asked (KIP-511)
+            api_version = 0  # an error comes in version 0, whatever was requested (KIP-511)
         return correlation_id, _decode_body(message_class, api_version, data, position)
     except _DECODING_ERRORS as error:
         raise MalformedResponse(f"{message_class.name} version {api_version}: {error!r}") from error
 
 
 def _has_flexible_response_header(api_key: int, api_version: int) -> bool:
-    # A client that asks for our versions cannot know yet which header to expect: it is always the oldest (KIP-511).
+    # A client does not know the header version before ApiVersions, so its answer has the oldest header (KIP-511).
     return api_key != API_VERSIONS and bool(response_class(api_key).flexible_version_q(api_version))
 
 
@@ -262,14 +263,14 @@ def _decode_body(message_class: Any, api_version: int, data: memoryview, positio
         api_version, compact=flexible, tagged=flexible, data_class=message_class
     )
     body, end = decode(data, position)
-    # The generated code slices: a string or records field that claims more than there is comes out short, not wrong.
+    # The generated code slices: a field that claims more bytes than there are becomes shorter instead of failing.
     if end > len(data):
         raise ValueError(f"the message needs {end} bytes, the frame has {len(data)}")
     return body
 
 
 def _skip_tags(data: memoryview, position: int) -> int:
-    """Past a header's tagged fields: we know none of them."""
+    """Skips a header's tagged fields; none is known here."""
     count, position = _unsigned_varint(data, position)
     if count > _MAX_TAGS:
         raise ValueError(f"{count} tagged fields in a header")

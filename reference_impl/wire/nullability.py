@@ -1,6 +1,6 @@
-"""kafka-python decodes null into any string, array or struct; Kafka refuses it where the schema does not allow it.
+"""Rejects null where Kafka's schema does not allow it; kafka-python would decode null into any string, array or struct.
 
-With the refusal here no handler needs to expect None where a name or a list must be.
+Handlers therefore never find None in place of a name or a list.
 """
 
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 class _Check(NamedTuple):
     name: str
     nullable: bool
-    inner: Any  # the schema of what is inside; None for plain values
+    inner: Any  # the schema of the contents; None for plain values
     many: bool
 
 
@@ -17,7 +17,7 @@ _checks: dict[tuple[int, int], tuple[_Check, ...]] = {}
 
 
 def refuse_missing_values(message: Any, version: int) -> None:
-    """Raises ValueError where a value is null and must not be."""
+    """Raises ValueError if a value is null and must not be."""
     _refuse(message, message._struct, version)
 
 
@@ -39,7 +39,7 @@ def _refuse(message: Any, schema: Any, version: int) -> None:
 
 
 def _checks_of(schema: Any, version: int) -> tuple[_Check, ...]:
-    key = (id(schema), version)  # schemas live as long as their classes: for ever
+    key = (id(schema), version)  # never evicted: schemas live as long as their classes
     checks = _checks.get(key)
     if checks is None:
         fields = [field for field in schema.fields.values() if field.for_version_q(version)]
@@ -48,7 +48,7 @@ def _checks_of(schema: Any, version: int) -> tuple[_Check, ...]:
 
 
 def _check_of(field: Any, version: int) -> _Check | None:
-    # A tagged field that was left out has its default, which may be None whatever the schema says.
+    # An omitted tagged field has its default, which may be None whatever the schema says.
     nullable = field.nullable_for_version_q(version) or field.tagged_field_q(version)
     if field.is_array():
         inner = field.array_of if field.is_struct_array() else None

@@ -1,12 +1,12 @@
-"""Record batches by their headers: what a broker needs to know of records without decoding one.
+"""Record batch headers: what a broker needs to know of records without decoding one.
 
 A batch of magic 2 is 61 bytes of header and then the records, perhaps compressed. Base offset and partition leader
-epoch stand outside the CRC, so that a leader can stamp them in place. A run of batches may end in a torn one (a crash,
-a read limit): `scan` and `parse_headers` stop before it, `validate` refuses it.
+epoch are not covered by the CRC, so a leader can set them in place. A run of batches may end in a torn one (a crash, a
+read limit): `scan` and `parse_headers` stop before it, `validate` rejects it.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import crc32c
 
 Buffer = bytes | bytearray | memoryview
 
-LENGTH_PREFIX_SIZE = 12  # base offset and batch length: what the batch length does not count
+LENGTH_PREFIX_SIZE = 12  # bytes of base offset and batch length, which the batch length does not include
 HEADER_SIZE = 61
 MAGIC = 2
 NO_PRODUCER_ID = -1
@@ -23,6 +23,7 @@ _MAGIC_POSITION = 16
 _LAST_OFFSET_DELTA_POSITION = 23
 _CRC_START = 21  # the CRC covers attributes to end
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_OUTLINE = struct.Struct(">qiib6xi8xq")  # the same without the fields that only some callers need
 _LENGTH_PREFIX = struct.Struct(">qi")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
@@ -32,7 +33,7 @@ _COMPRESSION_MASK, _TIMESTAMP_TYPE_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07,
 
 
 class CorruptBatch(ValueError):
-    """Bytes that are not a run of whole, sound batches of magic 2; `position` is where the first bad one begins."""
+    """The bytes are not a run of whole, valid batches of magic 2; `position` is where the first bad one begins."""
 
     def __init__(self, reason: str, *, position: int) -> None:
         super().__init__(f"batch at byte {position}: {reason}")
@@ -43,7 +44,7 @@ class CorruptBatch(ValueError):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchHeader:
     position: int  # in the buffer it was read from
-    length: int  # in bytes, all of it
+    length: int  # in bytes, header included
     base_offset: int
     leader_epoch: int
     magic: int
@@ -87,7 +88,7 @@ class BatchHeader:
 
 
 def read_header(data: Buffer, position: int) -> BatchHeader:
-    """The header at `position`, of which all HEADER_SIZE bytes must be there; its values are not judged."""
+    """Decodes the header at `position`; all HEADER_SIZE bytes must be there. Its values are not checked."""
     (
         base_offset, batch_length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
@@ -110,8 +111,14 @@ def read_header(data: Buffer, position: int) -> BatchHeader:
     )
 
 
+def crc_holds(data: Buffer, header: BatchHeader) -> bool:
+    with memoryview(data) as view, view[header.position + _CRC_START : header.end_position] as covered:
+        computed: int = crc32c.crc32c(covered)
+    return computed == header.crc
+
+
 class BatchBounds(NamedTuple):
-    """Where a batch lies, for those who ask nothing else of many batches."""
+    """The position and offsets of a batch, for callers that need nothing else of many batches."""
 
     position: int
     end_position: int
@@ -120,7 +127,7 @@ class BatchBounds(NamedTuple):
 
 
 def bounds(data: Buffer, start: int = 0) -> Iterator[BatchBounds]:
-    """The bounds of the whole batches from byte `start`; as `scan`, at a tenth of the price."""
+    """Returns the bounds of the whole batches from byte `start`; like `scan`, at a tenth of the cost."""
     position, size = start, len(data)
     while size - position >= HEADER_SIZE:
         base_offset, batch_length = _LENGTH_PREFIX.unpack_from(data, position)
@@ -132,17 +139,48 @@ def bounds(data: Buffer, start: int = 0) -> Iterator[BatchBounds]:
         position = end_position
 
 
+class BatchOutline(NamedTuple):
+    """The fields needed to open a log: a batch's position, and how it continues the previous batch."""
+
+    position: int  # in the buffer it was read from
+    length: int
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    magic: int
+    max_timestamp: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.next_offset - 1
+
+
+def outline(data: Buffer, position: int) -> BatchOutline:
+    """Decodes the outline of the batch at `position`; all HEADER_SIZE bytes must be there. Its values are
+    not checked."""
+    base_offset, length, leader_epoch, magic, last_offset_delta, max_timestamp = _OUTLINE.unpack_from(data, position)
+    return BatchOutline(
+        position,
+        LENGTH_PREFIX_SIZE + length,
+        base_offset,
+        base_offset + last_offset_delta + 1,
+        leader_epoch,
+        magic,
+        max_timestamp,
+    )
+
+
 def batch_length(data: Buffer, position: int = 0) -> int:
-    """How long the batch that begins at `position` is; its first 12 bytes must be there."""
+    """Returns the length in bytes of the batch at `position`; its first 12 bytes must be there."""
     length: int = _LENGTH_PREFIX.unpack_from(data, position)[1]
     return LENGTH_PREFIX_SIZE + length
 
 
 def scan(data: Buffer, start: int = 0) -> tuple[list[BatchHeader], int]:
-    """(the headers of the whole batches from byte `start`, the byte where they end).
+    """Returns (the headers of the whole batches from byte `start`, the byte after the last of them).
 
-    Stops at the first batch that is not whole: cut short, or with a length no batch can have (zero-filled tails).
-    Checks neither magic nor CRC: `validate` does.
+    Stops at the first batch that is not whole: cut short, or with an impossible length (a tail of zeros). Checks
+    neither magic nor CRC: `validate` does.
     """
     headers = []
     position, size = start, len(data)
@@ -156,49 +194,43 @@ def scan(data: Buffer, start: int = 0) -> tuple[list[BatchHeader], int]:
 
 
 def parse_headers(data: Buffer) -> list[BatchHeader]:
-    """The headers of the whole batches in `data`."""
+    """Returns the headers of the whole batches in `data`."""
     return scan(data)[0]
 
 
 def check(data: Buffer, header: BatchHeader) -> None:
-    """Raises CorruptBatch unless the batch is of magic 2, its CRC holds and its counts agree."""
+    """Raises CorruptBatch unless the batch has magic 2, a matching CRC and consistent counts."""
+    with memoryview(data) as view, view[header.position : header.end_position] as batch:
+        check_pieces(header, [batch])
+
+
+def check_pieces(header: BatchHeader, pieces: Iterable[Buffer]) -> None:
+    """`check` for a batch that comes in pieces; the first piece contains the whole header."""
     if header.magic != MAGIC:
         raise CorruptBatch(f"magic {header.magic}, not {MAGIC}", position=header.position)
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         reason = f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
         raise CorruptBatch(reason, position=header.position)
-    with memoryview(data) as view, view[header.position + _CRC_START : header.end_position] as covered:
-        computed = crc32c.crc32c(covered)
+    computed, skipped = 0, _CRC_START
+    for piece in pieces:
+        with memoryview(piece) as view, view[skipped:] as covered:
+            computed = crc32c.crc32c(covered, computed)
+        skipped = 0
     if computed != header.crc:
         reason = f"CRC is {computed:#010x}, the header says {header.crc:#010x}"
         raise CorruptBatch(reason, position=header.position)
 
 
 def validate(data: Buffer) -> None:
-    """Raises CorruptBatch unless `data` is nothing but whole, sound batches of magic 2 (none is sound, too)."""
+    """Raises CorruptBatch unless `data` consists of whole, valid batches of magic 2 (or is empty)."""
     headers, valid_bytes = scan(data)
     for header in headers:
         check(data, header)
     if valid_bytes != len(data):
-        # An old message set is shorter than our header may be: name it for what it is.
+        # An old message set may be shorter than a magic 2 header: report it as such.
         if len(data) - valid_bytes > _MAGIC_POSITION and data[valid_bytes + _MAGIC_POSITION] != MAGIC:
             raise CorruptBatch(f"magic {data[valid_bytes + _MAGIC_POSITION]}, not {MAGIC}", position=valid_bytes)
         raise CorruptBatch(f"{len(data) - valid_bytes} bytes are no whole batch", position=valid_bytes)
-
-
-def sound_prefix(data: Buffer, start: int = 0) -> tuple[list[BatchHeader], int]:
-    """As `scan`, but also stops at the first batch that `check` refuses, or whose offsets go back (recovery)."""
-    headers, valid_bytes = scan(data, start)
-    expected = headers[0].base_offset if headers else 0
-    for index, header in enumerate(headers):
-        try:
-            check(data, header)
-        except CorruptBatch:
-            return headers[:index], header.position
-        if header.base_offset < expected:
-            return headers[:index], header.position
-        expected = header.next_offset
-    return headers, valid_bytes
 
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -208,7 +240,8 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leade
 
 
 def batches_from(data: Buffer, offset: int, end_offset: int | None = None) -> memoryview:
-    """The whole batches of `data` from the one that holds `offset` (or the next one) up to `end_offset`, exclusive."""
+    """Returns the whole batches of `data` from the one that contains `offset` (or the next one) up to `end_offset`,
+    exclusive."""
     first, end = len(data), 0
     for batch in bounds(data):
         if end_offset is not None and batch.next_offset > end_offset:

@@ -24,7 +24,7 @@ addEventListener("DOMContentLoaded", () => {
   const openTarget = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (!target) return;
-    if (target.tagName === "DETAILS") target.open = true;
+    for (let around = target; around; around = around.parentElement) if (around.tagName === "DETAILS") around.open = true;
     const group = groups.find((one) => one === target || one.id === target.dataset.group);
     if (group && closed.has(group.id)) {
       showGroup(group, true);
@@ -93,6 +93,50 @@ addEventListener("DOMContentLoaded", () => {
       event.preventDefault();
     });
   }
+  document.querySelectorAll(".unfold").forEach((button) => button.addEventListener("click", () => {
+    const inside = button.closest("tbody").nextElementSibling;
+    button.setAttribute("aria-expanded", String(inside.classList.toggle("unfolded")));
+  }));
+
+  // Where there is no clipboard, as on some browsers' file://, the text is shown and selected.
+  const copy = async (button, text, shown) => {
+    const says = button.parentElement.querySelector("output");
+    try {
+      await navigator.clipboard.writeText(text);
+      says.textContent = "Copied.";
+    } catch {
+      const element = shown();
+      element.focus();
+      if (element.select) element.select();
+      else getSelection().selectAllChildren(element);
+      const done = document.execCommand("copy");
+      says.textContent = done ? "Copied." : "Selected: copy it with Ctrl+C or Cmd+C.";
+    }
+  };
+  document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => {
+    const source = document.getElementById(button.dataset.copy);
+    copy(button, source.textContent, () => {
+      for (let around = source; around; around = around.parentElement) {
+        if (around.tagName === "DETAILS") around.open = true;
+        if (bodies.includes(around)) setOpen(around, true);
+      }
+      source.scrollIntoView({block: "nearest"});
+      return source;
+    });
+  }));
+  document.querySelectorAll("[data-link]").forEach((button) => button.addEventListener("click", () => {
+    const link = location.href.split("#")[0] + "#" + button.dataset.link;
+    copy(button, link, () => {
+      let field = button.parentElement.querySelector(".copylink");
+      if (!field) {
+        field = Object.assign(document.createElement("input"), {className: "copylink", readOnly: true});
+        field.setAttribute("aria-label", "Link");
+        button.parentElement.append(field);
+      }
+      field.value = link;
+      return field;
+    });
+  }));
   let current = -1;
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input,select") || (event.key !== "j" && event.key !== "k")) return;

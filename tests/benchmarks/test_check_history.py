@@ -9,7 +9,7 @@ from benchmarks.check_history import line_of, medians
 from benchmarks.history_writing import write_run
 from benchmarks.process_tree import ProcessTree
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
+from harness.history.sealed.sealing import seal
 
 
 def sealed(folder: Path, *, hot: bool = False) -> tuple[Any, list[dict[str, Any]]]:
@@ -24,18 +24,18 @@ def test_a_written_history_seals_to_the_records_it_says_all_of_them_in_order(tmp
     wrote, rows = sealed(tmp_path / "run")
 
     assert (len(rows), sum(row["kind"] > 0 for row in rows)) == (wrote.rows, wrote.reads) == (5_500, 5_000)
-    sent = {(row["tp"], row["off"]): row["value"] for row in rows if row["kind"] == 0}
+    sent = {(row["partition_id"], row["offset"]): row["value"] for row in rows if row["kind"] == 0}
     assert len(sent) == 500
-    assert all(sent[row["tp"], row["off"]] == row["value"] for row in rows)
-    assert {row["step"] for row in rows} == {None, 1}
-    began = {row["value"]: row["t0"] for row in rows if row["kind"] == 0}
-    assert all(row["t1"] > began[row["value"]] for row in rows if row["kind"] > 0)
+    assert all(sent[row["partition_id"], row["offset"]] == row["value"] for row in rows)
+    assert {row["offset_step"] for row in rows} == {None, 1}
+    began = {row["value"]: row["invoked_ns"] for row in rows if row["kind"] == 0}
+    assert all(row["completed_ns"] > began[row["value"]] for row in rows if row["kind"] > 0)
 
 
 def test_a_hot_history_has_four_fifths_of_its_records_in_one_partition(tmp_path: Path) -> None:
     _, rows = sealed(tmp_path / "hot", hot=True)
 
-    assert 0.7 < sum(row["tp"] == 0 for row in rows) / len(rows) < 0.9
+    assert 0.7 < sum(row["partition_id"] == 0 for row in rows) / len(rows) < 0.9
 
 
 def test_several_measures_are_told_as_their_medians_and_growth_as_one_line() -> None:

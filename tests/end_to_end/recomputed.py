@@ -25,10 +25,14 @@ def lost_records(folder: Path) -> set[tuple[str, int, int]]:
                 sent[operation] = rest
             elif tag == "S":
                 _, _, tps, values, *_ = sent[operation]
-                for tp, value, status, offset in zip(tps, values, rest[1], rest[2], strict=True):
+                for partition_id, value, status, offset in zip(tps, values, rest[1], rest[2], strict=True):
                     if status == 0:
-                        acknowledged[partitions[tp], value] = offset
+                        acknowledged[partitions[partition_id], value] = offset
             elif tag == "R" and sent[operation][0] == "final_poll":
-                for tp, _, _, values, *_ in rest[1]:
-                    finally_read |= {(partitions[tp], value) for value in values}
-    return {(tp, offset, value) for (tp, value), offset in acknowledged.items() if (tp, value) not in finally_read}
+                for partition_id, _, _, values, *_ in rest[1]:
+                    finally_read |= {(partitions[partition_id], value) for value in values}
+    return {
+        (partition_id, offset, value)
+        for (partition_id, value), offset in acknowledged.items()
+        if (partition_id, value) not in finally_read
+    }

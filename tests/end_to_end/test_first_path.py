@@ -51,7 +51,7 @@ def test_the_page_states_the_verdict_and_is_one_file(folder: Path) -> None:
     assert "PASS" in page
     assert f"<h1>{len(lost_records(folder))} acknowledged records of orders-0 were lost in an unclean election" in page
     finding = pq.read_table(folder / "tables" / "findings.parquet").to_pylist()[0]
-    assert re.sub(r"(\d)-(\d)", r"\1–\2", finding["sentence"]) in html.unescape(page), "ranges have a dash there"
+    assert re.sub(r"(\d)-(\d)", r"\1–\2", finding["sentence_text"]) in html.unescape(page), "ranges have a dash there"
     assert "<script src" not in page
     assert '<link rel="stylesheet"' not in page
 
@@ -62,7 +62,7 @@ def test_the_lost_records_are_acknowledged_minus_finally_read_record_for_record(
 
     assert lost
     assert len(rows) == len(lost)
-    assert {(f"{row['topic']}-{row['part']}", row["off"], row["value"]) for row in rows} == lost
+    assert {(f"{row['topic']}-{row['partition']}", row["offset"], row["value"]) for row in rows} == lost
 
 
 def test_the_page_names_every_lost_record(folder: Path) -> None:

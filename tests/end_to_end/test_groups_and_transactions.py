@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.history.values import decode_output
+from harness.history.facts.values import decode_output
 from tests.end_to_end.shell import Shell
 from tests.end_to_end.test_real_kafka import needs
 
@@ -27,9 +27,10 @@ RUN = """
 import sys
 from pathlib import Path
 from harness.compose import run_scenario
+from harness.preflight.looking import ready
+scenario = ready(sys.argv[1], overrides=["cluster.system=kafka:4.3.1", "workload.duration=8"])
 folder, outcome = run_scenario(
-    sys.argv[1], runs=Path("runs"), seed=1, command=["a test"], progress=lambda _: None,
-    overrides=["cluster.system=kafka:4.3.1", "workload.duration=8"],
+    scenario, runs=Path("runs"), seed=1, command=["a test"], progress=lambda _: None,
 )
 print(outcome)
 sys.exit(0 if outcome.status == "complete" and not outcome.inconclusive else 1)
@@ -54,8 +55,12 @@ def test_a_groups_rebalances_commits_and_last_offsets_are_told(fresh_shell: Shel
     stored = [row for row in events if row["event"] == "committed" and row["status"] == 0]
     assert {"assigned", "revoked", "committed", "fetched"} <= {row["event"] for row in events}
     assert all(row["generation"] >= 0 and row["member"] for row in stored)
-    last = {row["part"]: row["off"] for row in events if row["event"] == "fetched" and row["generation"] is None}
-    assert last == {part: max((r["off"] for r in stored if r["part"] == part), default=None) for part in range(4)}
+    last = {
+        row["partition"]: row["offset"] for row in events if row["event"] == "fetched" and row["generation"] is None
+    }
+    assert last == {
+        part: max((r["offset"] for r in stored if r["partition"] == part), default=None) for part in range(4)
+    }
     members = {row["process"] for row in rows_of(folder, "processes") if row["group"] == "readers"}
     assert {row["process"] for row in stored} <= members
     assert all(row["timestamp_ms"] for row in rows_of(folder, "records") if row["status"] == 0)
@@ -64,16 +69,16 @@ def test_a_groups_rebalances_commits_and_last_offsets_are_told(fresh_shell: Shel
 def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(fresh_shell: Shell) -> None:
     folder = run(fresh_shell, "transactions")
 
-    outcomes = {row["txn"]: row["outcome"] for row in rows_of(folder, "transactions")}
+    outcomes = {row["transaction"]: row["outcome"] for row in rows_of(folder, "transactions")}
     assert 0 in outcomes.values()
     records = rows_of(folder, "records")
-    sent = [row for row in records if row["kind"] == 0 and row["txn"] is not None]
-    assert {row["status"] for row in sent if outcomes[row["txn"]] == 0} == {0}
-    assert 0 not in {row["status"] for row in sent if outcomes[row["txn"]] != 0}
+    sent = [row for row in records if row["kind"] == 0 and row["transaction"] is not None]
+    assert {row["status"] for row in sent if outcomes[row["transaction"]] == 0} == {0}
+    assert 0 not in {row["status"] for row in sent if outcomes[row["transaction"]] != 0}
     final = {row["value"] for row in records if row["kind"] == 2 and row["topic"] == "results"}
     assert {row["value"] for row in sent if row["status"] == 0} <= final
     assert not final & {row["value"] for row in sent if row["status"] == 1}
-    names = {row["value"]: decode_output(row["text"]) for row in rows_of(folder, "value_names")}
+    names = {row["value"]: decode_output(row["name"]) for row in rows_of(folder, "value_names")}
     made_of = [names[value] for value in final]
     assert None not in made_of
     assert len(made_of) == len(set(made_of))
@@ -83,8 +88,8 @@ def test_a_transactions_outcome_is_that_of_its_output_and_its_offsets(fresh_shel
 def test_the_reference_is_not_asked_for_what_it_has_not(fresh_shell: Shell, scenario: str) -> None:
     ended = fresh_shell.run("run", scenario, timeout_s=60)
 
-    assert ended.returncode != 0
-    assert [line for line in ended.stderr.splitlines() if line] == [
-        f"kafka-chaos: scenario {scenario} is not for reference: the reference has no groups"
-        + (" yet" if scenario == "consumer-groups" else " and no transactions yet")
-    ]
+    assert ended.returncode == 2
+    has_not = "no groups yet" if scenario == "consumer-groups" else "no groups and no transactions yet"
+    said = ended.stderr.splitlines()
+    assert f"{scenario}.toml:1: scenario {scenario} is not for reference: the reference has {has_not}" in said[0]
+    assert "nothing was started" in said[-1]

@@ -74,7 +74,7 @@ def test_a_killed_harness_leaves_nothing_after_the_next_command_and_its_run_can_
     running.wait(30)
     swept = fresh_shell.run("sweep")
     assert swept.returncode == 0, swept.stderr
-    until(lambda: not fresh_shell.processes(), "the end of what was left behind", timeout_s=5)
+    until(lambda: not fresh_shell.processes(), "the end of what was left behind")
     assert has_acknowledged(folder) == has_operations
 
     judged = fresh_shell.run("check", folder.name)

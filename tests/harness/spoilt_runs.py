@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.history.schemas import DERIVED, TABLES
+from harness.history.schema.schemas import DERIVED, TABLES
 
 
 def spoil_table(run: Path) -> str:
@@ -17,9 +17,11 @@ def spoil_table(run: Path) -> str:
 
 def spoil_records(run: Path) -> str:
     table = pq.read_table(run / "tables" / "records.parquet")
-    column = table.schema.get_field_index("off")
-    pq.write_table(table.set_column(column, "off", table["off"].cast("string")), run / "tables" / "records.parquet")
-    return "records.parquet: column off is of type string, not int64"
+    column = table.schema.get_field_index("offset")
+    pq.write_table(
+        table.set_column(column, "offset", table["offset"].cast("string")), run / "tables" / "records.parquet"
+    )
+    return "records.parquet: column offset is of type string, not int64"
 
 
 def spoil_with_a_bomb(run: Path) -> str:
@@ -59,7 +61,7 @@ def spoil_schema_version(run: Path) -> str:
 
 
 def spoil_with_a_link(run: Path) -> str:
-    (run / "tables" / "notes").symlink_to("ops.parquet")
+    (run / "tables" / "notes").symlink_to("operations.parquet")
     return "notes is a symbolic link"
 
 
@@ -79,16 +81,16 @@ def spoil_with_an_acknowledgement_of_nothing(run: Path) -> str:
     """No check compares an offset that is not there: nothing would have been found wrong."""
     path = run / "tables" / "records.parquet"
     rows = pq.read_table(path).to_pylist()
-    untold = [row | {"off": None} if row["kind"] == 0 else row for row in rows]
+    untold = [row | {"offset": None} if row["kind"] == 0 else row for row in rows]
     pq.write_table(pa.Table.from_pylist(untold, schema=TABLES["records"]), path)
     sends = sum(row["kind"] == 0 for row in rows)
-    return f"records.parquet: column off is null in {sends} rows of acknowledged sends"
+    return f"records.parquet: column offset is null in {sends} rows of acknowledged sends"
 
 
 def spoil_with_arguments_that_are_none(run: Path) -> str:
     """Each column for itself is lawful."""
-    step = {"run": 0, "step": 0, "kind": "act", "text": "elect unclean t", "outcome": "ok"}
-    step |= {"arguments": "[", "t0": 1, "t1": 2}
+    step = {"run": 0, "step": 0, "kind": "act", "act": "elect", "step_text": "elect unclean t", "outcome": "ok"}
+    step |= {"arguments": "[", "begin_ns": 1, "end_ns": 2}
     pq.write_table(pa.Table.from_pylist([step], schema=TABLES["steps"]), run / "tables" / "steps.parquet")
     return "what its tables hold does not fit together (JSONDecodeError: "
 
@@ -97,9 +99,25 @@ def spoil_with_an_offset_beyond_kafkas(run: Path) -> str:
     path = run / "tables" / "records.parquet"
     table = pq.read_table(path)
     rows = table.to_pylist()
-    farthest = {"kind": 0, "status": 0, "acks": -1, "off": 2**63 - 1, "step": None, "value": 1, "last": None}
-    farther = {"kind": 2, "status": 0, "acks": None, "off": 2**63 - 1, "step": 1, "value": 2, "last": True}
-    rows += [rows[0] | farthest | {"i": 1000}, rows[0] | farther | {"i": 1001}]
+    farthest = {
+        "kind": 0,
+        "status": 0,
+        "acks": -1,
+        "offset": 2**63 - 1,
+        "offset_step": None,
+        "value": 1,
+        "last_of_poll": None,
+    }
+    farther = {
+        "kind": 2,
+        "status": 0,
+        "acks": None,
+        "offset": 2**63 - 1,
+        "offset_step": 1,
+        "value": 2,
+        "last_of_poll": True,
+    }
+    rows += [rows[0] | farthest | {"position": 1000}, rows[0] | farther | {"position": 1001}]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
     for name in DERIVED:
         (run / "tables" / f"{name}.parquet").unlink()

@@ -8,9 +8,14 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import scenario_file, scenario_keys, scenario_steps
+from faults import catalogue
 from harness.errors import HarnessError, UsageError
-from harness.scenario_written import written_out
+from harness.scenario import file as scenario_file
+from harness.scenario import keys as scenario_keys
+from harness.scenario import steps as scenario_steps
+from harness.scenario.readers import keys_of
+from harness.scenario.written import written_out
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 DIGITS = "9" * 5_000
 MINIMAL = '[[topics]]\nname = "t"\n'
@@ -66,11 +71,12 @@ _VALUES = st.recursive(
 )
 _KEYS: dict[str, dict[str, Any]] = {
     "run": scenario_keys.RUN, "cluster": scenario_keys.CLUSTER, "attached": scenario_keys.ATTACHED,
-    "topics": scenario_keys.TOPIC, "workload": scenario_keys.WORKLOAD, "faults": scenario_keys.FAULT,
+    "topics": scenario_keys.TOPIC, "workload": dict(keys_of(ProduceAndPollSettings)), "faults": scenario_keys.FAULT,
     "steps": dict.fromkeys(("act", "wait", "expect", "within", "on")), "expect": scenario_keys.EXPECT,
     "coverage": dict.fromkeys(("elections", "acks")), "on": {**scenario_keys.ON, "run": None, "workload": None},
 }  # fmt: skip
-_STEPS = sorted({*scenario_steps.ACTS, *scenario_steps.EXPECTATIONS})
+_OPTIONS = {option for fault in catalogue.OURS for option in catalogue.options_of(fault)}
+_STEPS = sorted({*scenario_steps.ACTS, *scenario_steps.EXPECTATIONS, *catalogue.by_name(), *_OPTIONS, "for"})
 
 
 def _section(name: str) -> st.SearchStrategy[Any]:
@@ -95,3 +101,4 @@ def test_any_document_is_a_scenario_or_one_line_that_says_where_it_is_none(
         assert refused.startswith("s.toml:")
     else:
         assert parse(written_out(scenario)).cluster == scenario.cluster
+        assert all("\n" not in wrong.what for wrong in catalogue.wrong(scenario))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.percentages import percent
+from harness.scenario.percentages import percent
 
 
 @pytest.mark.parametrize(

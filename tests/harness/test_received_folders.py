@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import compose, presentation
-from harness.checking import export_jepsen
+from harness import compose
 from harness.checks.judge import judge
-from harness.cli_options import run_folder, run_folders, terminal
+from harness.cli.check_many import export_jepsen
+from harness.cli.listing import print_runs
+from harness.cli.options import aside, run_folder, run_folders, terminal
 from harness.clock import SystemClock
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.replica_logs import read_events
 from harness.errors import HarnessError, UsageError
-from harness.history import halves
-from harness.history.pieces import FOLDER, Journals, PiecesUnfit
+from harness.history.journals import two_processes
+from harness.history.journals.pieces import FOLDER, Journals, PiecesUnfit
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import note, seal
-from harness.interfaces import NodeId
-from harness.scenario_file import load
+from harness.history.sealed.sealing import note, seal
+from harness.ports.cluster import NodeId
+from harness.scenario.file import load
 from reports.render import write_report
 from tests.harness.cluster.log_folders import batch, replica_folder
-from tests.reports.judged_folder import quiet_run
+from tests.reports.stories.judged_folder import quiet_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +114,7 @@ def test_the_logs_that_a_killed_run_left_in_its_folder_are_read(tmp_path: Path) 
 
     compose.sealed(folder.path)
 
-    assert [(row["node"], row["log_end"]) for row in folder.table("replica_snapshots").to_pylist()] == [(2, 2)]
+    assert [(row["node"], row["log_end_offset"]) for row in folder.table("replica_snapshots").to_pylist()] == [(2, 2)]
     assert folder.run["inconclusive"] == ["the harness was ended in phase 'act'"]
 
 
@@ -193,11 +194,11 @@ def test_the_second_converter_is_ours_whatever_the_directory_we_are_in_holds(
         (folder.history / f"producer-{number}.jsonl").touch()
     (folder.path / "harness").mkdir()
     (folder.path / "harness" / "__init__.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
-    monkeypatch.setattr(halves, "LARGE_BYTES", 0)
-    monkeypatch.setattr(halves, "_cores", lambda: 2)
+    monkeypatch.setattr(two_processes, "LARGE_BYTES", 0)
+    monkeypatch.setattr(two_processes, "_cores", lambda: 2)
     monkeypatch.chdir(folder.path)
 
-    journals = halves.begun_journals(folder.files)
+    journals = two_processes.begun_journals(folder.files)
 
     assert [each.path.name for each in journals.ended()] == ["producer-1.jsonl", "producer-2.jsonl"]
     assert not (tmp_path / "canary").exists()
@@ -296,7 +297,7 @@ def test_a_piece_that_names_a_journal_elsewhere_is_not_believed(tmp_path: Path, 
 WRITES: dict[str, Callable[[RunFolder], object]] = {
     "run.json": lambda folder: folder.update(more=1),
     "scenario.toml": lambda folder: folder.write_scenario("# s"),
-    "tables/ops.parquet": lambda folder: folder.write_table("ops", folder.table("ops")),
+    "tables/operations.parquet": lambda folder: folder.write_table("operations", folder.table("operations")),
     "tables": seal,
     "converting": seal,
     "harness.log": lambda folder: note(folder, "words"),
@@ -351,9 +352,11 @@ def test_the_list_goes_on_where_one_folder_has_links(
     bad, good = killed_run(tmp_path / "runs"), killed_run(tmp_path / "runs")
     (bad.path / "verdict.json").symlink_to(outside / "file")
 
-    presentation.print_runs(terminal, tmp_path / "runs", as_json=True)
+    print_runs(terminal, aside, tmp_path / "runs", as_json=True)
 
-    told = {each["id"]: each["scenario"] for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    told = {
+        each["id"]: each["error"] or each["scenario"] for each in map(json.loads, capsys.readouterr().out.splitlines())
+    }
     assert told[good.path.name] == "sent"
     assert "verdict.json is a symbolic link" in told[bad.path.name]
 

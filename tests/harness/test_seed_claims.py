@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import scenario_file
+from harness.scenario import file as scenario_file
+from harness.scenario import names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "seed_claims.md").read_text(encoding="utf-8")
@@ -33,7 +34,7 @@ def test_every_file_that_the_page_names_exists() -> None:
     assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
-@pytest.mark.parametrize("name", scenario_file.seed_names())
+@pytest.mark.parametrize("name", names.seed_names())
 def test_a_scenario_of_the_seeds_says_which_claims_it_shows_and_the_page_says_the_same(name: str) -> None:
     story = scenario_file.load(name).story
     said = re.findall(r"S\d\d", story[story.rindex("Claim") :])

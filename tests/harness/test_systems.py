@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.attached.book import NAME, Book
+from harness.cluster.attached.journal import NAME, AttachedJournal
 from harness.cluster.local.ownership import sweep
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 from harness.systems import undo_left_behind
 
 _KILLED = """
@@ -49,8 +49,8 @@ def owing(tmp_path: Path, healed: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     run.mkdir()
     (run / "run.json").write_text("{}")
     (run / "scenario.toml").write_text(_scenario(f"touch {healed}"))
-    Book(run).found({NodeId(node): ("127.0.0.1", 1) for node in (1, 2)})
-    Book(run).owe("heal", "n2>n1")
+    AttachedJournal(run).found({NodeId(node): ("127.0.0.1", 1) for node in (1, 2)})
+    AttachedJournal(run).owe("heal", "n2>n1")
     ended = subprocess.run([sys.executable, "-c", _KILLED, str(run)], check=False)
     assert ended.returncode == -signal.SIGKILL
     return run
@@ -60,7 +60,7 @@ def test_the_next_command_undoes_what_the_run_owes(owing: Path, healed: Path) ->
     (sentence,) = sweep(undo_left_behind)
     assert sentence.startswith(f"heal n2>n1, which {owing} owed: ")
     assert healed.exists()
-    assert Book(owing).owed() == []
+    assert AttachedJournal(owing).owed() == []
     assert [path.name for path in (owing / "commands").iterdir()] == ["0001-heal-2-to-1.log"]
     assert sweep(undo_left_behind) == []
 
@@ -93,15 +93,15 @@ def test_a_folder_put_there_while_the_sweep_is_at_work_is_not_obeyed_either(
     owing: Path, healed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = owing.parent / "theirs"
-    owed = Book.owed
+    owed = AttachedJournal.owed
 
-    def swapping(book: Book) -> list[tuple[str, str]]:
+    def swapping(journal: AttachedJournal) -> list[tuple[str, str]]:
         if not owing.with_name("moved").exists():
             _swap(owing, f"touch {theirs}")
             (owing / NAME).write_text("")  # nor does their book say what is owed
-        return owed(book)
+        return owed(journal)
 
-    monkeypatch.setattr(Book, "owed", swapping)
+    monkeypatch.setattr(AttachedJournal, "owed", swapping)
     sweep(undo_left_behind)
     assert healed.exists()
     assert not theirs.exists()
@@ -112,21 +112,24 @@ def _say(run: Path, scenario: str) -> None:
 
 
 def _note(run: Path, line: str) -> None:
-    with (run / NAME).open("a") as book:
-        book.write(line + "\n")
+    with (run / NAME).open("a") as journal:
+        journal.write(line + "\n")
 
 
 def _delete_at(run: Path, port: int) -> None:
-    Book(run).found({NodeId(1): ("127.0.0.1", port), NodeId(2): ("127.0.0.1", port)})
-    Book(run).owe("delete", "t")
+    AttachedJournal(run).found({NodeId(1): ("127.0.0.1", port), NodeId(2): ("127.0.0.1", port)})
+    AttachedJournal(run).owe("delete", "t")
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(lambda run: Book(run).owe("explode", "n2>n1"), id="an undo that nobody knows"),
-        pytest.param(lambda run: Book(run).owe("start", "1"), id="an undo that there is no command for"),
-        pytest.param(lambda run: Book(run).owe("heal", "one>two"), id="nodes that are no numbers"),
+        pytest.param(lambda run: AttachedJournal(run).owe("explode", "n2>n1"), id="an undo that nobody knows"),
+        pytest.param(lambda run: AttachedJournal(run).owe("start", "1"), id="an undo that there is no command for"),
+        pytest.param(lambda run: AttachedJournal(run).owe("heal", "one>two"), id="nodes that are no numbers"),
+        pytest.param(
+            lambda run: AttachedJournal(run).owe("heal", "c1>n2"), id="a link of a client's, which has none there"
+        ),
         pytest.param(lambda run: (run / "scenario.toml").write_bytes(b"\xff"), id="a scenario that is no text"),
         pytest.param(lambda run: (run / "scenario.toml").unlink(), id="no scenario"),
         pytest.param(
@@ -145,8 +148,8 @@ def test_what_cannot_be_undone_is_told_in_one_line(owing: Path, damage: Callable
 
 
 def test_lines_of_the_book_that_say_nothing_cost_only_themselves(owing: Path, healed: Path) -> None:
-    book = owing / NAME
-    book.write_text('[]\n5\n{"owed": 5, "subject": "a"}\n{"owed": "heal"}\n' + book.read_text())
+    journal = owing / NAME
+    journal.write_text('[]\n5\n{"owed": 5, "subject": "a"}\n{"owed": "heal"}\n' + journal.read_text())
     (sentence,) = sweep(undo_left_behind)
     assert "heal n2>n1" in sentence
     assert healed.exists()

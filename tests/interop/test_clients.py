@@ -3,6 +3,7 @@ kill, and reads every record once and in order. (kafka-python: tests/reference_i
 
 import asyncio
 import json
+import os
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -22,10 +23,10 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
-from harness.interfaces import ClientId, NodeId, PartitionState
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import ClientId, NodeId, PartitionState
+from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import Shell
-from tests.waiting import comes_true, until
+from tests.waiting import PATIENCE_S, comes_true, until
 
 TOPIC = "orders"
 BEFORE = [b"before-%03d" % number for number in range(200)]
@@ -54,7 +55,7 @@ async def kill_leader(cluster: LocalCluster) -> None:
         states[:] = await cluster.live_partition_states([TOPIC])
         return bool(states) and states[0].leader >= 0 and len(states[0].isr) == 3
 
-    await comes_true(all_in_sync, "the whole ISR", timeout_s=20)
+    await comes_true(all_in_sync, "the whole ISR")
     await cluster.kill(NodeId(states[0].leader))
 
 
@@ -98,7 +99,7 @@ class Librdkafka:
     def read(self, count: int) -> list[bytes]:
         """Every message, errors too, so that a gap or a refused fetch shows in the comparison."""
         messages: list[Message] = []
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + PATIENCE_S
         while len(messages) < count and time.monotonic() < deadline:
             messages += self._consumer.consume(count - len(messages), timeout=0.5)
         return [message.value() for message in messages]
@@ -138,7 +139,7 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
             described[:] = await admin.describe_topics([TOPIC])
             return bool(described and described[0]["partitions"])
 
-        await comes_true(told, "the topic in the metadata", timeout_s=20)
+        await comes_true(told, "the topic in the metadata")
         assert len(described[0]["partitions"][0]["replicas"]) == 3
     finally:
         await admin.close()
@@ -166,13 +167,13 @@ async def test_aiokafka_goes_through_a_leader_change_without_loss_or_duplicate(c
 
 
 async def produced(producer: AIOKafkaProducer, values: list[bytes]) -> list[int]:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_S):
         futures = [await producer.send(TOPIC, value, partition=0) for value in values]
         return [(await future).offset for future in futures]
 
 
 async def read(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_S):
         return [(await consumer.getone()).value for _ in range(count)]
 
 
@@ -185,6 +186,10 @@ def test_the_cluster_command_serves_clients_until_an_interrupt_and_leaves_nothin
         addresses = json.loads(ready.read_text())
         assert addresses["coordination"]
         assert shell.processes()
+        assert all(Path(f"/proc/{each['process']}").is_dir() for each in addresses["nodes"])
+        assert [each["role"] for each in addresses["nodes"]] == ["coordination", "broker", "broker", "broker"]
+        assert all(Path(each["data"]).is_dir() and Path(each["log"]).is_file() for each in addresses["nodes"])
+        assert addresses["process"] == process.pid
         admin = KafkaAdminClient(bootstrap_servers=addresses["bootstrap"])
         try:
             admin.create_topics([NewTopic(TOPIC, 1, 3)])
@@ -206,3 +211,27 @@ def test_the_cluster_command_serves_clients_until_an_interrupt_and_leaves_nothin
     assert addresses["bootstrap"] in shell.output.read_text()
     assert shell.processes() == []
     assert list(tmp_path.glob("kafka-chaos-cluster-*")) == []
+
+
+def test_the_cluster_command_says_when_a_node_has_ended_and_what_its_log_said(tmp_path: Path) -> None:
+    shell = Shell(directory=tmp_path.resolve())
+    process = shell.start("cluster", "--ready-file", str(tmp_path / "ready.json"))
+    try:
+        until(lambda: (tmp_path / "ready.json").is_file() or process.poll() is not None, "the ready file")
+        (folder,) = tmp_path.glob("kafka-chaos-cluster-*")
+        started = [json.loads(line) for line in (folder / "processes.jsonl").read_text().splitlines()]
+        (victim,) = [entry["pid"] for entry in started if "/nodes/2/" in entry["command"]]
+        os.kill(victim, signal.SIGKILL)
+
+        until(lambda: "broker 2 ended with code -9; its log ends with" in shell.output.read_text(), "the end is told")
+
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(30)
+    said = shell.output.read_text()
+    assert "reference_impl.runtime" in said
+    assert said.count("ended with code") == 1  # those that the command itself ends are no news

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import KafkaConnectionError, TopicAlreadyExistsError
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from reference_impl.runtime.loopback import address
@@ -49,11 +50,21 @@ class WithRealZookeeper(Processes):
 
 
 def create(cluster: Processes, topic: str, replicas: Sequence[int]) -> None:
+    until(lambda: _created(cluster, NewTopic(topic, -1, -1, replica_assignments={0: list(replicas)})))
+
+
+def _created(cluster: Processes, topic: NewTopic) -> bool:
+    """Brokers may still name a controller that was killed just now."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
-        admin.create_topics([NewTopic(topic, -1, -1, replica_assignments={0: list(replicas)})])
+        admin.create_topics([topic])
+    except KafkaConnectionError:
+        return False
+    except TopicAlreadyExistsError:
+        return True  # by a request of which only the answer was lost
     finally:
         admin.close()
+    return True
 
 
 def write(producer: KafkaProducer, topic: str, numbers: range) -> None:

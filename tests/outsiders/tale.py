@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.checks.judge import Judgement
-from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
 from harness.verdict import Verdict
-from tests.harness.checks.build import SECOND, History
+from tests.harness.checks.histories.build import SECOND, History
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 VIOLATION, PASS, OPEN, VACUOUS = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.VACUOUS
 SOME = None  # at least one such finding, however many records it counts
@@ -90,7 +91,8 @@ class Tale(History):
         specs = tuple(TopicSpec(name=name, settings=own) for name, own in (topics or {"t": {}}).items())
         super().__init__(
             scenario_=Scenario(
-                name="outsider", story="", source="", topics=specs, workload=workload or WorkloadSpec(), faults=(),
+                name="outsider", story="", source="", topics=specs, faults=(),
+                workload=workload or ProduceAndPollSettings(),
                 cluster=ClusterSpec(brokers=self.brokers, settings=settings or {}, system=system), steps=(),
                 expect=ExpectSpec(), coverage=coverage or {},
             ),
@@ -99,99 +101,111 @@ class Tale(History):
         self.partition["replicas"] = list(self.brokers)
 
     def _add(self, table: str, **columns: Any) -> dict[str, Any]:
-        """What the builder says of t-0 holds for the partition that `tp` names."""
-        tp = columns.get("tp", columns.get("part") if table in ("group_events", "client_events") else None)
+        """What the builder says of t-0 holds for the partition that `partition_id` names."""
+        tp = columns.get(
+            "partition_id", columns.get("partition") if table in ("group_events", "client_events") else None
+        )
         if tp is not None and tp in self._places:
-            columns["topic"], columns["part"] = self._places[tp]
+            columns["topic"], columns["partition"] = self._places[tp]
         return super()._add(table, **columns)
 
-    def place(self, tp: int, topic: str, part: int, *, brokers: Sequence[int] | None = None, **columns: Any) -> None:
-        self._places[tp] = topic, part
+    def place(
+        self, partition_id: int, topic: str, partition: int, *, brokers: Sequence[int] | None = None, **columns: Any
+    ) -> None:
+        self._places[partition_id] = topic, partition
         replicas = list(brokers or self.brokers)
-        self._add("partitions", tp=tp, topic=topic, part=part, **{"replicas": replicas, "read_to_end": True, **columns})
+        self._add(
+            "partitions",
+            partition_id=partition_id,
+            topic=topic,
+            partition=partition,
+            **{"replicas": replicas, "read_to_end": True, **columns},
+        )
 
     # -- the cluster --------------------------------------
 
     def state(
-        self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None, tp: int = 0,
-        elr: Sequence[int] | None = None,
+        self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None,
+        partition_id: int = 0, elr: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         """From the cluster's own books; unclean as they would have it: in neither ISR nor ELR, nor the last leader."""
-        topic, part = self._places[tp]
+        topic, part = self._places[partition_id]
         before = self._states.get((topic, part))
-        eligible = (*before[2], *self._elr.get(tp, ())) if before else ()
+        eligible = (*before[2], *self._elr.get(partition_id, ())) if before else ()
         elected = before is not None and leader >= 0 and epoch > before[1]
         self._add(
-            "partition_states", topic=topic, part=part, t=int(at * SECOND), uncertainty_ns=0, exact=True, observer=-1,
-            leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]), isr=list(isr),
-            isr_before=None if before is None else list(before[2]), leader_before=None if before is None else before[0],
-            unclean=bool(elected and eligible and leader not in eligible),
-            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["tp"] == tp),
+            "partition_states", topic=topic, partition=part, time_ns=int(at * SECOND), uncertainty_ns=0, exact=True,
+            observer=-1, leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]),
+            isr=list(isr), isr_before=None if before is None else list(before[2]), leader_before=None
+            if before is None else before[0], unclean=bool(elected and eligible and leader not in eligible),
+            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
             elr=None if elr is None else list(elr),
         )  # fmt: skip
         if start is not None:
-            self.leads(leader, epoch, start, at=at, tp=tp)
+            self.leads(leader, epoch, start, at=at, partition_id=partition_id)
         self._states[topic, part] = leader, epoch, tuple(isr)
-        self._elr[tp] = tuple(elr or ())
-        if tp == 0:
+        self._elr[partition_id] = tuple(elr or ())
+        if partition_id == 0:
             self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
 
-    def leads(self, node: int, epoch: int, start: int, *, at: float, tp: int = 0) -> None:
+    def leads(self, node: int, epoch: int, start: int, *, at: float, partition_id: int = 0) -> None:
         """The broker's own journal says that it began to lead."""
-        topic, part = self._places[tp]
-        self._add("broker_events", node=node, t=int(at * SECOND), event="leadership_start", topic=topic, part=part,
-                  epoch=epoch, from_offset=start)  # fmt: skip
+        topic, part = self._places[partition_id]
+        self._add("broker_events", node=node, time_ns=int(at * SECOND), event="leadership_start", topic=topic,
+                  partition=part, leader_epoch=epoch, from_offset=start)  # fmt: skip
 
     def polled(
-        self, observer: int, leader: int, epoch: int | None, isr: Sequence[int] | None, *, at: float, tp: int = 0,
+        self, observer: int, leader: int, epoch: int | None, isr: Sequence[int] | None, *, at: float,
+        partition_id: int = 0,
     ) -> None:  # fmt: skip
         """What a broker answered when it was asked."""
-        topic, part = self._places[tp]
+        topic, part = self._places[partition_id]
         self._add(
-            "partition_states", topic=topic, part=part, t=int(at * SECOND), uncertainty_ns=0, exact=False,
+            "partition_states", topic=topic, partition=part, time_ns=int(at * SECOND), uncertainty_ns=0, exact=False,
             observer=observer, leader=leader, leader_epoch=epoch, isr=None if isr is None else list(isr),
-            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["tp"] == tp),
+            replicas=next(row["replicas"] for row in self.rows["partitions"] if row["partition_id"] == partition_id),
         )  # fmt: skip
 
     def configured(
         self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
     ) -> None:
-        self._add("configuration", t=int(at * SECOND), scope=scope, name=name, node=node, key=key, value=value)
+        self._add("configuration", time_ns=int(at * SECOND), scope=scope, name=name, node=node, key=key, value=value)
 
-    def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", part: int = 0) -> None:
+    def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> None:
         self._add(
-            "steps", step=len(self.rows["steps"]), kind="act", text=f"elect unclean of {topic}-{part}",
-            t0=int(at * SECOND), t1=int(until * SECOND), outcome=outcome, seen="",
-            arguments=f'{{"elect": "unclean", "partition": {part}, "topic": "{topic}"}}',
+            "steps", step=len(self.rows["steps"]), kind="act", act="elect",
+            step_text=f"elect unclean of {topic}-{partition}",
+            begin_ns=int(at * SECOND), end_ns=int(until * SECOND), outcome=outcome, seen_text="",
+            arguments=f'{{"elect": "unclean", "partition": {partition}, "topic": "{topic}"}}',
         )  # fmt: skip
 
     def destroyed(
         self, kind: str, node: int, extent: str, *, at: float, until: float | None = None, first: int | None = None,
-        end: int | None = None, tp: int | None = None,
+        end: int | None = None, partition_id: int | None = None,
     ) -> None:  # fmt: skip
         """A fault took a disk or a part of it; tp None: whatever lay there."""
         self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
-        topic, part = (None, None) if tp is None else self._places[tp]
-        self._add("disk_events", node=node, t=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,
-                  topic=topic, part=part, from_offset=first, to_offset=end)  # fmt: skip
+        topic, part = (None, None) if partition_id is None else self._places[partition_id]
+        self._add("disk_events", node=node, time_ns=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,
+                  topic=topic, partition=part, from_offset=first, to_offset=end)  # fmt: skip
 
     def replica(
         self, node: int, log: Sequence[Entry], *, at: float = 90.0, reason: str = "end", high_watermark: int | None,
-        tp: int = 0,
+        partition_id: int = 0,
     ) -> None:  # fmt: skip
         """A replica's log as it was read from disk, with its epochs."""
         starts: dict[int, int] = {}
         for offset, epoch, _ in log:
             starts.setdefault(epoch, offset)
         epochs = " ".join(f"{epoch}:{start}" for epoch, start in starts.items())
-        topic, part = self._places[tp]
+        topic, part = self._places[partition_id]
         log_end = max((offset for offset, _, _ in log), default=-1) + 1
-        self._add("replica_snapshots", snapshot=self._snapshot, node=node, t=int(at * SECOND), reason=reason,
-                  topic=topic, part=part, log_start=0, high_watermark=high_watermark, log_end=log_end,
-                  epochs=epochs)  # fmt: skip
+        self._add("replica_snapshots", snapshot=self._snapshot, node=node, time_ns=int(at * SECOND), reason=reason,
+                  topic=topic, partition=part, log_start_offset=0, high_watermark=high_watermark,
+                  log_end_offset=log_end, leader_epochs=epochs)  # fmt: skip
         for offset, epoch, value in log:
-            self._add("replica_log", snapshot=self._snapshot, node=node, topic=topic, part=part, tp=tp, off=offset,
-                      epoch=epoch, value=value)  # fmt: skip
+            self._add("replica_log", snapshot=self._snapshot, node=node, topic=topic, partition=part,
+                      partition_id=partition_id, offset=offset, leader_epoch=epoch, value=value)  # fmt: skip
         self._snapshot += 1
 
     # -- the ways that most stories go --------------------
@@ -233,8 +247,8 @@ class Tale(History):
         self.final([(offset, value) for offset, _, value in readable])
         epochs = {offset: epoch for offset, epoch, _ in readable}
         for row in self.rows["records"]:
-            if row["kind"] == 2 and row["tp"] == 0:
-                row["epoch"] = epochs[row["off"]]
+            if row["kind"] == 2 and row["partition_id"] == 0:
+                row["leader_epoch"] = epochs[row["offset"]]
 
 
 def led(count: int = 10, *, acks: int = -1, **more: Any) -> Tale:

@@ -83,7 +83,7 @@ def acks_1_committed_by_the_second_leader_and_lost_by_the_third() -> Tale:
     told.fail_over(2, kept=10, isr=(2, 3))
     told.fail_over(3, kept=7, at=30)
     for row in told.rows["replica_snapshots"]:
-        if row["t"] == 28 * 10**9:
+        if row["time_ns"] == 28 * 10**9:
             row["high_watermark"] = 10
     told.finish()
     return told

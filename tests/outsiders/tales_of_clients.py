@@ -1,9 +1,10 @@
 """Producers that retry and consumers that go on: duplicates, order, gaps, rewinds and values from nowhere."""
 
-from harness.scenario import WorkloadSpec
+from harness.scenario.model import WorkloadSpec
 from tests.outsiders.tale import OPEN, PASS, SOME, VIOLATION, Tale, led, tale
+from workloads.produce_and_poll import ProduceAndPollSettings
 
-AT_LEAST_ONCE = WorkloadSpec(idempotence=False)
+AT_LEAST_ONCE = ProduceAndPollSettings(idempotence=False)
 
 
 def _twice(*, idempotent: bool = False, workload: WorkloadSpec = AT_LEAST_ONCE, tells: bool = True) -> Tale:
@@ -38,7 +39,7 @@ def twice_after_a_refusal() -> Tale:
 def twice_after_a_failed_attempt_at_another_partition() -> Tale:
     told = _twice()
     told.place(1, "t", 1)
-    told.failed_attempt(at=3.5, tp=1)
+    told.failed_attempt(at=3.5, partition_id=1)
     told.finish()
     return told
 
@@ -65,7 +66,7 @@ def twice_with_failed_attempts_before_and_after() -> Tale:
 @tale("an idempotent producer met a time-out, and the record is in the log twice", VIOLATION,
       {"duplicate violation": SOME}, why="an idempotent producer promises that this never happens")  # fmt: skip
 def twice_though_idempotent() -> Tale:
-    told = _twice(idempotent=True, workload=WorkloadSpec())
+    told = _twice(idempotent=True, workload=ProduceAndPollSettings())
     told.failed_attempt(at=3.5)
     told.finish()
     return told
@@ -88,10 +89,10 @@ def unanswered_and_twice() -> Tale:
 def one_value_in_two_partitions() -> Tale:
     told = led(3)
     told.place(1, "t", 1)
-    told.state(2, 0, (1, 2, 3), at=0, start=0, tp=1)
-    told.send(1, 0, at=2, tp=1)
+    told.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    told.send(1, 0, at=2, partition_id=1)
     told.finish()
-    told.final([(0, 1)], tp=1)
+    told.final([(0, 1)], partition_id=1)
     return told
 
 
@@ -100,11 +101,11 @@ def one_value_in_two_partitions() -> Tale:
 def read_in_the_wrong_partition() -> Tale:
     told = led(3)
     told.place(1, "t", 1)
-    told.state(2, 0, (1, 2, 3), at=0, start=0, tp=1)
-    told.send(700, 0, at=2, tp=1)
+    told.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    told.send(700, 0, at=2, partition_id=1)
     told.log.append((3, 0, 700))
     told.finish()
-    told.final([(0, 700)], tp=1)
+    told.final([(0, 700)], partition_id=1)
     return told
 
 
@@ -247,15 +248,15 @@ def skipped_what_a_failed_poll_saw() -> Tale:
 def two_partitions_in_turns() -> Tale:
     told = led(6)
     told.place(1, "t", 1)
-    told.state(2, 0, (1, 2, 3), at=0, start=0, tp=1)
+    told.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
-        told.send(1000 + place, place, at=1 + place / 10, tp=1)
+        told.send(1000 + place, place, at=1 + place / 10, partition_id=1)
     told.poll([(0, 0), (1, 1)], at=3)
-    told.poll([(0, 1000), (1, 1001)], at=3.2, tp=1)
+    told.poll([(0, 1000), (1, 1001)], at=3.2, partition_id=1)
     told.poll([(2, 2), (3, 3), (4, 4), (5, 5)], at=4)
-    told.poll([(2, 1002)], at=4.2, tp=1)
+    told.poll([(2, 1002)], at=4.2, partition_id=1)
     told.finish()
-    told.final([(0, 1000), (1, 1001), (2, 1002)], tp=1)
+    told.final([(0, 1000), (1, 1001), (2, 1002)], partition_id=1)
     return told
 
 
@@ -278,9 +279,9 @@ def skipped_before_the_unclean_election() -> Tale:
 def went_back_while_another_topic_was_cut() -> Tale:
     told = led(8, topics={"t": {}, "u": {"unclean.leader.election.enable": "true"}})
     told.place(1, "u", 0)
-    told.state(1, 0, (1,), at=0, start=0, tp=1)
+    told.state(1, 0, (1,), at=0, start=0, partition_id=1)
     told.poll([(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], at=3)
-    told.state(2, 1, (2,), at=4, start=0, tp=1)
+    told.state(2, 1, (2,), at=4, start=0, partition_id=1)
     told.poll([(2, 2), (3, 3), (4, 4)], at=5)
     told.finish()
     return told
@@ -340,7 +341,7 @@ def everything_refused() -> Tale:
       why="unsure: with retries=0 it may not be repeated, but for libraries that do so of their own accord; "
           "which?")  # fmt: skip
 def twice_with_retries_0() -> Tale:
-    told = _twice(workload=WorkloadSpec(idempotence=False, retries=0))
+    told = _twice(workload=ProduceAndPollSettings(idempotence=False, retries=0))
     told.failed_attempt(at=3.5)
     told.finish()
     return told

@@ -129,7 +129,7 @@ def disks_in_turns_without_rejoining() -> Tale:
 def wipe_without_effect() -> Tale:
     told = led(brokers=(1,))
     told.fault("wipe", [1], at=6)
-    told.rows["faults"][-1].update(t_begin=None, proof="")
+    told.rows["faults"][-1].update(begin_ns=None, proved=False, proof_text="")
     _emptied(told)
     told.finish()
     return told
@@ -173,8 +173,8 @@ def damage_in_the_neighbour_partition() -> Tale:
     told = led()
     told.place(1, "t", 1)
     told.state(1, 0, (1,), at=5)
-    told.state(1, 0, (1,), at=0, start=0, tp=1)
-    told.destroyed("damage", 1, "batch", at=6, first=0, end=10, tp=1)
+    told.state(1, 0, (1,), at=0, start=0, partition_id=1)
+    told.destroyed("damage", 1, "batch", at=6, first=0, end=10, partition_id=1)
     _emptied(told)
     told.finish(only=(1,))
     return told
@@ -201,7 +201,7 @@ def lost_with_the_unflushed_tail() -> Tale:
 def _power_loss(nodes: tuple[int, ...] = (1, 2, 3)) -> Tale:
     told = led()
     for node in nodes:
-        told.destroyed("power-loss", node, "tail", at=6, first=8, tp=0)
+        told.destroyed("power-loss", node, "tail", at=6, first=8, partition_id=0)
     told.state(-1, 1, (1, 2, 3), at=8)
     told.state(1, 2, (1, 2, 3), at=9, start=8)
     told.log = told.log[:8]
@@ -225,9 +225,9 @@ def power_loss_of_two_in_sync() -> Tale:
 def power_loss_of_another_topic() -> Tale:
     told = led(topics={"t": {}, "u": {}})
     told.place(1, "u", 0)
-    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for node in told.brokers:
-        told.destroyed("power-loss", node, "tail", at=6, first=8, tp=1)
+        told.destroyed("power-loss", node, "tail", at=6, first=8, partition_id=1)
     told.state(-1, 1, (1, 2, 3), at=8)
     told.state(1, 2, (1, 2, 3), at=9, start=8)
     told.log = told.log[:8]

@@ -130,7 +130,7 @@ def unclean_request_of_another_partition() -> Tale:
     told = led()
     told.place(1, "t", 1)
     _unclean(told)
-    told.asked_unclean("ok", at=7.5, until=8.2, part=1)
+    told.asked_unclean("ok", at=7.5, until=8.2, partition=1)
     told.finish()
     return told
 
@@ -196,15 +196,15 @@ def eligible_replica_lacks_records() -> Tale:
 def unclean_in_the_neighbour_partition() -> Tale:
     told = led(topics={"t": {UNCLEAN: "true"}})
     told.place(1, "t", 1)
-    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for place in range(3):
-        told.send(1000 + place, place, at=2 + place / 10, tp=1)
+        told.send(1000 + place, place, at=2 + place / 10, partition_id=1)
     _unclean(told)
-    told.state(2, 1, (2, 3), at=8, start=2, tp=1)
+    told.state(2, 1, (2, 3), at=8, start=2, partition_id=1)
     told.finish()
     for node in told.brokers:
-        told.replica(node, [(0, 0, 1000), (1, 0, 1001)], high_watermark=2, tp=1)
-    told.final([(0, 1000), (1, 1001)], tp=1)
+        told.replica(node, [(0, 0, 1000), (1, 0, 1001)], high_watermark=2, partition_id=1)
+    told.final([(0, 1000), (1, 1001)], partition_id=1)
     return told
 
 

@@ -43,7 +43,7 @@ def _polled_only(told: Tale) -> Tale:
     told.rows["partition_states"].clear()
     for tick in range(90):
         at = tick / 2
-        known = [row for row in exact if row["t"] <= at * 10**9]
+        known = [row for row in exact if row["time_ns"] <= at * 10**9]
         if known:
             for node in told.brokers:
                 told.polled(node, known[-1]["leader"], known[-1]["leader_epoch"], known[-1]["isr"], at=at + node / 100)

@@ -16,17 +16,19 @@ def _reads(told: Tale, process: int, first: int, end: int, *, at: float, assignm
     told.poll([(offset, offset) for offset in range(first, end)], at=at, process=process, assignment=assignment)
 
 
-def _joined(told: Tale, process: int, generation: int, *, at: float, off: int | None = None, tp: int = 0) -> None:
-    told.group("assigned", at=at, process=process, generation=generation, off=off, tp=tp)
+def _joined(
+    told: Tale, process: int, generation: int, *, at: float, offset: int | None = None, partition_id: int = 0
+) -> None:
+    told.group("assigned", at=at, process=process, generation=generation, offset=offset, partition_id=partition_id)
 
 
 def _worked(told: Tale) -> None:
     """Member 11 reads and commits all ten in two steps."""
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 5, at=3)
-    told.group("committed", at=3.5, process=11, off=5, generation=1)
+    told.group("committed", at=3.5, process=11, offset=5, generation=1)
     _reads(told, 11, 5, 10, at=4)
-    told.group("committed", at=4.5, process=11, off=10, generation=1)
+    told.group("committed", at=4.5, process=11, offset=10, generation=1)
 
 
 @tale("the group's offset is fetched and there is none, though 10 was committed; nothing happened", VIOLATION,
@@ -34,7 +36,7 @@ def _worked(told: Tale) -> None:
 def commit_lost() -> Tale:
     told = grouped()
     _worked(told)
-    told.group("fetched", at=50, process=12, off=-1)
+    told.group("fetched", at=50, process=12, offset=-1)
     told.finish()
     return told
 
@@ -44,7 +46,7 @@ def commit_lost() -> Tale:
 def commit_regressed() -> Tale:
     told = grouped()
     _worked(told)
-    told.group("fetched", at=50, process=12, off=5)
+    told.group("fetched", at=50, process=12, offset=5)
     told.finish()
     return told
 
@@ -53,12 +55,12 @@ def commit_regressed() -> Tale:
       why="either of two that overlap may be answered")  # fmt: skip
 def commit_under_way() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 5, at=3)
-    told.group("committed", at=3.5, process=11, off=5, generation=1)
+    told.group("committed", at=3.5, process=11, offset=5, generation=1)
     _reads(told, 11, 5, 10, at=4)
-    told.group("committed", at=4.5, process=11, off=10, generation=1, took=2)
-    told.group("fetched", at=5, process=12, off=5)
+    told.group("committed", at=4.5, process=11, offset=10, generation=1, took=2)
+    told.group("fetched", at=5, process=12, offset=5)
     told.finish()
     return told
 
@@ -67,13 +69,13 @@ def commit_under_way() -> Tale:
       why="a commit without an answer may or may not hold, and may come later")  # fmt: skip
 def commit_without_an_answer() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 5, at=3)
-    told.group("committed", at=3.5, process=11, off=5, generation=1)
+    told.group("committed", at=3.5, process=11, offset=5, generation=1)
     _reads(told, 11, 5, 10, at=4)
-    told.group("committed", at=4.5, process=11, off=10, generation=1, status=2)
-    told.group("fetched", at=15, process=12, off=5)
-    told.group("fetched", at=16, process=12, off=10)
+    told.group("committed", at=4.5, process=11, offset=10, generation=1, status=2)
+    told.group("fetched", at=15, process=12, offset=5)
+    told.group("fetched", at=16, process=12, offset=10)
     told.finish()
     return told
 
@@ -82,11 +84,11 @@ def commit_without_an_answer() -> Tale:
       why="foreign: nobody may have committed it")  # fmt: skip
 def refused_commit_is_answered() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 10, at=3)
-    told.group("committed", at=3.5, process=11, off=5, generation=1)
-    told.group("committed", at=4.5, process=11, off=10, generation=1, status=1)
-    told.group("fetched", at=50, process=12, off=10)
+    told.group("committed", at=3.5, process=11, offset=5, generation=1)
+    told.group("committed", at=4.5, process=11, offset=10, generation=1, status=1)
+    told.group("fetched", at=50, process=12, offset=10)
     told.finish()
     return told
 
@@ -97,7 +99,7 @@ def another_group_has_none() -> Tale:
     told = grouped()
     _worked(told)
     told.client(13, role="consumer", group="h", offset_reset="earliest")
-    told.group("fetched", at=50, process=13, off=-1, name="h")
+    told.group("fetched", at=50, process=13, offset=-1, name="h")
     told.finish()
     return told
 
@@ -107,9 +109,9 @@ def another_group_has_none() -> Tale:
 def rewound_on_purpose() -> Tale:
     told = grouped()
     _worked(told)
-    told.group("seek", at=5, process=11, off=2)
-    told.group("committed", at=5.5, process=11, off=2, generation=1)
-    told.group("fetched", at=50, process=12, off=2)
+    told.group("seek", at=5, process=11, offset=2)
+    told.group("committed", at=5.5, process=11, offset=2, generation=1)
+    told.group("fetched", at=50, process=12, offset=2)
     _reads(told, 11, 2, 10, at=6, assignment=1)
     told.finish()
     return told
@@ -122,7 +124,7 @@ def commit_lost_where_another_topic_allows_unclean() -> Tale:
     told = grouped(topics={"t": {UNCLEAN: "true"}})
     _worked(told)
     told.fail_over(2, at=20)
-    told.group("fetched", at=50, process=12, off=-1)
+    told.group("fetched", at=50, process=12, offset=-1)
     told.finish()
     return told
 
@@ -134,7 +136,7 @@ def commit_lost_after_the_damage_of_a_topic() -> Tale:
     _worked(told)
     told.damage(3, 5, 7, at=20)
     told.started(3, at=21)
-    told.group("fetched", at=50, process=12, off=-1)
+    told.group("fetched", at=50, process=12, offset=-1)
     told.finish()
     return told
 
@@ -146,7 +148,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> Tale:
     told = grouped(settings={UNCLEAN: "true"})
     _worked(told)
     told.fail_over(2, at=20)
-    told.group("fetched", at=50, process=12, off=-1)
+    told.group("fetched", at=50, process=12, offset=-1)
     told.finish()
     return told
 
@@ -156,7 +158,7 @@ def commit_lost_where_the_cluster_allows_unclean() -> Tale:
 def commit_lost_before_the_fault() -> Tale:
     told = grouped(settings={UNCLEAN: "true"})
     _worked(told)
-    told.group("fetched", at=10, process=12, off=-1)
+    told.group("fetched", at=10, process=12, offset=-1)
     told.fail_over(2, at=20)
     told.finish()
     return told
@@ -167,20 +169,22 @@ def commit_lost_before_the_fault() -> Tale:
 def commit_lost_before_the_wipe() -> Tale:
     told = grouped()
     _worked(told)
-    told.group("fetched", at=10, process=12, off=-1)
+    told.group("fetched", at=10, process=12, offset=-1)
     told.destroyed("wipe", 3, "disk", at=20)
     told.started(3, at=20.5)
     told.finish()
     return told
 
 
-def _owners(generation: int, *, gives_up_at: float | None = None, tp: int = 0, group: str | None = "g") -> Tale:
+def _owners(
+    generation: int, *, gives_up_at: float | None = None, partition_id: int = 0, group: str | None = "g"
+) -> Tale:
     told = grouped()
     told.place(1, "t", 1)
     _joined(told, 11, 3, at=2)
     if gives_up_at is not None:
         told.group("revoked", at=gives_up_at, process=11, generation=3)
-    told.group("assigned", at=5, process=12, generation=generation, tp=tp, name=group)
+    told.group("assigned", at=5, process=12, generation=generation, partition_id=partition_id, name=group)
     told.finish()
     return told
 
@@ -209,7 +213,7 @@ def next_generation() -> Tale:
 
 @tale("the other is assigned the partition beside", PASS, {}, why="one owner each")  # fmt: skip
 def owner_of_the_neighbour() -> Tale:
-    return _owners(3, tp=1)
+    return _owners(3, partition_id=1)
 
 
 @tale("the other belongs to another group", PASS, {},
@@ -222,12 +226,12 @@ def owner_in_another_group() -> Tale:
       also=("head-skip violation",), why="the group believes the work is done")  # fmt: skip
 def committed_past_an_unread_record() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2, off=0)
+    _joined(told, 11, 1, at=2, offset=0)
     _reads(told, 11, 0, 3, at=3)
     told.group("revoked", at=3.5, process=11, generation=1)
-    _joined(told, 12, 2, at=4, off=4)
+    _joined(told, 12, 2, at=4, offset=4)
     _reads(told, 12, 4, 6, at=5)
-    told.group("committed", at=5.5, process=12, off=6, generation=2)
+    told.group("committed", at=5.5, process=12, offset=6, generation=2)
     told.finish()
     return told
 
@@ -248,7 +252,7 @@ def redelivered_after_the_commit() -> Tale:
     told = grouped()
     _worked(told)
     told.group("revoked", at=5, process=11, generation=1)
-    _joined(told, 12, 2, at=6, off=5)
+    _joined(told, 12, 2, at=6, offset=5)
     _reads(told, 12, 5, 10, at=7)
     told.finish()
     return told
@@ -259,10 +263,10 @@ def redelivered_after_the_commit() -> Tale:
       why="unsure whether an equal time is before; the window is nothing")  # fmt: skip
 def redelivered_at_the_moment_of_the_commit() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 10, at=3)
-    told.group("committed", at=4, process=11, off=10, generation=1, took=1)
-    _joined(told, 12, 2, at=5, off=0)
+    told.group("committed", at=4, process=11, offset=10, generation=1, took=1)
+    _joined(told, 12, 2, at=5, offset=0)
     _reads(told, 12, 0, 10, at=7)
     told.finish()
     return told
@@ -272,10 +276,10 @@ def redelivered_at_the_moment_of_the_commit() -> Tale:
       why="at least once: from the committed offset on, as the coordinator knew it")  # fmt: skip
 def redelivered_while_the_commit_was_under_way() -> Tale:
     told = grouped()
-    _joined(told, 11, 1, at=2.5, off=0)
+    _joined(told, 11, 1, at=2.5, offset=0)
     _reads(told, 11, 0, 10, at=3)
-    told.group("committed", at=4, process=11, off=10, generation=1, took=3)
-    _joined(told, 12, 2, at=5, off=0)
+    told.group("committed", at=4, process=11, offset=10, generation=1, took=3)
+    _joined(told, 12, 2, at=5, offset=0)
     _reads(told, 12, 0, 10, at=7.5)
     told.finish()
     return told
@@ -308,9 +312,9 @@ def head_skipped_by_latest() -> Tale:
 def head_skipped_by_another_groups_commit() -> Tale:
     told = grouped(6)
     told.client(13, role="consumer", group="h", offset_reset="earliest")
-    told.group("assigned", at=1.9, process=13, generation=1, name="h", off=0)
+    told.group("assigned", at=1.9, process=13, generation=1, name="h", offset=0)
     _reads(told, 13, 0, 2, at=2)
-    told.group("committed", at=2.2, process=13, off=2, generation=1, name="h")
+    told.group("committed", at=2.2, process=13, offset=2, generation=1, name="h")
     told.group("assigned", at=3, process=11, generation=1)
     _reads(told, 11, 2, 6, at=4)
     told.finish()

@@ -87,9 +87,9 @@ def logs_of_0_and_64_differ() -> Tale:
 def look_alike_topics() -> Tale:
     told = led(topics={"t": {}, "t-1": {}})
     told.place(1, "t-1", 0)
-    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
     for node in told.brokers:
-        told.destroyed("power-loss", node, "tail", at=6, first=0, tp=1)
+        told.destroyed("power-loss", node, "tail", at=6, first=0, partition_id=1)
     told.state(-1, 1, (1, 2, 3), at=8)
     told.state(1, 2, (1, 2, 3), at=9, start=8)
     told.log = told.log[:8]
@@ -104,8 +104,8 @@ def look_alike_topics() -> Tale:
 def look_alike_elections() -> Tale:
     told = led(topics={"t": {}, "t-0": {UNCLEAN: "true"}})
     told.place(1, "t-0", 0)
-    told.state(1, 0, (1,), at=0, start=0, tp=1)
-    told.state(2, 1, (2,), at=7, start=0, tp=1)
+    told.state(1, 0, (1,), at=0, start=0, partition_id=1)
+    told.state(2, 1, (2,), at=7, start=0, partition_id=1)
     told.fail_over(2, kept=7)
     told.finish()
     return told
@@ -117,12 +117,12 @@ def six_sound_partitions() -> Tale:
     told = led(4, brokers=(0, 63, 64, 1001))
     for tp in range(1, 6):
         told.place(tp, "t", tp)
-        told.state(63, 0, told.brokers, at=0, start=0, tp=tp)
-        told.send(1000 + tp, 0, at=1 + tp / 10, tp=tp)
-        told.state(1001, 1, (0, 64, 1001), at=5 + tp / 10, start=1, tp=tp)
-        told.send(2000 + tp, 1, at=7 + tp / 10, tp=tp)
+        told.state(63, 0, told.brokers, at=0, start=0, partition_id=tp)
+        told.send(1000 + tp, 0, at=1 + tp / 10, partition_id=tp)
+        told.state(1001, 1, (0, 64, 1001), at=5 + tp / 10, start=1, partition_id=tp)
+        told.send(2000 + tp, 1, at=7 + tp / 10, partition_id=tp)
     told.fail_over(1001)
     told.finish()
     for tp in range(1, 6):
-        told.final([(0, 1000 + tp), (1, 2000 + tp)], tp=tp)
+        told.final([(0, 1000 + tp), (1, 2000 + tp)], partition_id=tp)
     return told

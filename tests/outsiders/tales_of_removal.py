@@ -1,6 +1,6 @@
 """Retention, compaction and timestamps: what was asked for, and what only looks like it."""
 
-from harness.history.schemas import KIND_FINAL_POLL
+from harness.history.schema.schemas import KIND_FINAL_POLL
 from tests.outsiders.tale import OPEN, PASS, SOME, VIOLATION, Tale, led, tale
 
 
@@ -8,7 +8,7 @@ def _from(told: Tale, start: int, **columns: object) -> Tale:
     """The final log begins at `start`."""
     told.log = [entry for entry in told.log if entry[0] >= start]
     told.finish(snapshots=False)
-    told.partition.update(log_start=start, cleanup_policy="delete", **columns)
+    told.partition.update(log_start_offset=start, cleanup_policy="delete", **columns)
     return told
 
 
@@ -53,7 +53,7 @@ def _compacted(*keep: int, keys: tuple[int, ...], **more: object) -> Tale:
         told.ack(value, at=1 + value, key=key)
     told.log = [entry for entry in told.log if entry[2] in keep]
     told.finish(snapshots=False)
-    told.partition.update(log_start=0, cleanup_policy="compact", end_offset=len(keys))
+    told.partition.update(log_start_offset=0, cleanup_policy="compact", end_offset=len(keys))
     for row in told.rows["records"]:
         if row["kind"] == KIND_FINAL_POLL:
             row["key"] = keys[row["value"]]
@@ -92,10 +92,10 @@ def written_over_by_nobody_knows() -> Tale:
       also=("lost-write violation",), why="a key is written over in its own partition")  # fmt: skip
 def written_over_in_another_partition() -> Tale:
     told = _compacted(1, keys=(1, 2))
-    told.place(1, "t", 1, cleanup_policy="compact", log_start=0)
-    told.state(2, 0, (1, 2, 3), at=0, start=0, tp=1)
-    told.send(60, 0, at=20, key=1, tp=1)
-    told.final([(0, 60)], tp=1)
+    told.place(1, "t", 1, cleanup_policy="compact", log_start_offset=0)
+    told.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    told.send(60, 0, at=20, key=1, partition_id=1)
+    told.final([(0, 60)], partition_id=1)
     return told
 
 
@@ -112,7 +112,7 @@ def written_over_by_a_refused_record() -> Tale:
       why="a topic that does not delete has no retention")  # fmt: skip
 def start_moved_where_only_compaction_is() -> Tale:
     told = _compacted(2, 3, keys=(1, 2, 3, 4))
-    told.partition["log_start"] = 2
+    told.partition["log_start_offset"] = 2
     return told
 
 

@@ -134,7 +134,7 @@ def polls_over_compacted_holes() -> Tale:
     told.poll([(6, 6), (7, 7)], at=30)
     told.log = told.log[6:]
     told.finish(snapshots=False)
-    told.partition.update(cleanup_policy="compact", log_start=0)
+    told.partition.update(cleanup_policy="compact", log_start_offset=0)
     for row in told.rows["records"]:
         row["key"] = row["value"] % 2
     return told
@@ -149,7 +149,7 @@ def expired_by_a_setting_of_once() -> Tale:
     told.configured("retention.ms", "3600000", at=6)
     told.log = told.log[3:]
     told.finish(snapshots=False)
-    told.partition.update(log_start=3, cleanup_policy="delete")
+    told.partition.update(log_start_offset=3, cleanup_policy="delete")
     return told
 
 
@@ -159,7 +159,7 @@ def removed_though_there_was_room() -> Tale:
     told = led(topics={"t": {"retention.bytes": "10000000", "retention.ms": "-1"}})
     told.log = told.log[3:]
     told.finish(snapshots=False)
-    told.partition.update(log_start=3, cleanup_policy="delete")
+    told.partition.update(log_start_offset=3, cleanup_policy="delete")
     return told
 
 
@@ -170,7 +170,7 @@ def read_and_then_expired() -> Tale:
     told.poll([(offset, offset) for offset in range(10)], at=3)
     told.log = told.log[3:]
     told.finish(snapshots=False)
-    told.partition.update(log_start=3, cleanup_policy="delete")
+    told.partition.update(log_start_offset=3, cleanup_policy="delete")
     return told
 
 
@@ -193,10 +193,10 @@ def stamped_before_it_was_sent() -> Tale:
 def commits_of_two_partitions() -> Tale:
     told = _group()
     told.place(1, "t", 1)
-    told.group("committed", at=4, process=11, off=10, generation=1)
-    told.group("committed", at=4.1, process=11, off=0, generation=1, tp=1)
-    told.group("fetched", at=50, process=12, off=10)
-    told.group("fetched", at=50, process=12, off=0, tp=1)
+    told.group("committed", at=4, process=11, offset=10, generation=1)
+    told.group("committed", at=4.1, process=11, offset=0, generation=1, partition_id=1)
+    told.group("fetched", at=50, process=12, offset=10)
+    told.group("fetched", at=50, process=12, offset=0, partition_id=1)
     told.finish()
     return told
 
@@ -205,9 +205,9 @@ def commits_of_two_partitions() -> Tale:
       why="an offset that is gone after offsets.retention.minutes is not lost")  # fmt: skip
 def commit_expired() -> Tale:
     told = _group(settings={"offsets.retention.minutes": "1"})
-    told.group("committed", at=4, process=11, off=10, generation=1)
+    told.group("committed", at=4, process=11, offset=10, generation=1)
     told.group("revoked", at=5, process=11, generation=1)
-    told.group("fetched", at=130, process=12, off=-1)
+    told.group("fetched", at=130, process=12, offset=-1)
     told.finish()
     return told
 
@@ -216,8 +216,8 @@ def commit_expired() -> Tale:
       {"lost-group-offset violation": SOME}, why="it cannot have expired yet")  # fmt: skip
 def commit_gone_before_it_expired() -> Tale:
     told = _group(settings={"offsets.retention.minutes": "1"})
-    told.group("committed", at=4, process=11, off=10, generation=1)
-    told.group("fetched", at=34, process=12, off=-1)
+    told.group("committed", at=4, process=11, offset=10, generation=1)
+    told.group("fetched", at=34, process=12, offset=-1)
     told.finish()
     return told
 
@@ -226,7 +226,7 @@ def _group(**more: object) -> Tale:
     told = led(**more)  # type: ignore[arg-type]
     for process in (11, 12):
         told.client(process, role="consumer", group="g", offset_reset="earliest", isolation="read_uncommitted")
-    told.group("assigned", at=2.5, process=11, generation=1, off=0)
+    told.group("assigned", at=2.5, process=11, generation=1, offset=0)
     told.poll([(offset, offset) for offset in range(10)], at=3, process=11)
     return told
 
@@ -237,11 +237,11 @@ def _group(**more: object) -> Tale:
       why="unsure: the page says its commits must be refused from then on, but states no finding of it")  # fmt: skip
 def zombie_member_commits() -> Tale:
     told = _group()
-    told.group("committed", at=4, process=11, off=5, generation=1)
-    told.group("assigned", at=6, process=12, generation=2, off=5)
+    told.group("committed", at=4, process=11, offset=5, generation=1)
+    told.group("assigned", at=6, process=12, generation=2, offset=5)
     told.poll([(offset, offset) for offset in range(5, 10)], at=7, process=12)
-    told.group("committed", at=8, process=11, off=10, generation=1)
-    told.group("fetched", at=50, process=12, off=10)
+    told.group("committed", at=8, process=11, offset=10, generation=1)
+    told.group("fetched", at=50, process=12, offset=10)
     told.finish()
     return told
 
@@ -291,14 +291,14 @@ def read_committed_and_gone() -> Tale:
     told.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id")
     told.client(9, role="consumer", isolation="read_committed", offset_reset="earliest")
     told.client(99, role="consumer", isolation="read_committed", offset_reset="earliest")
-    told.send(5, 0, at=1, txn=1, status=2)
+    told.send(5, 0, at=1, transaction=1, status=2)
     told.transaction(1, 2, at=0.9, until=2)
     told.ack(8, at=6, process=2)
     told.poll([(0, 5)], at=4)
     told.log = [(2, 0, 8)]
     for row in told.rows["records"]:
         if row["value"] == 8:
-            row["off"] = 2
+            row["offset"] = 2
     told.finish(snapshots=False)
     return told
 

@@ -13,23 +13,23 @@ def _two(*, isolation: str = "read_committed", topics: dict[str, dict[str, str]]
     told = Tale(topics=topics)
     told.place(1, "t", 1)
     for tp, leader in ((0, 1), (1, 2)):
-        told.state(leader, 0, (1, 2, 3), at=0, start=0, tp=tp)
+        told.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=tp)
     told.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id", tells_attempts=True)
     told.client(9, role="consumer", isolation=isolation, offset_reset="earliest")
     told.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
     return told
 
 
-def _txn(told: Tale, txn: int, outcome: int, places: Sequence[tuple[int, int, int]], *, at: float) -> None:
+def _txn(told: Tale, transaction: int, outcome: int, places: Sequence[tuple[int, int, int]], *, at: float) -> None:
     """places: (tp, offset, value); sent a tenth of a second apart, ended half a second after the last."""
     for number, (tp, off, value) in enumerate(places):
-        told.send(value, off, at=at + 0.1 + number / 10, tp=tp, txn=txn, status=outcome)
-    told.transaction(txn, outcome, at=at, until=at + 0.6 + len(places) / 10)
+        told.send(value, off, at=at + 0.1 + number / 10, partition_id=tp, transaction=transaction, status=outcome)
+    told.transaction(transaction, outcome, at=at, until=at + 0.6 + len(places) / 10)
 
 
 def _ends(told: Tale, first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -> None:
     told.final(first)
-    told.final(second, tp=1)
+    told.final(second, partition_id=1)
     for row in told.rows["partitions"]:
         row["end_offset"] = 10
 
@@ -132,10 +132,10 @@ def committed_and_passed_over() -> Tale:
 def _behind_an_open_one(*, ends: float, isolation: str = "read_committed") -> Tale:
     """Transaction 1 stands at offset 0, another producer's record at 1; transaction 1's last send is answered at 4."""
     told = _two(isolation=isolation)
-    told.send(5, 0, at=1, txn=1)
+    told.send(5, 0, at=1, transaction=1)
     told.send(8, 1, at=1.5, process=2)
     told.poll([(1, 8)] if isolation == "read_committed" else [(0, 5), (1, 8)], at=ends - 0.1)
-    told.send(6, 2, at=3.9, txn=1)
+    told.send(6, 2, at=3.9, transaction=1)
     told.transaction(1, COMMITTED, at=0.9, until=5)
     _ends(told, [(0, 5), (1, 8), (2, 6)], [])
     return told
@@ -159,7 +159,7 @@ def _zombie(*, third_at: float = 6.0, third: int = COMMITTED, other_id: bool = F
     told.client(2, role="producer", acks=-1, idempotent=True, transactional_id="other" if other_id else "id")
     log = []
     for number, (process, at, outcome) in enumerate(((1, 1.0, COMMITTED), (2, 3.0, second), (1, third_at, third))):
-        told.send(number, 2 * number, at=at + 0.5, process=process, txn=number, status=outcome)
+        told.send(number, 2 * number, at=at + 0.5, process=process, transaction=number, status=outcome)
         told.transaction(number, outcome, at=at, until=at + 1, process=process,
                          transactional_id="other" if other_id and process == 2 else "id")  # fmt: skip
         log += [(2 * number, number)] if outcome == COMMITTED else []

@@ -120,8 +120,8 @@ def acks_1_after_the_fail_over() -> Tale:
 def acks_1_and_a_fail_over_in_the_neighbour() -> Tale:
     told = led(acks=1)
     told.place(1, "t", 1)
-    told.state(1, 0, (1, 2, 3), at=0, start=0, tp=1)
-    told.state(2, 1, (2, 3), at=8, start=0, tp=1)
+    told.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    told.state(2, 1, (2, 3), at=8, start=0, partition_id=1)
     told.log = told.log[:-1]
     told.finish()
     return told

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from tests.harness.checks.build import judge_stories
+from tests.harness.checks.histories.build import judge_stories
 from tests.outsiders import (
     tales_of_acks,
     tales_of_clients,

@@ -5,11 +5,13 @@ import re
 import pytest
 
 from benchmarks.large_run import KINDS, write_large_run
-from reports.findings import DRILLED_MAX, LISTED_MAX
-from reports.marks import LABELS_MAX
 from reports.model import Page
-from reports.page import build
 from reports.render import html_of
+from reports.run.findings import DRILLED_MAX, LISTED_MAX
+from reports.run.marks import LABELS_MAX
+from reports.run.page import build
+
+pytestmark = pytest.mark.slow
 
 OPERATIONS, FINDINGS, FAULTS, PARTITIONS = 20_000, 5_000, 200, 150
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import TABLES
-from reports.nearby import EVENTS_MAX, event, nearest
-from reports.proof import proof_of
+from harness.history.schema.schemas import TABLES
+from reports.run.nearby import EVENTS_MAX, event, nearest
+from reports.run.proof import proof_of
 from reports.run_data import RunData
-from tests.reports.build_run import at, build_run, finding
+from tests.reports.stories.build_run import at, build_run, finding
 
 
 def run_with(runs: Path, table: str, rows: list[dict[str, Any]], evidence: dict[str, Any]) -> Path:
@@ -22,20 +22,28 @@ def run_with(runs: Path, table: str, rows: list[dict[str, Any]], evidence: dict[
     return run
 
 
-def group_event(t: float, what: str, **more: Any) -> dict[str, Any]:
-    common = {"process": 4, "group": "readers", "topic": "orders", "part": 0, "status": 0, "t0": at(t), "t1": at(t)}
+def group_event(time_ns: float, what: str, **more: Any) -> dict[str, Any]:
+    common = {
+        "process": 4,
+        "group": "readers",
+        "topic": "orders",
+        "partition": 0,
+        "status": 0,
+        "invoked_ns": at(time_ns),
+        "completed_ns": at(time_ns),
+    }
     return {**common, "event": what, **more}
 
 
 def test_commits_and_fetches_of_the_group_are_told(tmp_path: Path) -> None:
     rows = [
         group_event(1.0, "assigned", generation=3),
-        group_event(2.0, "committed", off=5, generation=3),
-        group_event(2.5, "committed", off=9, status=2, error="RequestTimedOut"),
-        group_event(3.5, "fetched", off=-1, process=7),
+        group_event(2.0, "committed", offset=5, generation=3),
+        group_event(2.5, "committed", offset=9, status=2, error="RequestTimedOut"),
+        group_event(3.5, "fetched", offset=-1, process=7),
         group_event(3.6, "revoked"),
-        group_event(4.0, "committed", off=1, group="others"),
-        group_event(4.0, "committed", off=1, part=1),
+        group_event(4.0, "committed", offset=1, group="others"),
+        group_event(4.0, "committed", offset=1, partition=1),
     ]
     text = "\n".join(proof_of(run_with(tmp_path, "group_events", rows, {"group": "readers"}), "F1"))
     assert "1.000 s  p4 is assigned orders-0 (generation 3)" in text
@@ -47,11 +55,18 @@ def test_commits_and_fetches_of_the_group_are_told(tmp_path: Path) -> None:
     assert "4.000 s  Epoch 2: broker 2 leads, elected uncleanly" in text  # the cluster's own events stand between
 
 
-@pytest.mark.parametrize("named", [[7], [{"txn": 7, "missing": []}]])
+@pytest.mark.parametrize("named", [[7], [{"transaction": 7, "missing": []}]])
 def test_begin_and_end_of_the_transactions_are_told(tmp_path: Path, named: list[Any]) -> None:
     rows: list[dict[str, Any]] = [
-        {"txn": 7, "process": 2, "t0": at(1), "t1": at(2), "outcome": 1, "error": "InvalidTxnState"},
-        {"txn": 8, "process": 2, "t0": at(3), "t1": at(4), "outcome": 0},
+        {
+            "transaction": 7,
+            "process": 2,
+            "invoked_ns": at(1),
+            "completed_ns": at(2),
+            "outcome": 1,
+            "error": "InvalidTxnState",
+        },
+        {"transaction": 8, "process": 2, "invoked_ns": at(3), "completed_ns": at(4), "outcome": 0},
     ]
     text = "\n".join(proof_of(run_with(tmp_path, "transactions", rows, {"transactions": named}), "F1"))
     assert "1.000 s  Transaction 7 of p2 begins" in text

@@ -5,12 +5,15 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from harness.errors import UsageError
-from reports.page import build
+from harness.history.run_folder import RunFolder
+from harness.history.schema.schemas import TABLES
 from reports.render import write_report
-from tests.reports.build_run import build_run, finding
+from reports.run.page import build
+from tests.reports.stories.build_run import at, build_run, finding
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202eevil\x00"
 
@@ -67,7 +70,7 @@ def test_the_same_run_folder_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_values_from_the_run_are_data_and_never_markup(tmp_path: Path) -> None:
     number = 1 << 62
-    hostile = finding(values=[number, number + 1, number + 2], sentence=f"Lost: {HOSTILE}")
+    hostile = finding(values=[number, number + 1, number + 2], sentence_text=f"Lost: {HOSTILE}")
     html = page_of(
         build_run(tmp_path, findings=[hostile], names={number: HOSTILE, number + 1: "long" * 200, number + 2: "x"})
     )
@@ -133,6 +136,18 @@ def test_a_fault_that_was_skipped_stands_with_the_others_and_says_why(tmp_path: 
 
     assert "crash of leader(orders/0)" in html
     assert "skipped: what it waited for never came" in html
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [(3.1, "3.250 s (planned for 3.000 s)"), (7.0, "3.250 s (planned for 3.000 s, 4.0 s late)")]
+)
+def test_a_fault_tells_when_it_was_planned_and_how_late_it_came(tmp_path: Path, asked: float, told: str) -> None:
+    run = RunFolder(build_run(tmp_path))
+    (fault,) = run.table("faults").to_pylist()
+    fault |= {"planned_ns": at(3), "asked_ns": at(asked), "begin_ns": at(3.25)}
+    run.write_table("faults", pa.Table.from_pylist([fault], TABLES["faults"]))
+
+    assert told in page_of(run.path)
 
 
 def test_a_violation_names_every_exception_that_was_tried(tmp_path: Path) -> None:

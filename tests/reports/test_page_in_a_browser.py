@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from benchmarks.browser import Pipe, browser, chromium
 from harness.printable import visible
 from reports.render import write_report
-from tests.reports.unclean_story import loss_run
+from tests.reports.stories.unclean_story import loss_run
+
+pytestmark = pytest.mark.browser
 
 OWN = "window.owned=(window.owned||0)+1"
 HOSTILE = [
@@ -28,7 +31,21 @@ HOSTILE = [
 EVERYTHING = " ".join(HOSTILE)
 TOPIC = f"<b>{HOSTILE[0]}{HOSTILE[1]}\u202e"
 ID = "\ud800<script>window.owned=7</script>"
-_STRINGS = ("topic", "label", "proof", "healed_proof", "trigger", "reason", "detail", "error", "member", "note", "text")
+_STRINGS = (
+    "topic",
+    "label_text",
+    "proof_text",
+    "healed_proof_text",
+    "trigger_text",
+    "reason_text",
+    "detail_text",
+    "error",
+    "member",
+    "note_text",
+    "step_text",
+    "seen_text",
+    "name",
+)
 _LOOK = """(() => {
   const wide = document.documentElement.scrollWidth;
   for (const each of document.querySelectorAll("*"))
@@ -41,6 +58,8 @@ _LOOK = """(() => {
     links: [...document.links].map((link) => link.protocol),
     handlers: [...document.querySelectorAll("*")].flatMap((each) =>
       [...each.attributes].map((one) => one.name).filter((name) => name.startsWith("on"))),
+    parts: {life: !!document.getElementById("life"), runs: !!document.querySelector(".runs a"),
+      issues: document.querySelectorAll(".text pre").length > 1, holes: document.querySelectorAll(".problem").length},
     wide, window: document.documentElement.clientWidth,
   });
 })()"""
@@ -64,7 +83,7 @@ def hostile_run(runs: Path) -> Path:
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
     names = pq.read_table(run / "tables" / "value_names.parquet")
     lost = pq.read_table(run / "tables" / "findings.parquet").to_pylist()[0]["values"]
-    told = [{"run": 0, "value": value, "text": HOSTILE[n % len(HOSTILE)]} for n, value in enumerate(lost)]
+    told = [{"run": 0, "value": value, "name": HOSTILE[n % len(HOSTILE)]} for n, value in enumerate(lost)]
     pq.write_table(pa.Table.from_pylist(told, schema=names.schema), run / "tables" / "value_names.parquet")
     scenario = (run / "scenario.toml").read_text(encoding="utf-8")
     (run / "scenario.toml").write_text(scenario.replace('"orders"', json.dumps(TOPIC)), encoding="utf-8")
@@ -72,9 +91,16 @@ def hostile_run(runs: Path) -> Path:
         content = json.loads((run / name).read_text(encoding="utf-8"))
         if name == "run.json":
             content |= {"id": ID, "versions": {EVERYTHING: EVERYTHING, "kafka-chaos": EVERYTHING}}
+            content["given"] = {"scenario": EVERYTHING, "overrides": [EVERYTHING, f"cluster.system={EVERYTHING}"]}
+            content["commits"] = {"scenario": {"commit": HOSTILE[0], "state": "modified"}}
         else:
             content |= {"reasons": [EVERYTHING, "\ud800"], "expected": EVERYTHING}
         (run / name).write_text(json.dumps(content), encoding="utf-8")
+    beside = run.parent / f"later {HOSTILE[6]} {run.name}".replace("/", "\u2215")
+    shutil.copytree(run, beside)
+    told = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    (beside / "run.json").write_text(json.dumps(told | {"environment": {"system": EVERYTHING}}), encoding="utf-8")
+    (beside / "report.html").write_text("a page", encoding="utf-8")
     return run
 
 
@@ -110,6 +136,7 @@ def test_nothing_that_a_run_says_runs_in_the_browser_and_all_of_it_is_shown(tmp_
     answer = pipe.ask("Runtime.evaluate", session, expression=_LOOK)
     seen = json.loads(answer["result"]["value"])
 
+    assert seen["parts"] == {"life": True, "runs": True, "issues": True, "holes": 0}
     assert seen["owned"] == "undefined"
     assert (seen["scripts"], seen["frames"], seen["sources"], seen["handlers"]) == (1, 0, 0, [])
     assert set(seen["links"]) <= {"file:"}

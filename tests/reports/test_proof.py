@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from reports.proof import WIDTH, proof_of
-from tests.reports.build_run import build_run, finding
-from tests.reports.judged_folder import FIRST_LOST, LOST
-from tests.reports.unclean_story import loss_run
+from reports.run.proof import WIDTH, proof_of
+from tests.reports.stories.build_run import build_run, finding
+from tests.reports.stories.judged_folder import FIRST_LOST, LOST
+from tests.reports.stories.unclean_story import loss_run
 
 CYCLE = {
     "cycle": "G1c", "promised": True, "search_seconds": 0.25,
@@ -75,7 +75,13 @@ def test_it_is_bounded_and_all_is_there_on_demand(tmp_path: Path) -> None:
 
 
 def test_evidence_of_any_family_is_printed_as_tables(tmp_path: Path) -> None:
-    nowhere: dict[str, Any] = {"topic": None, "part": None, "offsets": [], "offset_first": None, "offset_last": None}
+    nowhere: dict[str, Any] = {
+        "topic": None,
+        "partition": None,
+        "offsets": [],
+        "offset_first": None,
+        "offset_last": None,
+    }
     told = finding(check="cycle", kind="G1c-ww", values=[], evidence=json.dumps(CYCLE), **nowhere)
     lines = proof_of(build_run(tmp_path, findings=[told]), "F1")
     text = "\n".join(lines)
@@ -96,7 +102,7 @@ def test_findings_of_the_same_kind_are_named(tmp_path: Path) -> None:
 
 def test_a_value_cannot_move_the_cursor(tmp_path: Path) -> None:
     number = 1 << 62
-    hostile = finding(values=[number], offsets=[10], sentence="lost \x1b[2J")
+    hostile = finding(values=[number], offsets=[10], sentence_text="lost \x1b[2J")
     text = proof(build_run(tmp_path, findings=[hostile], names={number: "\x1b[31mred\u202e"}), "F1")
     assert "\x1b" not in text
     assert "\u202e" not in text

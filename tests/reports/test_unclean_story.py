@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.scenario_file import load
-from reports.chart import latency_lines
+from harness.scenario.file import load
 from reports.model import Page
-from reports.page import build
 from reports.render import write_report
+from reports.run.chart import latency_lines
+from reports.run.page import build
 from reports.run_data import RunData, readable
-from tests.reports.judged_folder import FIRST_LOST, HOSTILE, LOST, quiet_run
-from tests.reports.unclean_story import loss_run
+from tests.reports.stories.judged_folder import FIRST_LOST, HOSTILE, LOST, quiet_run
+from tests.reports.stories.unclean_story import loss_run
 
 
 def page_of(run: Path) -> str:
@@ -191,7 +191,7 @@ def test_a_cut_of_links_is_drawn_once_and_its_arrow_is_explained_in_words(story:
 
 def test_latency_breaks_where_nothing_was_answered() -> None:
     row = {"width_ns": 500, "p50_ns": 10**6}
-    bins = [{**row, "t": t, "p50_ns": None if t == 1000 else 10**6} for t in (0, 500, 1000, 1500)]
+    bins = [{**row, "time_ns": t, "p50_ns": None if t == 1000 else 10**6} for t in (0, 500, 1000, 1500)]
     stretches = latency_lines(_Nanoseconds(), bins, "p50_ns", 10**9)  # type: ignore[arg-type]
     assert len(stretches) == 2
 
@@ -273,10 +273,17 @@ def test_eligible_leader_replicas_stand_beside_the_isr(tmp_path: Path) -> None:
     assert [span.text for span in isr.spans][:3] == ["[1, 2, 3]", "[1, 3]", "[1] ELR [3]"]
 
 
-def test_a_cut_says_how_much_it_hides_and_where_the_rest_is(story: tuple[Page, str]) -> None:
+def test_what_is_folded_is_counted_and_opens_in_place(story: tuple[Page, str]) -> None:
+    finding = story[0].findings[0]
+    assert finding.log is not None
+    (log,) = [row for row in finding.log.rows if row.fold]
+    assert (log.fold, len(log.inside)) == (27, 27)
+    (operations,) = [row for row in finding.operations if row.inside]
+    assert (operations.operation, len(operations.inside)) == ("25 more operations on these records", 25)
     told = text_of(story[1])
-    assert "27 more offsets like these, in tables/evidence_log_rows.parquet" in told
-    assert "25 more operations on these records; all: kafka-chaos show" in told
+    assert "27 more offsets like these" in told
+    offsets = [row.offset for row in (*finding.log.rows, *log.inside) if not row.fold]
+    assert sorted(offsets) == list(range(FIRST_LOST - 5, FIRST_LOST + LOST + 5))
 
 
 def test_every_lost_record_is_in_the_page(story: tuple[Page, str]) -> None:

@@ -9,13 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import memory
-from harness.cli import app
+from harness.cli.main import app
 from harness.errors import HarnessError
-from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import FINDINGS
+from harness.history.schema.client_rows import VALUE_NAMES
+from harness.history.schema.cluster_rows import CONTROLLERS
+from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
 from reports.run_data import RunData
-from tests.reports.unclean_story import loss_run
+from tests.reports.stories.unclean_story import loss_run
 
 
 def told(command: str, run: Path, *more: str) -> str:
@@ -62,8 +63,8 @@ def test_the_evidence_of_a_finding_in_another_shape_is_told_by_table_and_finding
 
 def test_a_finding_without_its_sentence_is_told(tmp_path: Path) -> None:
     run = loss_run(tmp_path)
-    change(run, "findings", FINDINGS, sentence=None)
-    assert f"{run}/tables/findings.parquet: column sentence is null in 1 row" in told("show", run)
+    change(run, "findings", FINDINGS, sentence_text=None)
+    assert f"{run}/tables/findings.parquet: column sentence_text is null in 1 row" in told("show", run)
 
 
 @pytest.mark.parametrize("name", ["log_rows", "operations"])
@@ -79,12 +80,12 @@ def test_tables_of_a_page_that_fit_one_by_one_and_not_together_are_refused(
 ) -> None:
     run = loss_run(tmp_path)
     for name in ("controllers", "value_names"):
-        (row,) = RunFolder(run).table(name).slice(0, 1).to_pylist() or [{"run": 0, "value": 1, "text": "a"}]
+        (row,) = RunFolder(run).table(name).slice(0, 1).to_pylist() or [{"run": 0, "value": 1, "name": "a"}]
         one = pa.Table.from_pylist([row], schema=RunFolder(run).table(name).schema)
         RunFolder(run).write_table(name, one.take(pa.array([0] * 90_000)))
     monkeypatch.setattr(memory, "_allowed_mb", 64)
     data = RunData(run)
 
-    data.rows("controllers")
+    data.rows(CONTROLLERS)
     with pytest.raises(HarnessError, match=r"value_names\.parquet: its 90000 rows .* with what was read before it"):
-        data.rows("value_names")
+        data.rows(VALUE_NAMES)

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from reports.model import Page
-from reports.page import build
-from reports.proof import proof_of
-from tests.reports.unclean_story import loss_run
+from reports.run.page import build
+from reports.run.proof import proof_of
+from tests.reports.stories.unclean_story import loss_run
 
 # What evidence says to people. All else in it is a fact.
 _WORDS = frozenset({"sentence", "rule", "evidence", "prevention", "source", "elected_log_end_from", "reason_text"})
@@ -77,11 +77,13 @@ def decided(page: Page) -> dict[str, Any]:
 @pytest.mark.parametrize("classification", ["permitted", "violation"])
 def test_other_words_change_nothing_that_a_page_decides(tmp_path: Path, classification: str) -> None:
     plain = build(loss_run(tmp_path / "plain", classification=classification))
-    words = changed(loss_run(tmp_path / "words", classification=classification), other_words, cause="acks=0 uncleanly")
+    words = changed(
+        loss_run(tmp_path / "words", classification=classification), other_words, cause_text="acks=0 uncleanly"
+    )
     noisy = build(words)
     assert noisy.problems == plain.problems == []
-    named = json.loads(json.dumps(decided(noisy), default=str).replace(words.name, "RUN"))
-    run = next(path.name for path in (tmp_path / "plain").iterdir())
+    named = json.loads(json.dumps(decided(noisy), default=str).replace(str(words), "RUN"))
+    run = str(next((tmp_path / "plain").iterdir()))
     assert named == json.loads(json.dumps(decided(plain), default=str).replace(run, "RUN"))
 
 

@@ -5,11 +5,13 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from harness.client_use import ClientUse
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition, Workload
-from harness.membership import GroupEvent, TransactionEnd
-from harness.scenario import WorkloadSpec
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition, Workload
+from harness.ports.membership import GroupEvent, TransactionEnd
+from tests.waiting import PATIENCE_S
 from tests.workloads.notes import Notes
+from workloads.consumer_groups import ConsumerGroupsSettings
+from workloads.transactions import TransactionsSettings
 
 ORDERS = TopicPartition(topic="orders", partition=0)
 RESULTS = TopicPartition(topic="results", partition=0)
@@ -47,7 +49,7 @@ class Stage:
         return self.members[-1]
 
     async def act(self, workload: Workload) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await workload.act(self.make, self.notes, random.Random(5), self.until)
 
 
@@ -137,6 +139,10 @@ class Member:
             self._heard.append(event("revoked", {ORDERS: None}))
 
 
-def settings(**changes: Any) -> WorkloadSpec:
+def in_a_group(**changes: Any) -> ConsumerGroupsSettings:
+    return ConsumerGroupsSettings(group="readers", **changes)
+
+
+def in_transactions(**changes: Any) -> TransactionsSettings:
     usual: dict[str, Any] = {"group": "readers", "output": "results", "processors": 1, "abort_share": 0.0}
-    return WorkloadSpec(**(usual | changes))
+    return TransactionsSettings(**(usual | changes))

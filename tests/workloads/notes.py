@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.membership import GroupEvent, TransactionEnd
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
 
 
 class Notes:

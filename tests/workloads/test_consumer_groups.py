@@ -2,19 +2,16 @@
 
 from typing import Any
 
-from harness.client_use import ClientUse
-from harness.interfaces import TopicPartition
-from tests.workloads.members import BATCH, ORDERS, Stage, settings
-from workloads.consumer_groups import make_workload
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import TopicPartition
+from tests.workloads.members import BATCH, ORDERS, Stage, in_a_group
 from workloads.produce_and_poll import ProduceAndPoll
 
 PARTITIONS = [TopicPartition(topic="orders", partition=number) for number in range(2)]
 
 
 async def consume(stage: Stage, **changes: Any) -> None:
-    workload = make_workload(
-        role="consumer", place=0, places=1, partitions=PARTITIONS, settings=settings(**changes)
-    )  # fmt: skip
+    workload = in_a_group(**changes).make_worker(role="consumer", place=0, places=1, partitions=PARTITIONS)
     await stage.act(workload)
 
 
@@ -99,6 +96,6 @@ async def test_members_come_and_go_and_a_crash_says_nothing_to_the_group() -> No
 
 
 def test_producers_are_those_of_produce_and_poll() -> None:
-    made = make_workload(role="producer", place=0, places=1, partitions=PARTITIONS, settings=settings())
+    made = in_a_group().make_worker(role="producer", place=0, places=1, partitions=PARTITIONS)
 
     assert isinstance(made, ProduceAndPoll)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.client_use import ClientUse
-from harness.history import values
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.history.facts import values
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from tests.waiting import PATIENCE_S
 from tests.workloads.notes import Notes
-from workloads.produce_and_poll import make_workload
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 PARTITIONS = [TopicPartition(topic="t", partition=number) for number in range(3)]
 
@@ -70,14 +70,9 @@ class Stage:
         return self.clients[-1]
 
     async def act(self, role: str, **settings: Any) -> None:
-        workload = make_workload(
-            role=role,
-            place=0,
-            places=1,
-            partitions=PARTITIONS,
-            settings=WorkloadSpec(**{"rate_per_second": 5000, "batch": 4} | settings),
-        )
-        async with asyncio.timeout(20):
+        wanted = ProduceAndPollSettings(**{"rate_per_second": 5000, "batch": 4} | settings)
+        workload = wanted.make_worker(role=role, place=0, places=1, partitions=PARTITIONS)
+        async with asyncio.timeout(PATIENCE_S):
             await workload.act(self.make, self.notes, random.Random(1), self.until)
 
 

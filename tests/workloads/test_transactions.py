@@ -4,17 +4,15 @@ from typing import Any
 
 import pytest
 
-from harness.client_use import ClientUse
-from harness.history.values import decode_output
-from tests.workloads.members import BATCH, ORDERS, RESULTS, Stage, settings
+from harness.history.facts.values import decode_output
+from harness.ports.client_use import ClientUse
+from tests.workloads.members import BATCH, ORDERS, RESULTS, Stage, in_transactions
 from workloads.produce_and_poll import ProduceAndPoll
-from workloads.transactions import ON_PURPOSE, make_workload
+from workloads.transactions import ON_PURPOSE
 
 
 async def process(stage: Stage, **changes: Any) -> None:
-    workload = make_workload(
-        role="processor", place=0, places=1, partitions=[ORDERS, RESULTS], settings=settings(**changes)
-    )
+    workload = in_transactions(**changes).make_worker(role="processor", place=0, places=1, partitions=[ORDERS, RESULTS])
     await stage.act(workload)
 
 
@@ -100,7 +98,7 @@ async def test_a_processor_that_crashes_leaves_a_transaction_open() -> None:
 )
 def test_the_last_of_several_consumers_reads_what_is_uncommitted_too(places: int, isolations: list[str]) -> None:
     made = [
-        make_workload(role="consumer", place=place, places=places, partitions=[ORDERS, RESULTS], settings=settings())
+        in_transactions().make_worker(role="consumer", place=place, places=places, partitions=[ORDERS, RESULTS])
         for place in range(places)
     ]
 
@@ -110,6 +108,6 @@ def test_the_last_of_several_consumers_reads_what_is_uncommitted_too(places: int
 
 
 def test_producers_write_to_the_input_only() -> None:
-    made = make_workload(role="producer", place=0, places=1, partitions=[ORDERS, RESULTS], settings=settings())
+    made = in_transactions().make_worker(role="producer", place=0, places=1, partitions=[ORDERS, RESULTS])
 
     assert made._partitions == (ORDERS,)  # type: ignore[attr-defined]

@@ -5,6 +5,6 @@ it out in virtual time and write a `chronicle` of everything that happened, also
 from the chronicle what really took each lost record and whether the promise allows that; `evidence` writes the tables
 that the harness would have recorded, less what `Sight` withholds. Checks that are right agree with the truth.
 
-Nothing here knows how the checks decide, and nothing here is tuned to agree with them: it follows the specification of
-the replication protocol and the wording of the promise alone.
+Nothing here knows how the checks decide, and nothing here is tuned to agree with them: it follows the rules of
+replication (docs/replication.md) and the wording of the promise alone.
 """

@@ -1,6 +1,7 @@
-"""What a broker does: take writes, replicate, truncate, raise the high watermark, change the ISR (1.2 to 1.8).
+"""What a broker does: take writes, replicate, truncate, raise the high watermark, change the ISR.
 
-Flaws, by name, are what it does although no Kafka must; each is one line where the rule stands.
+The rules are those of docs/replication.md. Flaws, by name, are what it does although no Kafka must; each is one line
+where the rule stands.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +70,7 @@ class Broker:
         world = self.world
         self.alive, self.paused = True, False
         self.incarnation += 1
-        world.chronicle.happenings.append(Told(t=world.now, node=self.node, event="broker_start"))
+        world.chronicle.happenings.append(Told(time_ns=world.now, node=self.node, event="broker_start"))
         for replica in self.replicas.values():
             self._recover(replica)
         self.tick(self.incarnation)
@@ -135,7 +136,10 @@ class Broker:
                 replica.checkpoint = replica.high_watermark
                 self.world.chronicle.happenings.append(
                     Checkpointed(
-                        t=self.world.now, partition=partition, node=self.node, high_watermark=replica.high_watermark
+                        time_ns=self.world.now,
+                        partition=partition,
+                        node=self.node,
+                        high_watermark=replica.high_watermark,
                     )
                 )
 
@@ -147,13 +151,13 @@ class Broker:
             )
             self.world.chronicle.snapshots.append(
                 Snapshot(
-                    t=self.world.now, partition=partition, node=self.node, reason=reason, log_start=replica.start,
+                    time_ns=self.world.now, partition=partition, node=self.node, reason=reason, log_start=replica.start,
                     log_end=replica.end, entries=list(readable), high_watermark=replica.checkpoint,
                     epochs=list(replica.epochs),
                 )
             )  # fmt: skip
 
-    # -- roles (1.2) --------------------------------------------------------------------------------------------------
+    # -- roles --------------------------------------------------------------------------------------------------------
 
     def learn(self, partition: Partition, state: State) -> None:
         replica, world = self.replicas[partition], self.world
@@ -162,7 +166,7 @@ class Broker:
             return
         newer = known is None or state.epoch > known.epoch or state.leader != known.leader
         replica.state, replica.known_since, replica.adding = state, world.now, None
-        world.chronicle.happenings.append(Learned(t=world.now, partition=partition, node=self.node, state=state))
+        world.chronicle.happenings.append(Learned(time_ns=world.now, partition=partition, node=self.node, state=state))
         if state.leader == self.node:
             if newer or not replica.leading:
                 self._leads(replica, state)
@@ -184,10 +188,10 @@ class Broker:
             if node != self.node
         }
         world.chronicle.happenings.append(
-            Led(t=world.now, partition=replica.partition, node=self.node, epoch=state.epoch, start=replica.end)
+            Led(time_ns=world.now, partition=replica.partition, node=self.node, epoch=state.epoch, start=replica.end)
         )
 
-    # -- writes (1.3, 1.5) --------------------------------------------------------------------------------------------
+    # -- writes -------------------------------------------------------------------------------------------------------
 
     def produce(
         self, partition: Partition, values: Sequence[int], *, acks: int, idempotent: bool, answer: Answer
@@ -235,7 +239,7 @@ class Broker:
         first = replica.append(entries)
         self.world.chronicle.happenings.append(
             Appended(
-                t=self.world.now, partition=replica.partition, node=self.node, offset=first, entries=entries,
+                time_ns=self.world.now, partition=replica.partition, node=self.node, offset=first, entries=entries,
                 by_leader=by_leader,
             )
         )  # fmt: skip
@@ -249,7 +253,7 @@ class Broker:
         if gone or cause is Cause.WIPED:
             self.world.chronicle.happenings.append(
                 Cut(
-                    t=self.world.now, partition=replica.partition, node=self.node, to=to, end=end, entries=gone,
+                    time_ns=self.world.now, partition=replica.partition, node=self.node, to=to, end=end, entries=gone,
                     cause=cause, epoch=epoch, journalled=journalled,
                 )
             )  # fmt: skip
@@ -260,10 +264,10 @@ class Broker:
             replica.remove_below(min(to, replica.end))
             world = self.world
             world.chronicle.happenings.append(
-                Removed(t=world.now, partition=partition, node=self.node, to=replica.start)
+                Removed(time_ns=world.now, partition=partition, node=self.node, to=replica.start)
             )
 
-    # -- the high watermark (1.4) -------------------------------------------------------------------------------------
+    # -- the high watermark -------------------------------------------------------------------------------------------
 
     def _raise(self, replica: Replica) -> None:
         state, world = replica.state, self.world
@@ -282,7 +286,7 @@ class Broker:
         for each in done:
             each.answer(None if enough else NOT_ENOUGH_AFTER)
 
-    # -- replication (1.6, 1.7) ---------------------------------------------------------------------------------------
+    # -- replication --------------------------------------------------------------------------------------------------
 
     def _fetch(self, replica: Replica, state: State) -> None:
         world = self.world
@@ -354,7 +358,7 @@ class Broker:
             self._propose(replica, (*state.isr, node), adding=node)
         self._raise(replica)
 
-    # -- the ISR (1.8) ------------------------------------------------------------------------------------------------
+    # -- the ISR ------------------------------------------------------------------------------------------------------
 
     def _shrink(self, replica: Replica) -> None:
         state, world = replica.state, self.world

@@ -1,6 +1,6 @@
 """What happened in the world, in order, as the world itself knows it. Evidence and truth are both read from here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -46,7 +46,7 @@ class State:
 class Committed:
     """`unclean`: the new leader was not in the ISR before. `allowed`: unclean elections were, of this topic, then."""
 
-    t: int
+    time_ns: int
     partition: Partition
     before: State | None
     state: State
@@ -56,7 +56,7 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Appended:
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     offset: int
@@ -68,7 +68,7 @@ class Appended:
 class Cut:
     """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells."""
 
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     to: int
@@ -83,7 +83,7 @@ class Cut:
 class Removed:
     """The log starts later: nothing is lost, it was asked for."""
 
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     to: int
@@ -93,7 +93,7 @@ class Removed:
 class Led:
     """A broker took office."""
 
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     epoch: int
@@ -104,7 +104,7 @@ class Led:
 class Learned:
     """A broker heard a state from the controller; the observer hears it from the broker at its next poll."""
 
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     state: State
@@ -114,7 +114,7 @@ class Learned:
 class Checkpointed:
     """A broker wrote its high watermark down."""
 
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     high_watermark: int
@@ -124,10 +124,21 @@ class Checkpointed:
 class Told:
     """Broker events without a partition: broker_start, broker_registered, broker_gone, directory_lost."""
 
-    t: int
+    time_ns: int
     node: Node
     event: str
     detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destroyed:
+    """A node's copy of what a fault took: all of it, of a partition from an offset on, or to before another one."""
+
+    node: Node
+    extent: str  # disk | tail | batch
+    partition: Partition | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -136,16 +147,17 @@ class Fault:
     kind: str
     label: str
     nodes: tuple[Node, ...]
-    links: str
-    t_begin: int
+    links: Sequence[Mapping[str, int]]  # source or client, and target
+    destroyed: Sequence[Destroyed]
+    begin_ns: int
     proof: str
-    t_end: int | None = None
+    end_ns: int | None = None
     healed_proof: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    t: int
+    time_ns: int
     partition: Partition
     node: Node
     reason: str
@@ -165,8 +177,8 @@ class Send:
     values: Sequence[int]
     acks: int
     idempotent: bool
-    t0: int
-    t1: int = -1
+    invoked_ns: int
+    completed_ns: int = -1
     status: int = 2
     base: int | None = None
     error: str | None = None
@@ -193,8 +205,8 @@ class Poll:
     process: int
     assignment: int
     final: bool
-    t0: int
-    t1: int
+    invoked_ns: int
+    completed_ns: int
     reads: Sequence[Read]
     error: str | None = None
 
@@ -202,7 +214,7 @@ class Poll:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assigned:
     process: int
-    t: int
+    time_ns: int
     count: int
 
 

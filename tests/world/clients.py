@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.history.values import number
+from harness.history.facts.values import number
 from tests.world.brokers import NOT_ENOUGH, Broker, Standing
 from tests.world.chronicle import Assigned, Entry, Node, Partition, Poll, Read, Send
 from tests.world.world import MS, World
@@ -59,7 +59,7 @@ class Attempts:
         world, send = self.world, self.send
         if self.over:
             return
-        if world.now - send.t0 > DELIVERY_NS or (self.tries and not world.setup.retries):
+        if world.now - send.invoked_ns > DELIVERY_NS or (self.tries and not world.setup.retries):
             self._end(INFO, error="KafkaTimeoutError" if self.tries else "NodeNotReadyError")
             return
         self.tries += 1
@@ -104,7 +104,7 @@ class Attempts:
             return
         send, world = self.send, self.world
         send.acknowledged_by, send.acknowledged_in, send.in_sync = node, standing.epoch, standing.in_sync
-        known = send.t0 > standing.since and not standing.expanding
+        known = send.invoked_ns > standing.since and not standing.expanding
         send.below_minimum = send.acks == -1 and standing.in_sync < world.enough_in_sync(send.partition) and known
         if send.acks == 0:
             self._end(INFO)
@@ -129,7 +129,7 @@ class Attempts:
 
     def _end(self, status: int, *, base: int | None = None, error: str | None = None) -> None:
         self.over = True
-        self.send.status, self.send.base, self.send.error, self.send.t1 = status, base, error, self.world.now
+        self.send.status, self.send.base, self.send.error, self.send.completed_ns = status, base, error, self.world.now
         self.then.next()
 
 
@@ -156,7 +156,7 @@ class Producer:
         self.sequence += count
         send = Send(
             process=self.process, partition=partition, values=values, acks=self.acks, idempotent=self.idempotent,
-            t0=world.now,
+            invoked_ns=world.now,
         )  # fmt: skip
         world.chronicle.sends.append(send)
         Attempts(world=world, metadata=self.metadata, send=send, then=self).go()
@@ -180,7 +180,7 @@ class Consumer:
         for partition in world.partitions():
             leader = self.metadata.leader(partition)
             self.positions[partition] = leader.replicas[partition].start if leader is not None else 0
-        world.chronicle.assigned.append(Assigned(process=self.process, t=world.now, count=len(self.positions)))
+        world.chronicle.assigned.append(Assigned(process=self.process, time_ns=world.now, count=len(self.positions)))
 
     def poll(self) -> None:
         world = self.world
@@ -196,12 +196,12 @@ class Consumer:
                 wrong = read
             elif read is not None:
                 reads.append(read)
-        poll = Poll(process=self.process, assignment=1, final=False, t0=t0, t1=t0, reads=reads)
+        poll = Poll(process=self.process, assignment=1, final=False, invoked_ns=t0, completed_ns=t0, reads=reads)
         if wrong is not None:
             poll.reads, poll.error = (), wrong
 
         def answered() -> None:
-            poll.t1 = world.now
+            poll.completed_ns = world.now
 
         world.after(world.some(0.2, 2), answered)
         world.chronicle.polls.append(poll)

@@ -1,4 +1,4 @@
-"""The controller: who lives, who leads, who is in sync (the specification's 1.9 and 1.18). Its word is the truth."""
+"""The controller: who lives, who leads, who is in sync (docs/replication.md R31 to R36). Its word is the truth."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ class Controller:
         self.alive = set(world.brokers)
         for node, broker in world.brokers.items():
             self.directories[node] = broker.directory
-            world.chronicle.happenings.append(Told(t=world.now, node=node, event="broker_registered"))
+            world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="broker_registered"))
         for topic in world.setup.topics:
             self.set_unclean(topic.name, topic.unclean_allowed, always=topic.unclean_allowed)
             settings = (world.now, topic.name, "min.insync.replicas", str(topic.min_in_sync))
@@ -49,7 +49,7 @@ class Controller:
 
     def expire(self, node: Node) -> None:
         self.alive.discard(node)
-        self.world.chronicle.happenings.append(Told(t=self.world.now, node=node, event="broker_gone"))
+        self.world.chronicle.happenings.append(Told(time_ns=self.world.now, node=node, event="broker_gone"))
         for partition, state in self.states.items():
             if state.leader == node:
                 self._elect(partition)
@@ -75,11 +75,11 @@ class Controller:
                     self._leaves(partition, node)
         self.alive.add(node)
         broker.registered_incarnation = broker.incarnation
-        world.chronicle.happenings.append(Told(t=world.now, node=node, event="broker_registered"))
+        world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="broker_registered"))
         if lost:
             self.directories[node] = broker.directory
             detail = f"registered with directory ['{broker.directory}'], before it was another one"
-            world.chronicle.happenings.append(Told(t=world.now, node=node, event="directory_lost", detail=detail))
+            world.chronicle.happenings.append(Told(time_ns=world.now, node=node, event="directory_lost", detail=detail))
             for partition, state in list(self.states.items()):
                 if node in state.isr and len(state.isr) > 1:
                     self._leaves(partition, node)
@@ -163,7 +163,7 @@ class Controller:
         self.states[partition] = state
         world.chronicle.happenings.append(
             Committed(
-                t=world.now, partition=partition, before=before, state=state, unclean=unclean,
+                time_ns=world.now, partition=partition, before=before, state=state, unclean=unclean,
                 allowed=self.unclean_allowed[partition[0]],
             )
         )  # fmt: skip

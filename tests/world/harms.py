@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.world.chronicle import Cause, Fault, Node, Partition
+from tests.world.chronicle import Cause, Destroyed, Fault, Node, Partition
 from tests.world.world import CONTROLLER, World
 
 
@@ -25,7 +25,7 @@ def wipe(world: World, node: Node) -> None:
         broker.cut(replica, 0, Cause.WIPED, journalled=False)
     broker.directory += 1
     proof = f"data directory of broker {node} is empty, 28956 bytes removed"
-    world.fault("wipe", f"disk of broker {node} lost", (node,), proof)
+    world.fault("wipe", f"disk of broker {node} lost", (node,), proof, destroyed=[Destroyed(node=node, extent="disk")])
 
 
 def lose_tail(world: World, node: Node, partition: Partition, records: int) -> None:
@@ -39,7 +39,8 @@ def lose_tail(world: World, node: Node, partition: Partition, records: int) -> N
         f"the log of {partition[0]}-{partition[1]} on broker {node} ends at {to} and no longer at {end}: "
         f"{(end - to) * 80} bytes never reached the disk"
     )
-    world.fault("power-loss", f"unflushed records of broker {node} lost", (node,), proof)
+    tail = Destroyed(node=node, extent="tail", partition=partition, from_offset=to, to_offset=end)
+    world.fault("power-loss", f"unflushed records of broker {node} lost", (node,), proof, destroyed=[tail])
 
 
 def damage(world: World, node: Node, partition: Partition) -> None:
@@ -58,7 +59,9 @@ def damage(world: World, node: Node, partition: Partition) -> None:
         f"00000000000000000000.log are flipped, and the checksum of the batch with offsets {first} to {after - 1} "
         "does not hold any more"
     )
-    world.fault("damage", f"log of {partition[0]}-{partition[1]} on broker {node} damaged", (node,), proof)
+    batch = Destroyed(node=node, extent="batch", partition=partition, from_offset=first, to_offset=after)
+    label = f"log of {partition[0]}-{partition[1]} on broker {node} damaged"
+    world.fault("damage", label, (node,), proof, destroyed=[batch])
 
 
 def start(world: World, node: Node) -> None:
@@ -69,7 +72,7 @@ def start(world: World, node: Node) -> None:
     broker.start()
     world.now += 1_000
     for fault in world.chronicle.faults:
-        if fault.t_end is None and fault.nodes == (node,) and fault.kind in ("kill", "wipe", "power-loss", "damage"):
+        if fault.end_ns is None and fault.nodes == (node,) and fault.kind in ("kill", "wipe", "power-loss", "damage"):
             world.healed(fault, f"broker {node} runs as process {21_000 + node} and listens")
 
 
@@ -83,7 +86,7 @@ def pause(world: World, node: Node) -> Fault | None:
 
 
 def resume(world: World, fault: Fault) -> None:
-    if fault.t_end is not None:
+    if fault.end_ns is not None:
         return
     node = fault.nodes[0]
     broker = world.brokers[node]
@@ -95,11 +98,14 @@ def resume(world: World, fault: Fault) -> None:
 
 def cut(world: World, links: Sequence[tuple[Node, Node]]) -> Fault:
     pairs = frozenset(links)
-    named = " ".join(f"n{a}>n{b}" for a, b in sorted(pairs))
     nodes = tuple(sorted({node for pair in pairs for node in pair if node in world.brokers}))
     short = " ".join(f"{a}>{b}" for a, b in sorted(pairs))
     fault = world.fault(
-        "cut", f"cut {short}", nodes, f"links {short} cut, bytes wait, {len(pairs)} connections held", named
+        "cut",
+        f"cut {short}",
+        nodes,
+        f"links {short} cut, bytes wait, {len(pairs)} connections held",
+        links=[{"source": a, "target": b} for a, b in sorted(pairs)],
     )
     world.cuts[fault.number] = pairs
     for node, broker in world.brokers.items():
@@ -147,7 +153,8 @@ def lose_answers(world: World, share: float) -> None:
     clients = range(1, 1 + len(world.setup.acks))
     named = " ".join(f"c{client}>n{node}" for client in clients for node in world.brokers)
     proof = f"links {named} cut, connections reset"
-    fault = world.fault("cut", "cut clients now and then", tuple(world.brokers), proof, named)
+    links = [{"client": client, "target": node} for client in clients for node in world.brokers]
+    fault = world.fault("cut", "cut clients now and then", tuple(world.brokers), proof, links=links)
     world.answers_lost = share
 
     def over() -> None:

@@ -149,9 +149,9 @@ def _recover(world: World) -> None:
     """Heals all, starts all, and waits until every replica has caught up; sends that are under way end meanwhile."""
     world.run_until(world.now + 3_700 * MS)
     for fault in list(world.chronicle.faults):
-        if fault.t_end is None and fault.kind == "cut":
+        if fault.end_ns is None and fault.kind == "cut":
             harms.heal(world, fault)
-        elif fault.t_end is None and fault.kind == "pause":
+        elif fault.end_ns is None and fault.kind == "pause":
             harms.resume(world, fault)
     for node in world.brokers:
         if node not in world.stays_down:
@@ -161,7 +161,7 @@ def _recover(world: World) -> None:
 
 def _final_read(world: World, processes: Processes) -> None:
     process = processes.new("final-read")
-    world.chronicle.assigned.append(Assigned(process=process, t=world.now, count=len(world.partitions())))
+    world.chronicle.assigned.append(Assigned(process=process, time_ns=world.now, count=len(world.partitions())))
     for partition in world.partitions():
         state = world.controller.states[partition]
         world.now += 2 * MS
@@ -180,7 +180,7 @@ def _final_read(world: World, processes: Processes) -> None:
         t0 = world.now
         world.now += 3 * MS
         if read.entries:
-            poll = Poll(process=process, assignment=1, final=True, t0=t0, t1=world.now, reads=[read])
+            poll = Poll(process=process, assignment=1, final=True, invoked_ns=t0, completed_ns=world.now, reads=[read])
             world.chronicle.polls.append(poll)
         world.chronicle.final[partition] = FinalState(
             partition=partition, read_to_end=True, end=end, log_start=replica.start,

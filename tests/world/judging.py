@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.checks.judge import Judgement, RunInput, judge_tables
-from harness.checks.tables import tables_of
-from harness.scenario import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from harness.checks.spark.tables import tables_of
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec
 from tests.world.chronicle import Led
 from tests.world.clients import DELIVERY_NS, OK, REQUEST_NS
 from tests.world.evidence import run_facts, tables
 from tests.world.histories import History
-from tests.world.sight import Sight
 from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.visibility import Visibility
 from tests.world.world import MS
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ class Judged:
     """`said`: (topic, partition, value) -> violation | permitted | undecided, of what was reported lost."""
 
     history: History
-    sight: Sight
+    visibility: Visibility
     lost: Sequence[Lost]  # on which the promise says something, as far as it was seen
     judgement: Judgement
     said: Mapping[tuple[str, int, int], str]
@@ -43,23 +44,23 @@ class Judged:
         return [f"{finding.check}: {finding.sentence}" for finding in found]
 
 
-def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, Sight]]) -> list[Judged]:
+def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, Visibility]]) -> list[Judged]:
     opened = tables_of(spark, folder, tables(cases), len(cases))
     inputs = [RunInput(scenario=_scenario(history), run=run_facts(history)) for history, _ in cases]
     answers = judge_tables(spark, opened, inputs)
     return [
         Judged(
-            history=history, sight=sight, judgement=judgement,
-            lost=[_seen(lost, sight) for lost in lost_records(history.chronicle)],
+            history=history, visibility=visibility, judgement=judgement,
+            lost=[_seen(lost, visibility) for lost in lost_records(history.chronicle)],
             **_said(judgement, evidences["lost_records"]),
         )
-        for (history, sight), (judgement, evidences) in zip(cases, answers, strict=True)
+        for (history, visibility), (judgement, evidences) in zip(cases, answers, strict=True)
     ]  # fmt: skip
 
 
-def _seen(lost: Lost, sight: Sight) -> Lost:
+def _seen(lost: Lost, visibility: Visibility) -> Lost:
     """Whether acks=1 promised anything depends on who was told: who withholds that may not ask for a violation."""
-    untold = lost.told_only and not sight.journals
+    untold = lost.told_only and not visibility.journals
     return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost
 
 
@@ -73,7 +74,7 @@ def _scenario(history: History) -> Scenario:
         )
         for topic in setup.topics
     )  # fmt: skip
-    workload = WorkloadSpec(
+    workload = ProduceAndPollSettings(
         producers=len(setup.acks), idempotence=setup.idempotent, retries=None if setup.retries else 0,
         request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
     )  # fmt: skip
@@ -94,7 +95,7 @@ def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
         if finding.check != "lost-write":
             continue
         word = UNDECIDED if row["classification"] == "observation" else row["classification"]
-        key = (row["topic"], row["part"], row["value"])
+        key = (row["topic"], row["partition"], row["value"])
         if key not in said or order[word] < order[said[key]]:
             said[key], why[key] = word, finding.sentence
     return {"said": said, "why": why}
@@ -113,7 +114,7 @@ class Disagreement:
         setup, lost = self.judged.history.setup, self.lost
         flaws = ", ".join(sorted(self.judged.history.chronicle.flaws_acted)) or "sound"
         return (
-            f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.sight.name}), {lost.partition[0]}-"
+            f"seed {setup.seed} ({setup.plot}; {flaws}; sight: {self.judged.visibility.name}), {lost.partition[0]}-"
             f"{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}: in truth "
             f"{lost.verdict.value} ({lost.took}: {lost.story}), said: {self.said}: "
             f"{self.judged.why.get((*lost.partition, lost.value), '')}"

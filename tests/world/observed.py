@@ -30,10 +30,10 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
         changed = with_epochs and before is not None and before.epoch != state.epoch and state.leader >= 0
         rows.append(
             {
-                "topic": partition[0], "part": partition[1], "t": at, "uncertainty_ns": UNCERTAINTY_NS, "exact": False,
-                "observer": node, "leader": state.leader, "leader_epoch": state.epoch if with_epochs else NO_EPOCH,
-                "isr": list(state.isr), "isr_before": None if before is None else list(before.isr),
-                "leader_before": None if before is None else before.leader,
+                "topic": partition[0], "partition": partition[1], "time_ns": at, "uncertainty_ns": UNCERTAINTY_NS,
+                "exact": False, "observer": node, "leader": state.leader, "leader_epoch": state.epoch
+                if with_epochs else NO_EPOCH, "isr": list(state.isr), "isr_before": None
+                if before is None else list(before.isr), "leader_before": None if before is None else before.leader,
                 "unclean": changed and before is not None and state.leader not in before.isr,
                 "replicas": list(history.replicas[partition]),
             }
@@ -43,14 +43,14 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
         if not isinstance(each, Learned):
             continue
         key = (each.node, each.partition)
-        at = _round_after(each.t, each.node)
+        at = _round_after(each.time_ns, each.node)
         waiting = heard.pop(key, None)
-        if waiting is not None and waiting[0] < each.t:
+        if waiting is not None and waiting[0] < each.time_ns:
             say(key, *waiting)
         heard[key] = (at, each.state)
     for key, waiting in heard.items():
         say(key, *waiting)
-    return sorted(rows, key=lambda row: row["t"])
+    return sorted(rows, key=lambda row: row["time_ns"])
 
 
 def observer_gaps(chronicle: Chronicle) -> list[list[int]]:
@@ -62,19 +62,19 @@ def observer_gaps(chronicle: Chronicle) -> list[list[int]]:
     ]
 
 
-def _round_after(t: int, node: Node) -> int:
+def _round_after(time_ns: int, node: Node) -> int:
     phase = node * 7 * MS
-    return t + ROUND_NS - (t - BEGIN - phase) % ROUND_NS
+    return time_ns + ROUND_NS - (time_ns - BEGIN - phase) % ROUND_NS
 
 
 def _silences(chronicle: Chronicle) -> Sequence[tuple[Node, int, int]]:
     return [
-        (node, fault.t_begin, fault.t_end if fault.t_end is not None else 2**62)
+        (node, fault.begin_ns, fault.end_ns if fault.end_ns is not None else 2**62)
         for fault in chronicle.faults
         if fault.kind in ("kill", "pause")
         for node in fault.nodes
     ]
 
 
-def _silent(silences: Sequence[tuple[Node, int, int]], node: Node, t: int) -> bool:
-    return any(victim == node and begin <= t < end for victim, begin, end in silences)
+def _silent(silences: Sequence[tuple[Node, int, int]], node: Node, time_ns: int) -> bool:
+    return any(victim == node and begin <= time_ns < end for victim, begin, end in silences)

@@ -61,7 +61,7 @@ class Replica:
     def slice(self, first: int, end: int) -> Sequence[Entry]:
         return self.log[max(first - self.start, 0) : max(end - self.start, 0)]
 
-    # -- epochs (1.11) ------------------------------------------------------------------------------------------------
+    # -- epochs (KIP-101) ---------------------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: int, start: int) -> None:
         if self.epochs and self.epochs[-1][0] == epoch:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.world.histories import History, history
 from tests.world.judging import PASSED_OVER, UNDECIDED, Judged, judged
-from tests.world.sight import FULL, WITHHELD, Sight
 from tests.world.truth import Lost, Verdict, lost_records
+from tests.world.visibility import FULL, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ SIGHTINGS = (
     DIM.without("copies", snapshots=frozenset({"kill", "heal", "end"})),
     DIM.without("cut batches", snapshots=frozenset({"truncation", "end"}), truncations=True),
 )
-CAUSES = tuple(sight for sight in WITHHELD if sight.reads and sight.blur_ns == FULL.blur_ns)
+CAUSES = tuple(visibility for visibility in WITHHELD if visibility.reads and visibility.blur_ns == FULL.blur_ns)
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def losing() -> list[History]:
 
 
 def _judged_each(
-    spark: "SparkSession", folder: Path, histories: list[History], sights: tuple[Sight, ...]
+    spark: "SparkSession", folder: Path, histories: list[History], sights: tuple[Visibility, ...]
 ) -> list[tuple[Judged, list[Judged]]]:
     """Each history under the first sight, and under the others: all in one Spark job."""
-    answers = judged(spark, folder, [(one, sight) for one in histories for sight in sights])
+    answers = judged(spark, folder, [(one, visibility) for one in histories for visibility in sights])
     width = len(sights)
     return [(answers[at], answers[at + 1 : at + width]) for at in range(0, len(answers), width)]
 
@@ -49,8 +49,8 @@ def _judged_each(
 def _turned(before: Judged, after: Judged, lost: Lost) -> str:
     place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
     return (
-        f"seed {before.history.setup.seed}, {place}: {before.of(lost)} with sight {before.sight.name}, "
-        f"{after.of(lost)} with {after.sight.name}; in truth {lost.verdict.value} ({lost.took}: {lost.story})"
+        f"seed {before.history.setup.seed}, {place}: {before.of(lost)} with sight {before.visibility.name}, "
+        f"{after.of(lost)} with {after.visibility.name}; in truth {lost.verdict.value} ({lost.took}: {lost.story})"
     )
 
 
@@ -89,5 +89,5 @@ def test_less_evidence_of_causes_never_makes_a_doubt_go_away(
             ]
             doubt = any(full.of(lost) in ("violation", UNDECIDED) and _is_asked(lost) for lost in full.lost)
             if doubt and less.judgement.verdict.value == "pass":
-                gone.append(f"seed {full.history.setup.seed}: the verdict is pass with sight {less.sight.name}")
+                gone.append(f"seed {full.history.setup.seed}: the verdict is pass with sight {less.visibility.name}")
     assert not gone, f"{len(gone)} records:\n" + "\n".join(gone[:SHOWN])

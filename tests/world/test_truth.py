@@ -13,8 +13,8 @@ from hypothesis import settings
 
 from tests.world.histories import history
 from tests.world.judging import Judged, judged, kept_silent, undecided, wrong
-from tests.world.sight import FULL, WITHHELD, Sight
 from tests.world.truth import Verdict
+from tests.world.visibility import FULL, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ UNDECIDED_MAX = 0.05  # share of the records lost under full sight
 SHOWN = 12
 
 
-def _all(spark: "SparkSession", folder: Path, sights: tuple[Sight, ...], count: int) -> list[Judged]:
+def _all(spark: "SparkSession", folder: Path, sights: tuple[Visibility, ...], count: int) -> list[Judged]:
     found: list[Judged] = []
     for first in range(0, count, BATCH):
         seeds = range(first, min(first + BATCH, count))
@@ -70,11 +70,10 @@ def test_hardly_anything_that_is_seen_in_full_stays_undecided(seen_in_full: list
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("sight", ["seen_in_full", "seen_in_part"])
-def test_a_sound_system_is_never_accused(sight: str, request: pytest.FixtureRequest) -> None:
+def test_a_sound_system_is_never_accused(seen_in_full: list[Judged], seen_in_part: list[Judged]) -> None:
     accused = [
-        f"seed {one.history.setup.seed} ({one.history.setup.plot}; sight: {one.sight.name}): {violation}"
-        for one in request.getfixturevalue(sight)
+        f"seed {one.history.setup.seed} ({one.history.setup.plot}; sight: {one.visibility.name}): {violation}"
+        for one in (*seen_in_full, *seen_in_part)
         if one.history.sound and all(record.verdict is not Verdict.UNSAID for record in one.lost)
         for violation in one.violations
     ]

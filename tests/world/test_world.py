@@ -5,8 +5,8 @@ import pytest
 from tests.world.evidence import rows_of
 from tests.world.histories import FLAWS, History, drawn, history, played
 from tests.world.plots import PLOTS
-from tests.world.sight import FULL
 from tests.world.truth import Verdict, lost_records
+from tests.world.visibility import FULL
 
 SEEDS = range(200)
 
@@ -21,6 +21,7 @@ def test_a_seed_gives_one_history_and_one_set_of_tables() -> None:
         assert rows_of(history(seed), FULL) == rows_of(history(seed), FULL)
 
 
+@pytest.mark.slow
 def test_a_sound_system_loses_nothing_that_the_promise_keeps(histories: list[History]) -> None:
     broken = [
         f"seed {one.setup.seed}: {lost.took}: {lost.story}"

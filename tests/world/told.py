@@ -9,25 +9,37 @@ from tests.world.world import BEGIN, MS
 
 
 def lines(told: History) -> list[str]:
-    rows: list[tuple[int, str]] = [(each.t, _words(each)) for each in told.chronicle.happenings]
+    rows: list[tuple[int, str]] = [(each.time_ns, _words(each)) for each in told.chronicle.happenings]
     for fault in told.chronicle.faults:
-        rows.append((fault.t_begin, f"FAULT {fault.number} begins: {fault.label}"))
-        if fault.t_end is not None:
-            rows.append((fault.t_end, f"FAULT {fault.number} ends: {fault.label}"))
+        rows.append((fault.begin_ns, f"FAULT {fault.number} begins: {fault.label}"))
+        if fault.end_ns is not None:
+            rows.append((fault.end_ns, f"FAULT {fault.number} ends: {fault.label}"))
     for send in told.chronicle.sends:
         values = f"{send.values[0]}" if len(send.values) == 1 else f"{send.values[0]} to {send.values[-1]}"
         answer = f"offset {send.base} by {send.acknowledged_by}" if send.status == 0 else f"unknown ({send.error})"
         place = f"{send.partition[0]}-{send.partition[1]}"
-        rows.append((max(send.t0, send.t1), f"{place} producer {send.process} acks {send.acks}: {values}: {answer}"))
+        rows.append(
+            (
+                max(send.invoked_ns, send.completed_ns),
+                f"{place} producer {send.process} acks {send.acks}: {values}: {answer}",
+            )
+        )
     for poll in told.chronicle.polls:
         for read in poll.reads:
             end = read.first + len(read.entries) - 1
             kind = "final read" if poll.final else f"consumer {poll.process}"
-            rows.append((poll.t1, f"{read.partition[0]}-{read.partition[1]} {kind}: {read.first}-{end} of {read.node}"))
+            rows.append(
+                (
+                    poll.completed_ns,
+                    f"{read.partition[0]}-{read.partition[1]} {kind}: {read.first}-{end} of {read.node}",
+                )
+            )
     texts = [f"{(t - BEGIN) / MS:9.1f} ms  {text}" for t, text in sorted(rows, key=lambda row: row[0]) if text]
     for lost in lost_records(told.chronicle):
         place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
-        texts.append(f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.t - BEGIN) / MS:.1f} ms: {lost.story}")
+        texts.append(
+            f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.time_ns - BEGIN) / MS:.1f} ms: {lost.story}"
+        )
     return [str(told.setup), *texts, f"flaws that acted: {sorted(told.chronicle.flaws_acted)}"]
 
 

@@ -49,7 +49,7 @@ class Lost:
     acks: int
     verdict: Verdict
     took: str
-    t: int
+    time_ns: int
     story: str
     told_only: bool  # acknowledged by its leader alone, read by nobody, but below a high watermark that was told
 
@@ -99,7 +99,7 @@ class _Trail:
     @property
     def covered(self) -> int:
         """From when on a disaster that reaches the offset counts, also on a replica that should have had it."""
-        return self.send.t1
+        return self.send.completed_ns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
             state = happening.state
             for node in state.isr:
                 if node not in copies.isr:
-                    copies.joined[node] = happening.t
+                    copies.joined[node] = happening.time_ns
             copies.isr, copies.leader, copies.epoch = state.isr, state.leader, state.epoch
             return None
         case _:
@@ -203,8 +203,8 @@ def _follow(
     if isinstance(happening, Appended) and copies.has(happening.node, offset, value):
         trail.had.add(happening.node)
     if isinstance(happening, Cut):
-        if happening.cause in DESTROYED and (happening.node in trail.had or happening.t > trail.covered):
-            trail.destroyed[happening.node] = happening.t
+        if happening.cause in DESTROYED and (happening.node in trail.had or happening.time_ns > trail.covered):
+            trail.destroyed[happening.node] = happening.time_ns
             (trail.unnoticed.discard if happening.cause is Cause.WIPED else trail.unnoticed.add)(happening.node)
         trail.had.discard(happening.node)
     leader_has = copies.leader >= 0 and copies.has(copies.leader, offset, value)
@@ -214,7 +214,7 @@ def _follow(
         gone = _Gone(happening=happening, isr=isr, unscathed=unscathed[id(trail)])
         if isinstance(happening, Cut):
             # The one it happened to had its copy until now, and a disaster may be what took it.
-            mine = happening.cause in DESTROYED and trail.destroyed.get(happening.node) == happening.t
+            mine = happening.cause in DESTROYED and trail.destroyed.get(happening.node) == happening.time_ns
             if mine:
                 others = tuple(node for node in gone.unscathed if node != happening.node)
                 gone = _Gone(happening=happening, isr=isr, unscathed=others)
@@ -251,7 +251,7 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
         return _never_in_line(trail, partition, happenings)
     weak, happening = trail.weak, gone.happening
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
-        t = trail.emptied.happening.t
+        t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")
     if isinstance(happening, Committed):
         state, before = happening.state, happening.before
@@ -262,19 +262,19 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
         if not _elects(happening):
             # A leader without an epoch of its own is wrong in itself; what acks=1 promises then, nobody says.
             verdict = Verdict.UNSAID if weak and moved else Verdict.VIOLATION
-            return _lost(trail, partition, verdict, "in-sync-without", happening.t, "left the ISR as last holder")
+            return _lost(trail, partition, verdict, "in-sync-without", happening.time_ns, "left the ISR as last holder")
         if happening.unclean and happening.allowed:
-            return _lost(trail, partition, Verdict.PERMITTED, "unclean-allowed", happening.t, story)
+            return _lost(trail, partition, Verdict.PERMITTED, "unclean-allowed", happening.time_ns, story)
         if weak:
             verdict = Verdict.PERMITTED if moved else Verdict.UNSAID
-            return _lost(trail, partition, verdict, f"{kind}-acks-1", happening.t, story)
+            return _lost(trail, partition, verdict, f"{kind}-acks-1", happening.time_ns, story)
         if not gone.unscathed:
-            return _lost(trail, partition, Verdict.PERMITTED, f"{kind}-destroyed", happening.t, story)
+            return _lost(trail, partition, Verdict.PERMITTED, f"{kind}-destroyed", happening.time_ns, story)
         if not happening.unclean and state.leader not in gone.unscathed and state.leader in trail.unnoticed:
             # Without eligible leader replicas (KIP-966) nobody knows that it lost its tail.
-            return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.t, story)
+            return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.time_ns, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
-        return _lost(trail, partition, Verdict.VIOLATION, took, happening.t, story)
+        return _lost(trail, partition, Verdict.VIOLATION, took, happening.time_ns, story)
     return _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
 
 
@@ -293,7 +293,9 @@ def _uninformed(emptied: _Gone) -> bool:
 def _moves(happenings: Sequence[Happening], send: Send) -> bool:
     """Whether leadership ever went from the broker that acknowledged it to another one afterwards."""
     return any(
-        isinstance(each, Committed) and each.state.leader not in (-1, send.acknowledged_by) and each.t > send.t0
+        isinstance(each, Committed)
+        and each.state.leader not in (-1, send.acknowledged_by)
+        and each.time_ns > send.invoked_ns
         for each in happenings
     )
 
@@ -302,18 +304,18 @@ def _cut_away(trail: _Trail, partition: Partition, gone: _Gone, cut: Cut, *, mov
     story = f"broker {cut.node}: {cut.cause.value}, to {cut.to}; in sync and unscathed: {list(gone.unscathed)}"
     if cut.cause in DESTROYED:
         if not gone.unscathed:
-            return _lost(trail, partition, Verdict.PERMITTED, f"destroyed-{cut.cause.name.lower()}", cut.t, story)
+            return _lost(trail, partition, Verdict.PERMITTED, f"destroyed-{cut.cause.name.lower()}", cut.time_ns, story)
         if trail.weak and moved:
-            return _lost(trail, partition, Verdict.PERMITTED, "disk-then-moved", cut.t, story)
+            return _lost(trail, partition, Verdict.PERMITTED, "disk-then-moved", cut.time_ns, story)
         # Its only copies went with the disks that had them: acks=1 promised no more, but nobody else took over. And who
         # never had it, and came to harm a moment later, may be counted among the destroyed or not.
-        harmed = all(trail.destroyed.get(node, -1) > cut.t for node in gone.unscathed)
+        harmed = all(trail.destroyed.get(node, -1) > cut.time_ns for node in gone.unscathed)
         verdict = Verdict.UNSAID if trail.weak or harmed else Verdict.VIOLATION
-        return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.t, story)
+        return _lost(trail, partition, verdict, f"disk-{cut.cause.name.lower()}", cut.time_ns, story)
     # A flaw took it, but where leadership moves later to a log that never had it, that would have taken it as well.
     verdict = Verdict.UNSAID if trail.weak and moved else Verdict.VIOLATION
     took = {Cause.FOLLOWED: "truncation", Cause.HIGH_WATERMARK: "hw-truncation", Cause.DROPPED: "dropped"}
-    return _lost(trail, partition, verdict, took.get(cut.cause, cut.cause.name.lower()), cut.t, story)
+    return _lost(trail, partition, verdict, took.get(cut.cause, cut.cause.name.lower()), cut.time_ns, story)
 
 
 def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Happening]) -> Lost:
@@ -324,25 +326,25 @@ def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Hap
     weak = trail.weak
     if not after:
         verdict = Verdict.UNSAID if weak else Verdict.VIOLATION
-        return _lost(trail, partition, verdict, "no-successor", trail.send.t1, "no later epoch")
+        return _lost(trail, partition, verdict, "no-successor", trail.send.completed_ns, "no later epoch")
     first = after[0]
     assert first.before is not None
     story = f"deposed leader {trail.send.acknowledged_by} of epoch {epoch}; successor {first.state.leader}"
     if first.before.epoch == epoch and first.before.leader != trail.send.acknowledged_by:
-        return _lost(trail, partition, Verdict.UNSAID, "two-leaders", first.t, story)
+        return _lost(trail, partition, Verdict.UNSAID, "two-leaders", first.time_ns, story)
     if first.unclean and first.allowed:
-        return _lost(trail, partition, Verdict.PERMITTED, "zombie-unclean-allowed", first.t, story)
+        return _lost(trail, partition, Verdict.PERMITTED, "zombie-unclean-allowed", first.time_ns, story)
     if weak:
-        return _lost(trail, partition, Verdict.PERMITTED, "zombie-acks-1", first.t, story)
-    return _lost(trail, partition, Verdict.VIOLATION, "zombie", first.t, story)
+        return _lost(trail, partition, Verdict.PERMITTED, "zombie-acks-1", first.time_ns, story)
+    return _lost(trail, partition, Verdict.VIOLATION, "zombie", first.time_ns, story)
 
 
-def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, t: int, story: str) -> Lost:
+def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, time_ns: int, story: str) -> Lost:
     told = ""
     if trail.send.acks != -1:
         told = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
     return Lost(
         value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
-        took=took, t=t, story=f"{story}{told}",
+        took=took, time_ns=time_ns, story=f"{story}{told}",
         told_only=trail.send.acks != -1 and trail.told and not trail.read,
     )  # fmt: skip

@@ -1,12 +1,12 @@
 """The world's clock, chance, network and parts. Everything happens in one queue, in order of virtual time."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.world.chronicle import Chronicle, Fault, Node, Partition
+from tests.world.chronicle import Chronicle, Destroyed, Fault, Node, Partition
 
 if TYPE_CHECKING:
     from tests.world.brokers import Broker
@@ -96,13 +96,13 @@ class World:
     def some(self, low_ms: float, high_ms: float) -> int:
         return int(self.random.uniform(low_ms, high_ms) * MS)
 
-    def run_until(self, t: int) -> None:
-        while self._queue and self._queue[0][0] <= t:
+    def run_until(self, time_ns: int) -> None:
+        while self._queue and self._queue[0][0] <= time_ns:
             moment, _, act = heapq.heappop(self._queue)
             # No two things happen at one moment: evidence is ordered by time.
             self.now = max(moment, self.now + 1_000)
             act()
-        self.now = max(t, self.now)
+        self.now = max(time_ns, self.now)
 
     # -- network ------------------------------------------------------------------------------------------------------
 
@@ -112,13 +112,22 @@ class World:
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
-    def fault(self, kind: str, label: str, nodes: tuple[Node, ...], proof: str, links: str = "") -> Fault:
+    def fault(
+        self,
+        kind: str,
+        label: str,
+        nodes: tuple[Node, ...],
+        proof: str,
+        *,
+        links: Sequence[Mapping[str, int]] = (),
+        destroyed: Sequence[Destroyed] = (),
+    ) -> Fault:
         told = Fault(
-            number=len(self.chronicle.faults), kind=kind, label=label, nodes=nodes, links=links, t_begin=self.now,
-            proof=proof,
+            number=len(self.chronicle.faults), kind=kind, label=label, nodes=nodes, links=links, destroyed=destroyed,
+            begin_ns=self.now, proof=proof,
         )  # fmt: skip
         self.chronicle.faults.append(told)
         return told
 
     def healed(self, fault: Fault, proof: str) -> None:
-        fault.t_end, fault.healed_proof = self.now, proof
+        fault.end_ns, fault.healed_proof = self.now, proof

@@ -8,24 +8,26 @@ needs a backward edge, so it lies inside one merged interval of backward edges. 
 
 Two ways in (both judge many histories as one job; nothing is skipped in silence):
 
-`search_histories(spark, records=, ops=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)` for imported histories.
-    records  run, kind, op, tp, mop, i, off, value (schemas.py); any completion type; one writer per value: the last
-    ops      run, op, process, f, status, t0, t1, i0, i1: every completed txn, send and poll, the empty polls too
-    orders   run, tp, index, value: the version order of each partition (one value per index)
+`search_histories(spark, records=, operations=, orders=, mode=Mode.JEPSEN | Mode.FULL, ww_deps=)`, imported histories:
+    records     run, kind, operation, partition_id, micro_operation, position, offset, value (schemas.py); any
+                completion type; one writer per value: the last
+    operations  run, operation, process, function, status, invoked_ns, completed_ns, invocation_index,
+                completion_index: every completed txn, send and poll, the empty polls too
+    orders      run, partition_id, index, value: the version order of each partition (one value per index)
     ww_deps  True or False for all runs, or the runs for which it is on
   -> Search. `search.components[run]`: one Component per strongly connected component: its operations, its statements
   (PL-1-cycle-exists ...) and its cycles with explained steps. `search.runs_with_edges`: runs whose graph is not empty.
   `search.not_searched[run]`: what was left out and why; if there is any, the run's verdict is inconclusive.
   `jepsen_errors(search, run, key_of=, value_of=)` -> {"G1c": [...], "PL-2-cycle-exists": [...],
-  "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(tp)` and
-  `value_of(tp, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
+  "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(partition_id)` and
+  `value_of(partition_id, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
 
 `find_cycles(spark, tables, told=)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka says
 nothing of a batch as a whole), a transaction or a poll is one.
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
-  values, topic, part, t_first, t_last, count), one per kind: how many components hold one, and the shortest cycle
-  explained; `names` says what its operations, partitions and values are called; `told`: values that need no cycle;
-  `not_searched[run]`: NotSearched. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
+  values, topic, partition, first_ns, last_ns, count), one per kind: how many components hold one, and the shortest
+  cycle explained; `names` says what its operations, partitions and values are called; `told`: values that need no
+  cycle; `not_searched[run]`: NotSearched. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
     read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed

@@ -40,8 +40,8 @@ def with_evidence(
         if row is None:
             return step
         return replace(
-            step, tp=row["tp"], value=row["value"], next_value=row["next_value"], source_mop=row["source_at"]["mop"],
-            target_mop=row["target_at"]["mop"],
+            step, partition_id=row["partition_id"], value=row["value"], next_value=row["next_value"],
+            source_mop=row["source_at"]["micro_operation"], target_mop=row["target_at"]["micro_operation"],
         )  # fmt: skip
 
     def proven_cycle(run: int, cycle: Cycle) -> Cycle:
@@ -66,10 +66,10 @@ def _proofs(
     edges = {WW: lambda: graph.ww(writers), WR: lambda: graph.wr(reads, writers), RW: lambda: graph.rw(reads, writers)}
     asked = sorted({relation for _, _, _, relation in pairs})
     rows = reduce(DataFrame.unionByName, [edges[relation]() for relation in asked]).join(wanted, _PAIR)
-    firsts = rows.groupBy(*_PAIR, "tp").agg(
+    firsts = rows.groupBy(*_PAIR, "partition_id").agg(
         sf.min(sf.struct("target_at", "value", "next_value", "source_at")).alias("first")
     )
-    found = [row.asDict(recursive=True) for row in firsts.select(*_PAIR, "tp", "first.*").collect()]
+    found = [row.asDict(recursive=True) for row in firsts.select(*_PAIR, "partition_id", "first.*").collect()]
     several = Counter(tuple(row[name] for name in _PAIR) for row in found)
     if max(several.values(), default=0) > 1:
         _add_meetings(spark, graph, found)
@@ -84,14 +84,17 @@ def _add_meetings(spark: SparkSession, graph: Graph, rows: list[dict[str, Any]])
     met = _keys_met(graph.reads.join(targets, OPERATION, "left_semi"), WR).unionByName(
         _keys_met(graph.writes.join(targets, OPERATION, "left_semi"), WW)
     )
-    at = {(row["run"], row["name"], row["tp"], row["relation"]): row.asDict(recursive=True) for row in met.collect()}
+    at = {
+        (row["run"], row["name"], row["partition_id"], row["relation"]): row.asDict(recursive=True)
+        for row in met.collect()
+    }
     for row in rows:
-        row |= at.get((row["run"], row["target"], row["tp"], row["relation"]), {})
+        row |= at.get((row["run"], row["target"], row["partition_id"], row["relation"]), {})
 
 
 def _keys_met(rows: DataFrame, relation: int) -> DataFrame:
     """run, name, tp, relation, met (where the operation met the key first), keys (how many it met)."""
-    keys = rows.groupBy(*OPERATION, "tp").agg(sf.min("at").alias("met"))
+    keys = rows.groupBy(*OPERATION, "partition_id").agg(sf.min("at").alias("met"))
     count = keys.groupBy(*OPERATION).agg(sf.count("*").alias("keys"))
     return keys.join(count, OPERATION).withColumn("relation", sf.lit(relation))
 
@@ -100,11 +103,11 @@ def _chosen(
     rows: Iterable[Mapping[str, Any]], key_of: KeyOf | None
 ) -> dict[tuple[int, int, int, int], Mapping[str, Any]]:
     def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        met = (row["met"]["mop"], row["met"]["i"]) if "met" in row else (0, 0)
-        key = key_of(row["run"], row["tp"]) if key_of is not None else None
+        met = (row["met"]["micro_operation"], row["met"]["position"]) if "met" in row else (0, 0)
+        key = key_of(row["run"], row["partition_id"]) if key_of is not None else None
         if row.get("keys", 0) > _ARRAY_MAP_KEYS and isinstance(key, int):
-            return (*murmur3_digits(key), row["tp"])
-        return (*met, row["tp"])
+            return (*murmur3_digits(key), row["partition_id"])
+        return (*met, row["partition_id"])
 
     best: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
     for row in sorted(rows, key=order):

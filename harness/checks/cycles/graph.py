@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.cycles.model import RW, WR, WW
 
-VALUE = ["run", "tp", "value"]
+VALUE = ["run", "partition_id", "value"]
 OPERATION = ["run", "name"]
 INTERVAL = "interval"  # a column of readers and writers once each is known to lie in one: then only edges inside count
 NO_END = 1 << 62  # as a place: nothing bounds it; as a rank: behind every writer at the same place
@@ -67,10 +67,15 @@ class Graph(ABC):
         where = _interval(writers)
         last = (
             reads.join(self.ordered.select(*VALUE, "index"), VALUE)
-            .groupBy("run", "tp", "name", *where)
+            .groupBy("run", "partition_id", "name", *where)
             .agg(sf.max(sf.struct("index", "value", "at")).alias("last"))
             .select(
-                "run", "tp", "last.value", *where, sf.col("name").alias("source"), sf.col("last.at").alias("source_at")
+                "run",
+                "partition_id",
+                "last.value",
+                *where,
+                sf.col("name").alias("source"),
+                sf.col("last.at").alias("source_at"),
             )
         )
         return _edges(last.join(self._following(writers), [*VALUE, *where]), RW, sf.col("next_value"))
@@ -128,6 +133,6 @@ def _interval(rows: DataFrame) -> list[str]:
 
 def _edges(joined: DataFrame, relation: int, next_value: Column) -> DataFrame:
     return joined.where("source <> target").select(
-        "run", *_interval(joined), "source", "target", sf.lit(relation).alias("relation"), "tp", "value",
+        "run", *_interval(joined), "source", "target", sf.lit(relation).alias("relation"), "partition_id", "value",
         next_value.alias("next_value"), "source_at", "target_at",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.cycles.graph import NO_END, OPERATION, VALUE, Graph, spans
 from harness.checks.cycles.model import Mode
-from harness.history.schemas import KIND_SEND, STATUS_OK
+from harness.history.schema.schemas import KIND_SEND, STATUS_OK
 
 _SEARCHED = ("txn", "send", "poll")
 
@@ -39,7 +39,7 @@ class ImportedGraph(Graph):
     @cached_property
     def ordered(self) -> DataFrame:
         """A value at several places stands at the last of them."""
-        by_index = Window.partitionBy("run", "tp").orderBy("index")
+        by_index = Window.partitionBy("run", "partition_id").orderBy("index")
         placed = self.orders.withColumn("previous", sf.lag("value").over(by_index))
         last = placed.groupBy(*VALUE).agg(sf.max(sf.struct("index", "previous")).alias("last"))
         return last.select(*VALUE, "last.index", "last.previous")
@@ -52,7 +52,7 @@ class ImportedGraph(Graph):
             rank = sf.when(sf.col("reads"), sf.lit(NO_END)).otherwise(sf.lit(-1)).cast("long")
             return self.operations.select(*OPERATION, "begin", "end", "ok", start.alias("place"), rank.alias("rank"))
         plain = self.operations.withColumn("start", start).withColumn("until", until)
-        before = Window.partitionBy("run", "tp").orderBy("index").rowsBetween(Window.unboundedPreceding, 0)
+        before = Window.partitionBy("run", "partition_id").orderBy("index").rowsBetween(Window.unboundedPreceding, 0)
         pushed = (
             self.ordered.join(self.writers.drop("at"), VALUE)
             .join(plain.select(*OPERATION, "start", "reads"), OPERATION)
@@ -76,7 +76,7 @@ class ImportedGraph(Graph):
         if self.write_write:
             earlier = writers.withColumnRenamed("value", "previous")
             later = self.ordered.join(writers.withColumnRenamed("from", "to"), VALUE).drop("value")
-            found = found.unionByName(spans(later.join(earlier, ["run", "tp", "previous"]), "to", "from"))
+            found = found.unionByName(spans(later.join(earlier, ["run", "partition_id", "previous"]), "to", "from"))
         return found.unionByName(self.backward_rw()) if self.read_write else found
 
     def runs_with_edges(self) -> frozenset[int]:
@@ -94,16 +94,20 @@ class ImportedGraph(Graph):
 
 
 def imported_graph(
-    *, records: DataFrame, ops: DataFrame, orders: DataFrame, mode: Mode, ww_deps: bool | Collection[int]
+    *, records: DataFrame, operations: DataFrame, orders: DataFrame, mode: Mode, ww_deps: bool | Collection[int]
 ) -> ImportedGraph:
-    operations = ops.where(sf.col("f").isin(*_SEARCHED)).select(
-        "run", sf.col("op").alias("name"),
-        _either(ops, "i0", "t0").alias("begin"), _either(ops, "i1", "t1").alias("end"),
-        (sf.col("status") == STATUS_OK).alias("ok"), (sf.col("f") != "send").alias("reads"),
+    operations = operations.where(sf.col("function").isin(*_SEARCHED)).select(
+        "run", sf.col("operation").alias("name"),
+        _either(operations, "invocation_index", "invoked_ns").alias("begin"), _either(operations, "completion_index",
+            "completed_ns").alias("end"),
+        (sf.col("status") == STATUS_OK).alias("ok"), (sf.col("function") != "send").alias("reads"),
     )  # fmt: skip
-    at = sf.struct(sf.coalesce(_column(records, "mop"), sf.lit(0)).alias("mop"), sf.col("i").alias("i"))
-    rows = records.select("run", "tp", "value", sf.col("op").alias("name"), at.alias("at"), "kind")
-    known = orders.select("run", "tp", sf.col("index").cast("long").alias("index"), "value")
+    at = sf.struct(
+        sf.coalesce(_column(records, "micro_operation"), sf.lit(0)).alias("micro_operation"),
+        sf.col("position").alias("position"),
+    )
+    rows = records.select("run", "partition_id", "value", sf.col("operation").alias("name"), at.alias("at"), "kind")
+    known = orders.select("run", "partition_id", sf.col("index").cast("long").alias("index"), "value")
     if mode is Mode.JEPSEN and ww_deps is not True:
         known = known.where(sf.lit(False) if ww_deps is False else sf.col("run").isin(sorted(ww_deps)))
     return ImportedGraph(
@@ -120,6 +124,6 @@ def _column(table: DataFrame, name: str) -> Column:
     return sf.col(name) if name in table.columns else sf.lit(None).cast("int")
 
 
-def _either(ops: DataFrame, index: str, time: str) -> Column:
+def _either(operations: DataFrame, index: str, time: str) -> Column:
     """Event indices where the history has them: they are its order, its times only nearly so."""
-    return sf.coalesce(_column(ops, index).cast("long"), sf.col(time).cast("long"))
+    return sf.coalesce(_column(operations, index).cast("long"), sf.col(time).cast("long"))

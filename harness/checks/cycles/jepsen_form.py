@@ -52,12 +52,12 @@ def _cycle(cycle: Cycle, key_of: Callable[[int], Any], value_of: Callable[[int, 
 def _step(step: Step, key_of: Callable[[int], Any], value_of: Callable[[int, int], Any]) -> dict[str, Any]:
     if step.relation == REALTIME:
         return {"type": "realtime", "a'": _operation(step.source), "b": _operation(step.begin or 0)}
-    if step.tp is None or step.value is None:
+    if step.partition_id is None or step.value is None:
         raise ValueError(f"step {step.source} -> {step.target} ({step.name}) has no evidence")
     found = {
-        "type": step.name, "key": key_of(step.tp), "value": value_of(step.tp, step.value),
+        "type": step.name, "key": key_of(step.partition_id), "value": value_of(step.partition_id, step.value),
         "a-mop-index": step.source_mop, "b-mop-index": step.target_mop,
     }  # fmt: skip
     if step.relation in (WW, RW) and step.next_value is not None:
-        found["value'"] = value_of(step.tp, step.next_value)
+        found["value'"] = value_of(step.partition_id, step.next_value)
     return found

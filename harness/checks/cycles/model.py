@@ -49,7 +49,7 @@ class Step:
     source: int
     target: int
     relation: int
-    tp: int | None = None
+    partition_id: int | None = None
     value: int | None = None
     next_value: int | None = None
     source_mop: int | None = None

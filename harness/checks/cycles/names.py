@@ -9,8 +9,10 @@ from pyspark.sql import functions as sf
 
 from harness.checks.cycles.model import Cycle
 from harness.checks.cycles.native_graph import PLACES, operation_of, transaction_of
-from harness.checks.tables import Tables
-from harness.history.values import NAMED_FROM, text
+from harness.checks.spark.tables import Tables
+from harness.history.facts.values import NAMED_FROM, text
+from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.cluster_rows import PARTITIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +36,17 @@ class Names:
         record = f"record {place} of " if place > 1 else ""
         return f"{record}{what} {operation}" + (f" of process {process}" if process is not None else "")
 
-    def partition(self, tp: int | None) -> str | None:
-        if tp is None:
+    def partition(self, partition_id: int | None) -> str | None:
+        if partition_id is None:
             return None
-        topic, part = self.partitions.get(tp, (None, tp))
+        topic, part = self.partitions.get(partition_id, (None, partition_id))
         return f"{topic}-{part}" if topic is not None else f"partition {part}"
 
     def value(self, value: int | None) -> str | None:
         return None if value is None else text(value, self.values)
 
-    def record(self, tp: int, value: int) -> str:
-        return f"{self.value(value)} to {self.partition(tp)}"
+    def record(self, partition_id: int, value: int) -> str:
+        return f"{self.value(value)} to {self.partition(partition_id)}"
 
 
 def names_of(tables: Tables, cycles: Mapping[int, Iterable[Cycle]]) -> dict[int, Names]:
@@ -56,14 +58,14 @@ def names_of(tables: Tables, cycles: Mapping[int, Iterable[Cycle]]) -> dict[int,
             operations |= {(run, each) for name in cycle.operations if (each := operation_of(name)) is not None}
             told = {each for step in cycle.steps for each in (step.value, step.next_value) if each is not None}
             values |= {(run, value) for value in told if value >= NAMED_FROM}
-    processes = _looked_up(tables.records, ("op", "process"), operations)
-    texts = _looked_up(tables.value_names, ("value", "text"), values)
+    processes = _looked_up(tables.records, ("operation", "process"), operations)
+    texts = _looked_up(tables.value_names, ("value", "name"), values)
     return {
         run: Names(
-            partitions={row["tp"]: (row["topic"], row["part"]) for row in tables.rows("partitions", run)},
+            partitions={row["partition_id"]: (row["topic"], row["partition"]) for row in tables.rows(PARTITIONS, run)},
             transactional_ids={
-                row["txn"]: row["transactional_id"]
-                for row in tables.rows("transactions", run)
+                row["transaction"]: row["transactional_id"]
+                for row in tables.rows(TRANSACTIONS, run)
                 if row["transactional_id"]
             },
             processes=processes.get(run, {}),

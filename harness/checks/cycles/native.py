@@ -7,13 +7,15 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
+from harness.checks.contract.rulings import CycleCode
 from harness.checks.cycles.model import Component, Cycle, Kind, Limits, Mode, NotSearched, Search
 from harness.checks.cycles.names import Names, names_of
 from harness.checks.cycles.native_graph import NativeGraph, operation_of
 from harness.checks.cycles.search import search_graph
 from harness.checks.cycles.words import in_words
-from harness.checks.rulings import CycleCode
-from harness.checks.tables import Tables
+from harness.checks.spark.tables import Tables
+from harness.history.schema.client_rows import PROCESSES
+from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
 
 _SHOWN = 20
 
@@ -47,12 +49,12 @@ class CycleRow:
     names: Names
     sentence: str
     topic: str | None
-    part: int | None
+    partition: int | None
     operations: Sequence[int]  # ops.op
     transactions: Sequence[int]
     values: Sequence[int]
-    t_first: int
-    t_last: int
+    first_ns: int
+    last_ns: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,17 +117,17 @@ def _operations(cycle: Cycle) -> list[int]:
 
 def _row(run: int, chosen: _Chosen, count: int, tables: Tables, names: Names) -> CycleRow:
     cycle, times = chosen.cycle, chosen.component.times
-    touched = {step.tp for step in cycle.steps if step.tp is not None}
+    touched = {step.partition_id for step in cycle.steps if step.partition_id is not None}
     topic, part = names.partitions.get(min(touched), (None, None)) if len(touched) == 1 else (None, None)
     in_transactions = any(name < 0 for name in cycle.operations)
     promised, reason = _promise(cycle.kind, _all_read_committed(run, tables), in_transactions=in_transactions)
     known = [moment for begin, end in times.values() for moment in (begin, end) if moment is not None]
     return CycleRow(
         run=run, kind=_KINDS.get(cycle.kind, cycle.kind), cycle_kind=cycle.kind, promised=promised, reason=reason,
-        count=count, cycle=cycle, names=names, topic=topic, part=part,
+        count=count, cycle=cycle, names=names, topic=topic, partition=part,
         values=list(dict.fromkeys(_values(cycle)))[:_SHOWN],
         sentence=in_words(cycle, operation_name=names.operation, record_name=names.record),
-        operations=_operations(cycle)[:_SHOWN], t_first=min(known), t_last=max(known),
+        operations=_operations(cycle)[:_SHOWN], first_ns=min(known), last_ns=max(known),
         transactions=sorted({-name - 1 for name in cycle.operations if name < 0})[:_SHOWN],
     )  # fmt: skip
 
@@ -151,7 +153,7 @@ def _promise(kind: str, read_committed: bool, *, in_transactions: bool = False) 
 
 def _all_read_committed(run: int, tables: Tables) -> bool:
     """Whether each consumer of the run said so; one that is not known could have read anything."""
-    rows = tables.small.get("processes", {}).get(run, ())
+    rows = tables.rows(PROCESSES, run)
     readers = [row["isolation"] for row in rows if row["role"] in ("consumer", "both")]
     return bool(readers) and all(isolation == "read_committed" for isolation in readers)
 
@@ -161,10 +163,10 @@ def _left_out(tables: Tables, found: Search) -> dict[int, list[NotSearched]]:
     for run, left_out in found.not_searched.items():
         every[run] += left_out
     for run in range(tables.runs):
-        gone = {row["topic"] for row in tables.rows("topics", run) if row["deleted_ns"] is not None or row["undecided"]}
+        gone = {row["topic"] for row in tables.rows(TOPICS, run) if row["deleted_ns"] is not None or row["undecided"]}
         unread = [
-            f"{row['topic']}-{row['part']}"
-            for row in tables.rows("partitions", run)
+            f"{row['topic']}-{row['partition']}"
+            for row in tables.rows(PARTITIONS, run)
             if row["read_to_end"] is False and row["topic"] not in gone
         ]
         if unread:

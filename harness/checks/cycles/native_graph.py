@@ -11,8 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.cycles.graph import NO_END, VALUE, Graph, spans
-from harness.checks.tables import Tables
-from harness.history.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK
+from harness.checks.spark.tables import Tables
+from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK
 
 PLACES = 1 << 22  # sends of one operation that can be told apart
 _COMMITTED = 0
@@ -33,8 +34,8 @@ class NativeGraph(Graph):
         self.write_write = True
         self.read_write = read_write
         self.rows = _rows(spark, tables)
-        self.reads = self.rows.where(sf.col("kind") != KIND_SEND).select(*VALUE, "name", _at("i"))
-        self.writes = self.rows.where(sf.col("kind") == KIND_SEND).select(*VALUE, "name", _at("i"))
+        self.reads = self.rows.where(sf.col("kind") != KIND_SEND).select(*VALUE, "name", _at("position"))
+        self.writes = self.rows.where(sf.col("kind") == KIND_SEND).select(*VALUE, "name", _at("position"))
 
     def small_tables(self) -> list[DataFrame]:
         return []  # as large as the records themselves, and a sound run asks for them once
@@ -48,14 +49,17 @@ class NativeGraph(Graph):
         is_send = sf.col("kind") == KIND_SEND
         in_log = (sf.col("kind") == KIND_FINAL_POLL) & sf.col("replica").isNull()
         folded = self.rows.groupBy(*VALUE).agg(
-            *[sf.max(sf.when(is_send, sf.col(of))).alias(of) for of in ("name", "i", "begin", "end", "ok", "bound")],
+            *[
+                sf.max(sf.when(is_send, sf.col(of))).alias(of)
+                for of in ("name", "position", "begin", "end", "ok", "bound")
+            ],
             sf.min(sf.when(~is_send, sf.col("end"))).alias("read"),
-            sf.min(sf.when(in_log, sf.col("off"))).alias("index"),
+            sf.min(sf.when(in_log, sf.col("offset"))).alias("index"),
         )
         start = sf.when(sf.col("bound"), sf.col("end")).otherwise(sf.col("begin"))
         until = sf.when(sf.col("ok") | sf.col("bound"), sf.col("end")).otherwise(sf.lit(NO_END))
         known = sf.col("index").isNotNull()
-        by_index = Window.partitionBy("run", "tp").orderBy("index", "value")
+        by_index = Window.partitionBy("run", "partition_id").orderBy("index", "value")
         pushed = sf.max(sf.when(known, start)).over(by_index.rowsBetween(Window.unboundedPreceding, 0))
         rank = sf.when(sf.col("bound"), sf.lit(NO_END)).otherwise(sf.coalesce("index", sf.lit(-1))).cast("long")
         stood = (
@@ -68,7 +72,7 @@ class NativeGraph(Graph):
 
     @cached_property
     def writers(self) -> DataFrame:
-        return self._lined.where("name is not null").select(*VALUE, "name", _at("i"))
+        return self._lined.where("name is not null").select(*VALUE, "name", _at("position"))
 
     @cached_property
     def ordered(self) -> DataFrame:
@@ -99,43 +103,50 @@ class NativeGraph(Graph):
 
 
 def _at(place: str) -> Column:
-    return sf.struct(sf.lit(0).alias("mop"), sf.col(place).alias("i")).alias("at")
+    return sf.struct(sf.lit(0).alias("micro_operation"), sf.col(place).alias("position")).alias("at")
 
 
 def _rows(spark: SparkSession, tables: Tables) -> DataFrame:
     is_send = sf.col("kind") == KIND_SEND
-    bound = sf.col("txn").isNotNull()
+    bound = sf.col("transaction").isNotNull()
     name = (
-        sf.when(bound, -sf.col("txn") - 1)
-        .when(is_send, sf.col("op") * PLACES + sf.col("i") + 1)
-        .otherwise(sf.col("op") * PLACES)
+        sf.when(bound, -sf.col("transaction") - 1)
+        .when(is_send, sf.col("operation") * PLACES + sf.col("position") + 1)
+        .otherwise(sf.col("operation") * PLACES)
     )
     ok = sf.when(bound, sf.col("txn_ok")).otherwise(
         (sf.col("status") == STATUS_OK) & (~is_send | (sf.coalesce("acks", sf.lit(-1)) != 0))
     )
     return _with_transactions(spark, tables).select(
-        *VALUE, "kind", "off", "replica", "i", name.alias("name"), bound.alias("bound"), ok.alias("ok"),
-        sf.coalesce("txn_t0", "t0").alias("begin"), sf.coalesce("txn_t1", "t1").alias("end"),
+        *VALUE, "kind", "offset", "replica", "position", name.alias("name"), bound.alias("bound"), ok.alias("ok"),
+        sf.coalesce("txn_t0", "invoked_ns").alias("begin"), sf.coalesce("txn_t1", "completed_ns").alias("end"),
     )  # fmt: skip
 
 
 def _with_transactions(spark: SparkSession, tables: Tables) -> DataFrame:
     """Records with the times of their transaction. One that nobody saw end spans its records, and precedes nothing."""
-    bound = tables.records.where("txn is not null")
+    bound = tables.records.where("transaction is not null")
     if bound.isEmpty():
         none = sf.lit(None).cast("long")
         return tables.records.withColumns({"txn_t0": none, "txn_t1": none, "txn_ok": sf.lit(False)})
     known = spark.createDataFrame(
         [
-            (row["run"], row["txn"], row["t0"], row["t1"], row["outcome"] == _COMMITTED and row["t1"] is not None)
-            for rows in tables.small.get("transactions", {}).values()
-            for row in rows
+            (
+                row["run"],
+                row["transaction"],
+                row["invoked_ns"],
+                row["completed_ns"],
+                row["outcome"] == _COMMITTED and row["completed_ns"] is not None,
+            )
+            for row in tables.every(TRANSACTIONS)
         ],
-        "run int, txn long, begun long, ended long, committed boolean",
+        "run int, transaction long, begun long, ended long, committed boolean",
     )
-    seen = bound.groupBy("run", "txn").agg(sf.min("t0").alias("first"), sf.max("t1").alias("last"))
-    spanned = seen.join(known, ["run", "txn"], "left").select(
-        "run", "txn", sf.coalesce("begun", "first").alias("txn_t0"),
+    seen = bound.groupBy("run", "transaction").agg(
+        sf.min("invoked_ns").alias("first"), sf.max("completed_ns").alias("last")
+    )
+    spanned = seen.join(known, ["run", "transaction"], "left").select(
+        "run", "transaction", sf.coalesce("begun", "first").alias("txn_t0"),
         sf.coalesce("ended", "last").alias("txn_t1"), sf.coalesce("committed", sf.lit(False)).alias("txn_ok"),
     )  # fmt: skip
-    return tables.records.join(spanned, ["run", "txn"], "left")
+    return tables.records.join(spanned, ["run", "transaction"], "left")

@@ -23,12 +23,12 @@ _INTERVAL = ["run", "interval"]
 
 
 def search_histories(
-    spark: SparkSession, *, records: DataFrame, ops: DataFrame, orders: DataFrame, mode: Mode,
+    spark: SparkSession, *, records: DataFrame, operations: DataFrame, orders: DataFrame, mode: Mode,
     ww_deps: bool | Collection[int] = True, limits: Limits | None = None,
     key_of: Callable[[int, int], object] | None = None,
 ) -> Search:  # fmt: skip
     """See the package. `key_of(run, tp)`: the key's own name, which decides Jepsen's evidence in wide operations."""
-    graph = imported_graph(records=records, ops=ops, orders=orders, mode=mode, ww_deps=ww_deps)
+    graph = imported_graph(records=records, operations=operations, orders=orders, mode=mode, ww_deps=ww_deps)
     with graph.kept():
         found = _search(spark, graph, mode, limits or Limits(), key_of)
         return replace(found, runs_with_edges=graph.runs_with_edges()) if mode is Mode.JEPSEN else found

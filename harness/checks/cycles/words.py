@@ -26,12 +26,14 @@ def _reason(step: Step, short: dict[int, str], record_name: Callable[[int, int],
     source, target = short[step.source], short[step.target]
     if step.relation == REALTIME:
         return f"{source} had ended before {target} began"
-    if step.tp is None or step.value is None:
+    if step.partition_id is None or step.value is None:
         return f"{source} came before {target} ({step.name})"
-    value = record_name(step.tp, step.value)
+    value = record_name(step.partition_id, step.value)
     if step.relation == WR:
         return f"{source} wrote {value} and {target} read it"
-    following = record_name(step.tp, step.next_value) if step.next_value is not None else "the record after it"
+    following = (
+        record_name(step.partition_id, step.next_value) if step.next_value is not None else "the record after it"
+    )
     if step.relation == RW:
         return f"{source} read as far as {value} and {target} wrote {following}, the next in the log"
     return f"{source} wrote {value} and {target} wrote {following}, which stands right after it in the log"

@@ -2,17 +2,18 @@
 
 `check_histories(session, histories, ww_deps=, sub_via=, compatible=)` -> one HistoryAnswer for each, in order.
     session     gives the Spark session; asked for only when there are histories to search for cycles
-    histories   from harness.history.jepsen_import (read_histories, import_text)
+    histories   from harness.history.jepsen.jepsen_import (read_histories, import_text)
     ww_deps     True, False, or the places in `histories` that infer edges between writes
     sub_via     {"assign"} or {"subscribe"}: decides `bad`, the names that make the history invalid
     compatible  True: Jepsen's answer, also where it is wrong. A history that kills Jepsen's checker is answered with
                 {"name": ..., "unknown": KIND}, the first of these that applies: ClassCastException (it must sort keys
                 or values that are not of one kind), IndexOutOfBoundsException (an ok poll names a key of which no
                 value read has a known place), no-writer-of, no-writer-of-value (nobody completed a send of a value).
-                False: the same where Jepsen is right (jepsen.md 1.6 tells where not): an aborted poll's values are
-                neither lost nor unseen; a seek to the beginning and a rebalance that moved the key excuse what
-                follows; values only just read are not unseen; empty-transaction-graph is `insufficient-evidence` or
-                `no-data`, no verdict instead of a bad one; and kinds of our own (own_rules.py) stand beside Jepsen's.
+                False: the same where Jepsen is right (where not: tests/harness/checks/jepsen/stories.py): an aborted
+                poll's values are neither lost nor unseen; a seek to the beginning and a rebalance that moved the key
+                excuse what follows; values only just read are not unseen; empty-transaction-graph is
+                `insufficient-evidence` or `no-data`, no verdict instead of a bad one; and kinds of our own
+                (own_rules.py) stand beside Jepsen's.
 `HistoryAnswer.as_json()` is one line in the form of golden.jsonl; `inconclusive` names why there is no verdict.
 
 Most records say nothing but that the log is as it should be, and Spark takes seconds to be asked anything. So what is

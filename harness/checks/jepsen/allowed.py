@@ -1,4 +1,7 @@
-"""Which of Jepsen's anomalies make a history invalid (jepsen.md 1.3, column "default"), and which of ours do."""
+"""Which of Jepsen's anomalies make a history invalid, and which of ours do.
+
+His are those that `allowed-error-types` of jepsen.tests.kafka does not allow.
+"""
 
 from collections.abc import Iterable
 

@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from harness.checks.cycles.champ import in_trie_order
+from harness.checks.jepsen.columns import RuleRow
 from harness.checks.jepsen.rules import ABORTED, IN_OK, LOST, NO_WRITER, OWN, PHANTOM, UNSEEN
-from harness.history.clojure_order import ARRAY_MAP_MAX, clojure_hash
-from harness.history.edn_reader import Keyword, written
-from harness.history.imported import ImportedHistory
-from harness.history.schemas import KIND_POLL, KIND_SEND
+from harness.history.jepsen.clojure_order import ARRAY_MAP_MAX, clojure_hash
+from harness.history.jepsen.edn_reader import Keyword, written
+from harness.history.jepsen.imported import ImportedHistory
+from harness.history.schema.schemas import KIND_POLL, KIND_SEND
 
-Row = Mapping[str, Any]
 Error = dict[str, Any]
 
 
@@ -59,18 +59,18 @@ def op_index(index: int | None) -> dict[str, int] | None:
 class RunRows:
     """The rows of one history, and how it calls and orders things."""
 
-    def __init__(self, history: ImportedHistory, rows: Mapping[str, list[Row]]) -> None:
+    def __init__(self, history: ImportedHistory, rows: Mapping[str, list[RuleRow]]) -> None:
         self.history = history
         self.rows = defaultdict(list, rows)
-        self.bounds = {row["tp"]: row["number"] for row in self.rows["bound"] if row["number"] is not None}
-        self._values_in_log = {row["tp"]: row["number"] for row in self.rows["key"]}
+        self.bounds = {row["partition_id"]: row["number"] for row in self.rows["bound"] if row["number"] is not None}
+        self._values_in_log = {row["partition_id"]: row["number"] for row in self.rows["key"]}
         self._value_at: dict[int, dict[int, int]] = defaultdict(dict)
         for rule in ("value-at", "value-at-head"):
             for row in self.rows[rule]:
-                self._value_at[row["tp"]][row["at"]] = row["value"]
+                self._value_at[row["partition_id"]][row["at"]] = row["value"]
 
-    def key(self, tp: int) -> Any:
-        return plain(self.history.keys[tp])
+    def key(self, partition_id: int) -> Any:
+        return plain(self.history.keys[partition_id])
 
     def value(self, number: int) -> Any:
         return self._plain_values[number]
@@ -79,16 +79,16 @@ class RunRows:
     def _plain_values(self) -> list[Any]:
         return [plain(value) for value in self.history.values]
 
-    def flagged(self, bit: int) -> list[Row]:
+    def flagged(self, bit: int) -> list[RuleRow]:
         """Rows of values with this bit, in order of key, place in the log and value."""
         return sorted(
             (row for row in self.rows["value"] if row["number"] & bit),
-            key=lambda row: (self.sort_key(self.history.keys[row["tp"]]), _or_last(row["at"]), row["value"]),
+            key=lambda row: (self.sort_key(self.history.keys[row["partition_id"]]), _or_last(row["at"]), row["value"]),
         )
 
-    def between(self, low: int, high: int, tp: int) -> list[Any]:
+    def between(self, low: int, high: int, partition_id: int) -> list[Any]:
         """The values of a gap, indexes low to high without its ends."""
-        at, plain_values = self._value_at[tp], self._plain_values
+        at, plain_values = self._value_at[partition_id], self._plain_values
         return [plain_values[at[index]] for index in range(low + 1, high)]
 
     @staticmethod
@@ -104,16 +104,16 @@ class RunRows:
         """tp -> its place among the keys that have a log."""
         tps = sorted(self._values_in_log)
         if len(tps) <= ARRAY_MAP_MAX:
-            tps = in_trie_order(tps, lambda tp: _signed(clojure_hash(self.history.keys[tp])))
+            tps = in_trie_order(tps, lambda partition_id: _signed(clojure_hash(self.history.keys[partition_id])))
         return {tp: place for place, tp in enumerate(tps)}
 
-    def few_values(self, tp: int) -> bool:
-        return int(self._values_in_log[tp]) <= ARRAY_MAP_MAX
+    def few_values(self, partition_id: int) -> bool:
+        return int(self._values_in_log[partition_id]) <= ARRAY_MAP_MAX
 
-    def in_operation(self, row: Row) -> tuple[int, int]:
+    def in_operation(self, row: RuleRow) -> tuple[int, int]:
         """Sorts rows of keys as Jepsen walks the keys of an operation."""
         wide = self.history.wide_reads if row["kind"] == KIND_POLL else self.history.wide_writes
-        return row["op"], row["tp"] if row["op"] in wide else row["i_first"]
+        return row["operation"], row["partition_id"] if row["operation"] in wide else row["i_first"]
 
 
 def _signed(number: int) -> int:
@@ -137,13 +137,13 @@ def death(run: RunRows) -> str | None:
 
 def _unsortable(run: RunRows) -> bool:
     """Jepsen sorts the keys of unseen values, and the values at one offset: Clojure sorts no keyword with a number."""
-    unseen = {row["tp"] for row in run.rows["value"] if row["number"] & UNSEEN}
+    unseen = {row["partition_id"] for row in run.rows["value"] if row["number"] & UNSEEN}
     unseen |= {tp for tp, values in run.history.first_read.items() if values}
     kinds: dict[tuple[int, int] | None, set[str]] = defaultdict(set)
     for tp in unseen:
         kinds[None].add(_sort_class(run.history.keys[tp]))
     for row in run.rows["inconsistent-offsets"]:
-        kinds[row["tp"], row["off"]].add(_sort_class(run.history.values[row["value"]]))
+        kinds[row["partition_id"], row["offset"]].add(_sort_class(run.history.values[row["value"]]))
     return any(len(mixed) > 1 for mixed in kinds.values())
 
 
@@ -175,7 +175,7 @@ def log_errors(run: RunRows, *, compatible: bool) -> dict[str, Any]:
 def _inconsistent_offsets(run: RunRows) -> list[Error]:
     places, by_offset = run.log_order(), defaultdict(list)
     for row in run.rows["inconsistent-offsets"]:
-        by_offset[places[row["tp"]], row["off"], row["tp"], row["at"]].append(row["value"])
+        by_offset[places[row["partition_id"]], row["offset"], row["partition_id"], row["at"]].append(row["value"])
     return [
         {"key": run.key(tp), "offset": off, "index": index, "values": run.listed(by_offset[place, off, tp, index])}
         for place, off, tp, index in sorted(by_offset)
@@ -185,7 +185,7 @@ def _inconsistent_offsets(run: RunRows) -> list[Error]:
 def _duplicates(run: RunRows) -> list[Error]:
     places, by_value = run.log_order(), defaultdict(list)
     for row in run.rows["duplicate"]:
-        by_value[row["tp"], row["value"]].append(row["off"])
+        by_value[row["partition_id"], row["value"]].append(row["offset"])
 
     def order(item: tuple[tuple[int, int], list[int]]) -> tuple[int, int, int]:
         (tp, value), offsets = item
@@ -199,26 +199,26 @@ def _duplicates(run: RunRows) -> list[Error]:
 
 def _aborted_reads(run: RunRows) -> list[Error]:
     rows = [row for row in run.rows["read"] if row["number"] & ABORTED and row["number"] & IN_OK]
-    return [aborted_read(run, row) for row in sorted(rows, key=lambda row: (*run.in_operation(row), row["i"]))]
+    return [aborted_read(run, row) for row in sorted(rows, key=lambda row: (*run.in_operation(row), row["position"]))]
 
 
-def aborted_read(run: RunRows, row: Row) -> Error:
+def aborted_read(run: RunRows, row: RuleRow) -> Error:
     return {
-        "key": run.key(row["tp"]), "value": run.value(row["value"]), "writer": op_index(row["op2"]),
-        "reader": op_index(row["op"]),
+        "key": run.key(row["partition_id"]), "value": run.value(row["value"]), "writer": op_index(row["op2"]),
+        "reader": op_index(row["operation"]),
     }  # fmt: skip
 
 
 def _precommitted_reads(run: RunRows) -> list[Error]:
     """The first key of each operation only, and of it the first value in set order."""
     first: dict[int, tuple[int, int, int]] = {}
-    senders = {(row["op"], row["tp"], row["value"]) for row in run.rows["writer"]}
+    senders = {(row["operation"], row["partition_id"], row["value"]) for row in run.rows["writer"]}
     for row in run.rows["read"]:
-        sent = row["op"] == row["op2"] or (row["op"], row["tp"], row["value"]) in senders
+        sent = row["operation"] == row["op2"] or (row["operation"], row["partition_id"], row["value"]) in senders
         if row["number"] & OWN and sent:
-            place = row["tp"] if row["op"] in run.history.wide_writes else row["at"]
-            found = (place, row["value"], row["tp"])
-            first[row["op"]] = min(first.get(row["op"], found), found)
+            place = row["partition_id"] if row["operation"] in run.history.wide_writes else row["at"]
+            found = (place, row["value"], row["partition_id"])
+            first[row["operation"]] = min(first.get(row["operation"], found), found)
     return [
         {"op": op_index(op), "key": run.key(tp), "value": run.value(value)}
         for op, (_, value, tp) in sorted(first.items())
@@ -227,14 +227,14 @@ def _precommitted_reads(run: RunRows) -> list[Error]:
 
 def _lost_writes(run: RunRows) -> list[Error]:
     places = {tp: place for place, tp in enumerate(run.history.read_order)}
-    readers = {row["tp"]: row["op"] for row in run.rows["reader"]}
+    readers = {row["partition_id"]: row["operation"] for row in run.rows["reader"]}
     rows = [row for row in run.rows["value"] if row["number"] & LOST]
-    rows.sort(key=lambda row: (places[row["tp"]], row["at2"], row["value"]))
+    rows.sort(key=lambda row: (places[row["partition_id"]], row["at2"], row["value"]))
     return [
         {
-            "key": run.key(row["tp"]), "value": run.value(row["value"]), "index": row["at"],
-            "max-read-index": run.bounds[row["tp"]], "writer": op_index(row["op"]),
-            "max-read": op_index(readers.get(row["tp"])),
+            "key": run.key(row["partition_id"]), "value": run.value(row["value"]), "index": row["at"],
+            "max-read-index": run.bounds[row["partition_id"]], "writer": op_index(row["operation"]),
+            "max-read": op_index(readers.get(row["partition_id"])),
         }
         for row in rows
     ]  # fmt: skip
@@ -244,10 +244,12 @@ def _unseen(run: RunRows, though_read: Mapping[int, Sequence[int]]) -> Error | N
     unseen: dict[int, list[int]] = defaultdict(list)
     for row in run.rows["value"]:
         if row["number"] & UNSEEN:
-            unseen[row["tp"]].append(row["value"])
+            unseen[row["partition_id"]].append(row["value"])
     for tp, values in though_read.items():
         unseen[tp].extend(values)
-    tps = sorted((tp for tp in unseen if unseen[tp]), key=lambda tp: run.sort_key(run.history.keys[tp]))
+    tps = sorted(
+        (tp for tp in unseen if unseen[tp]), key=lambda partition_id: run.sort_key(run.history.keys[partition_id])
+    )
     if not tps:
         return None
     assert run.history.last_ok is not None, "something was acknowledged or read"
@@ -256,27 +258,27 @@ def _unseen(run: RunRows, though_read: Mapping[int, Sequence[int]]) -> Error | N
     return {"time": run.history.last_ok[1], "unseen": counts, "messages": messages}
 
 
-def _inside(run: RunRows, rows: Iterable[Row], kind: int, *, skip: bool) -> list[Error]:
+def _inside(run: RunRows, rows: Iterable[RuleRow], kind: int, *, skip: bool) -> list[Error]:
     wanted = [row for row in rows if row["kind"] == kind and (row["at"] > row["at2"]) == skip]
     return [
         {
-            "key": run.key(row["tp"]), "values": [run.value(row["value"]), run.value(row["value2"])],
-            "delta": row["at"] - row["at2"], "op": op_index(row["op"]),
-            **({"skipped": run.between(row["at2"], row["at"], row["tp"])} if skip else {}),
+            "key": run.key(row["partition_id"]), "values": [run.value(row["value"]), run.value(row["value2"])],
+            "delta": row["at"] - row["at2"], "op": op_index(row["operation"]),
+            **({"skipped": run.between(row["at2"], row["at"], row["partition_id"])} if skip else {}),
         }
-        for row in sorted(wanted, key=lambda row: (*run.in_operation(row), row["i"]))
+        for row in sorted(wanted, key=lambda row: (*run.in_operation(row), row["position"]))
     ]  # fmt: skip
 
 
-def _between(run: RunRows, rows: Iterable[Row], kind: int, *, skip: bool) -> list[Error]:
+def _between(run: RunRows, rows: Iterable[RuleRow], kind: int, *, skip: bool) -> list[Error]:
     wanted = [row for row in rows if row["kind"] == kind and (row["at"] > row["at2"]) == skip]
     processes = run.history.process_order
-    key: Callable[[Row], Any] = lambda row: (processes[row["process"]], *run.in_operation(row))  # noqa: E731
+    key: Callable[[RuleRow], Any] = lambda row: (processes[row["process"]], *run.in_operation(row))  # noqa: E731
     return [
         {
-            "key": run.key(row["tp"]), "delta": row["at"] - row["at2"],
-            "ops": [op_index(row["op2"]), op_index(row["op"])],
-            **({"skipped": run.between(row["at2"], row["at"], row["tp"])} if skip
+            "key": run.key(row["partition_id"]), "delta": row["at"] - row["at2"],
+            "ops": [op_index(row["op2"]), op_index(row["operation"])],
+            **({"skipped": run.between(row["at2"], row["at"], row["partition_id"])} if skip
                else {"values": [run.value(row["value"]), run.value(row["value2"])]}),
         }
         for row in sorted(wanted, key=key)

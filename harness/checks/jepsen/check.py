@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Search, jepsen_errors
 from harness.checks.jepsen.allowed import bad_names
-from harness.checks.jepsen.answers import HistoryAnswer, Row, RunRows, death, log_errors
-from harness.checks.jepsen.columns import records_of
+from harness.checks.jepsen.answers import HistoryAnswer, RunRows, death, log_errors
+from harness.checks.jepsen.columns import RuleRow, records_of
 from harness.checks.jepsen.own_answers import EMPTY_GRAPH, own_errors, without_verdict
 from harness.checks.jepsen.own_rules import INCONCLUSIVE, NOT_SEARCHED, OWN_RULES, READ_WRITE_CYCLES
 from harness.checks.jepsen.rules import RULES, Stages, bounds_of
@@ -21,7 +21,7 @@ from harness.checks.jepsen.steps import steps_of
 from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
 from harness.checks.jepsen.walks import walk_of
-from harness.history.imported import ImportedHistory, together
+from harness.history.jepsen.imported import ImportedHistory, together
 
 
 def check_histories(
@@ -36,7 +36,7 @@ def check_histories(
     with_edges = set(range(len(histories))) if ww_deps is True else set(ww_deps or ())
     tables = together(histories)
     stages, orders = stages_of(tables, lenient=not compatible)
-    by_run: dict[int, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    by_run: dict[int, dict[str, list[RuleRow]]] = defaultdict(lambda: defaultdict(list))
     for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
         for row in found(stages):
             by_run[row["run"]][rule].append(row)
@@ -67,7 +67,7 @@ def stages_of(tables: Mapping[str, pa.Table], *, lenient: bool) -> tuple[Stages,
     steps, lanes = steps_of(records, values)
     stages = Stages(
         records=records, versions=versions, values=values, steps=steps, walk=walk_of(lanes, tables, seeks=lenient),
-        ops=tables["ops"], lenient=lenient, bounds=bounds_of(records, values),
+        operations=tables["operations"], lenient=lenient, bounds=bounds_of(records, values),
     )  # fmt: skip
     return stages, versions.orders(records)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.schemas import KIND_SEND
+from harness.history.schema.schemas import KIND_SEND
+from harness.history.schema.typed_rows import OfRun
 
 Column: TypeAlias = Any  # an array of NumPy
 NONE = -(1 << 62)  # where a column of whole numbers has nothing
@@ -22,26 +23,26 @@ _ROOM = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """A row each. id: of its (run, tp, value); operation: dense, rising with (run, op). off: NONE where not told.
+    """A row each. id: of its (run, tp, value); operation_rank: dense, rising with (run, op). off: NONE where not told.
 
     of_id: run, tp and value of each id; of_key: run and tp of each key.
     """
 
     run: Column
-    tp: Column
-    op: Column
+    partition_id: Column
+    operation: Column
     process: Column
     kind: Column
     status: Column
-    i: Column
-    off: Column
+    position: Column
+    offset: Column
     value: Column
-    i0: Column
+    invocation_index: Column
     transactional: Column
     moved: Column
     completed: Column
     id: Column
-    operation: Column
+    operation_rank: Column
     key: Column  # of (run, tp), dense
     of_id: tuple[Column, Column, Column]
     key_of_id: Column
@@ -65,18 +66,30 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
     """tables: of all histories together, run rising."""
     told = tables["records"]
     if completed_only:
-        told = told.filter(pc.is_valid(told["t1"]))
+        told = told.filter(pc.is_valid(told["completed_ns"]))
     column = {
-        name: _numbers(told, name) for name in ("run", "tp", "op", "process", "kind", "status", "i", "value", "i0")
+        name: _numbers(told, name)
+        for name in (
+            "run",
+            "partition_id",
+            "operation",
+            "process",
+            "kind",
+            "status",
+            "position",
+            "value",
+            "invocation_index",
+        )
     }
-    run, tp, value = column["run"], column["tp"], column["value"]
+    run, tp, value = column["run"], column["partition_id"], column["value"]
     number, of_id, first_key = _ids(tables, run, tp, value)
     return Records(
-        **column, off=_numbers(told, "off"), id=number, of_id=of_id, key=first_key[run] + tp,
+        **column, offset=_numbers(told, "offset"), id=number, of_id=of_id, key=first_key[run] + tp,
         key_of_id=first_key[of_id[0]] + of_id[1], first_key=first_key,
-        of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["tp"].to_numpy()),
-        transactional=_valid(told, "txn"), completed=_valid(told, "t1"), moved=_numbers(told, "moved").astype(bool),
-        operation=_operations(run, column["op"]),
+        of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
+        transactional=_valid(told, "transaction"), completed=_valid(told, "completed_ns"), moved=_numbers(told,
+            "moved").astype(bool),
+        operation_rank=_operations(run, column["operation"]),
     )  # fmt: skip
 
 
@@ -92,7 +105,7 @@ def _valid(table: pa.Table, name: str) -> Column:
 
 
 def _ids(
-    tables: Mapping[str, pa.Table], run: Column, tp: Column, value: Column
+    tables: Mapping[str, pa.Table], run: Column, partition_id: Column, value: Column
 ) -> tuple[Column, tuple[Column, Column, Column], Column]:
     """Ids, what each stands for, and the first key of each run.
 
@@ -105,7 +118,7 @@ def _ids(
     values = np.bincount(tables["value_names"]["run"].to_numpy(), minlength=runs).astype(np.int64)
     first_key = np.cumsum(keys) - keys
     first = np.cumsum(keys * values) - keys * values
-    place = first[run] + tp * values[run] + value
+    place = first[run] + partition_id * values[run] + value
     size = int((keys * values).sum())
     if size <= 4 * len(run) + _ROOM:
         number = place
@@ -118,13 +131,13 @@ def _ids(
     return number, of_id, first_key
 
 
-def _operations(run: Column, op: Column) -> Column:
+def _operations(run: Column, operation: Column) -> Column:
     if not len(run):
         return np.empty(0, np.int64)
-    begins = np.concatenate([[True], (run[1:] != run[:-1]) | (op[1:] != op[:-1])])
+    begins = np.concatenate([[True], (run[1:] != run[:-1]) | (operation[1:] != operation[:-1])])
     rows = np.flatnonzero(begins)
-    order = np.lexsort((op[rows], run[rows]))
-    new = _changes(run[rows][order], op[rows][order])
+    order = np.lexsort((operation[rows], run[rows]))
+    new = _changes(run[rows][order], operation[rows][order])
     number = np.empty(len(rows), np.int64)
     number[order] = np.cumsum(new) - 1
     return number[np.cumsum(begins) - 1]
@@ -176,21 +189,47 @@ def grouped(*columns: Column) -> tuple[Column, Column]:
 class Timeline:
     """Events of several groups, to be asked which of a group's happened before a moment."""
 
-    def __init__(self, group: Column, op: Column) -> None:
-        self.order = np.lexsort((op, group))
-        self.op = op[self.order]
-        self._known = np.unique(op)
+    def __init__(self, group: Column, operation: Column) -> None:
+        self.order = np.lexsort((operation, group))
+        self.operation = operation[self.order]
+        self._known = np.unique(operation)
         self._room = len(self._known) + 1
-        self._place = group[self.order] * self._room + np.searchsorted(self._known, self.op)
+        self._place = group[self.order] * self._room + np.searchsorted(self._known, self.operation)
 
-    def until(self, group: Column, op: Column, *, inclusive: bool) -> tuple[Column, Column]:
+    def until(self, group: Column, operation: Column, *, inclusive: bool) -> tuple[Column, Column]:
         """First and (exclusive) last place in order of the group's events before each moment, or at it too."""
-        earlier = np.searchsorted(self._known, op, side="right" if inclusive else "left")
+        earlier = np.searchsorted(self._known, operation, side="right" if inclusive else "left")
         start = np.searchsorted(self._place, group * self._room)
         return start, np.searchsorted(self._place, group * self._room + earlier)
 
 
-def rows_of(**columns: Column) -> list[dict[str, Any]]:
+class RuleRow(OfRun, total=False):
+    """What a rule flags: any of these, of which a rule always tells the same.
+
+    position: place in the operation; i_first: where its key first stands there. at, at2: indexes in the key's log.
+    number: any further number. In the rules `value` and `bound` any may be null that the value or key has not: who uses
+    one of these has asked for it before.
+    """
+
+    partition_id: int
+    operation: int
+    op2: int | None
+    process: int
+    kind: int
+    position: int
+    i_first: int
+    value: int
+    value2: int
+    offset: int
+    at: int
+    at2: int
+    number: int
+
+
+def rows_of(**columns: Column) -> list[RuleRow]:
     """Rows for answers; what a column has not is None."""
     table = pa.table({name: pa.array(column, mask=column == NONE) for name, column in columns.items()})
-    return table.to_pylist()  # type: ignore[no-any-return]
+    rows: list[RuleRow] = table.to_pylist()
+    unknown = columns.keys() - RuleRow.__annotations__.keys()
+    assert not unknown, f"no column of a rule: {unknown}"
+    return rows

@@ -1,4 +1,4 @@
-"""What Jepsen's checker cannot see (jepsen.md 1.6), as kinds of our own beside Jepsen's; none renames one of his.
+"""What Jepsen's checker cannot see, as kinds of our own beside Jepsen's; none renames one of his.
 
 The rules give what a value's row does not: a transaction of which a part was seen, an acknowledgement below an earlier
 one, a consumer that began behind the head of a log, and records that a group was given twice.
@@ -11,36 +11,38 @@ import pyarrow.compute as pc
 
 from harness.checks.jepsen.columns import NONE, Column, Timeline, begins_of, grouped, mark, rows_of
 from harness.checks.jepsen.rules import Rows, Stages
-from harness.history.schemas import KIND_POLL, STATUS_FAIL, STATUS_OK
+from harness.history.schema.schemas import KIND_POLL, STATUS_FAIL, STATUS_OK
 
 
 def _torn(stages: Stages) -> Rows:
     """Values that nobody read, of transactions of which an ok poll read another. at: one of the same key."""
     records, values = stages.records, stages.values
     sent = np.flatnonzero(records.sends & records.transactional & (records.status != STATUS_FAIL))
-    operation, number = records.operation[sent], records.id[sent]
-    seen = mark(int(records.operation.max(initial=-1)) + 1, operation[values.read_ok[number]])
+    operation, number = records.operation_rank[sent], records.id[sent]
+    seen = mark(int(records.operation_rank.max(initial=-1)) + 1, operation[values.read_ok[number]])
     rows = sent[seen[operation] & ~values.read_any[number]]
-    first, _ = grouped(records.operation[rows], records.id[rows])
+    first, _ = grouped(records.operation_rank[rows], records.id[rows])
     rows = rows[first]
-    lane = records.operation * max(records.keys, 1) + records.key
+    lane = records.operation_rank * max(records.keys, 1) + records.key
     here = np.isin(lane[rows], lane[sent[values.read_ok[number]]])
-    return rows_of(**stages.of_record(rows, "op", "value"), number=records.status[rows], at=here.astype(np.int64))
+    return rows_of(
+        **stages.of_record(rows, "operation", "value"), number=records.status[rows], at=here.astype(np.int64)
+    )
 
 
 def _regressions(stages: Stages) -> Rows:
     """An offset below the highest that another process had been told before this send was invoked."""
     records = stages.records
-    rows = np.flatnonzero(records.sends & (records.status == STATUS_OK) & (records.off != NONE))
-    rows = rows[np.lexsort((records.op[rows], records.key[rows]))]
-    back = (np.diff(records.key[rows]) == 0) & (np.diff(records.off[rows]) < 0)
+    rows = np.flatnonzero(records.sends & (records.status == STATUS_OK) & (records.offset != NONE))
+    rows = rows[np.lexsort((records.operation[rows], records.key[rows]))]
+    back = (np.diff(records.key[rows]) == 0) & (np.diff(records.offset[rows]) < 0)
     rows = rows[
         mark(records.keys, records.key[rows[1:]][back])[records.key[rows]]
     ]  # keys in which none went back: none
-    told = Timeline(records.key[rows], records.op[rows])
-    start, stop = told.until(records.key[rows], records.i0[rows], inclusive=False)
+    told = Timeline(records.key[rows], records.operation[rows])
+    start, stop = told.until(records.key[rows], records.invocation_index[rows], inclusive=False)
     _, height = grouped(
-        records.key[rows], *(getattr(records, name)[rows] for name in ("off", "process", "op", "value"))
+        records.key[rows], *(getattr(records, name)[rows] for name in ("offset", "process", "operation", "value"))
     )
     highest = np.maximum.accumulate(height[told.order])  # keys in order: those before have lower numbers
     at = np.empty(len(rows), np.int64)
@@ -48,11 +50,11 @@ def _regressions(stages: Stages) -> Rows:
     asked = np.flatnonzero(stop > start)
     high = rows[at[highest[stop[asked] - 1]]]
     low = rows[asked]
-    found = (records.off[high] > records.off[low]) & (records.process[high] != records.process[low])
+    found = (records.offset[high] > records.offset[low]) & (records.process[high] != records.process[low])
     high, low = high[found], low[found]
     return rows_of(
-        **stages.of_record(low, "op", "off", "value"), op2=records.op[high], value2=records.value[high],
-        number=records.off[high],
+        **stages.of_record(low, "operation", "offset", "value"), op2=records.operation[high],
+        value2=records.value[high], number=records.offset[high],
     )  # fmt: skip
 
 
@@ -64,9 +66,11 @@ def _behind_the_head(stages: Stages) -> Column:
     given = (walk.assigned != NONE) & ((walk.sought == walk.assigned) | (walk.direct == walk.assigned))
     rows = np.flatnonzero((walk.kind == KIND_POLL) & (walk.first_at > 0) & ~walk.read_before & given)
     ended = np.flatnonzero((walk.kind == KIND_POLL) & (walk.last_at != NONE))
-    run, tp = (np.concatenate([of[rows], of[ended]]) for of in (walk.run, walk.tp))
+    run, tp = (np.concatenate([of[rows], of[ended]]) for of in (walk.run, walk.partition_id))
     _, where = grouped(run, tp, np.concatenate([walk.first_at[rows], walk.last_at[ended] + 1]))
-    start, stop = Timeline(where[len(rows) :], walk.op[ended]).until(where[: len(rows)], walk.op[rows], inclusive=False)
+    start, stop = Timeline(where[len(rows) :], walk.operation[ended]).until(
+        where[: len(rows)], walk.operation[rows], inclusive=False
+    )
     committed = (stop > start) & (walk.sought[rows] != walk.assigned[rows])
     return rows[~committed]
 
@@ -74,21 +78,23 @@ def _behind_the_head(stages: Stages) -> Column:
 def _head_skips(stages: Stages) -> Rows:
     walk, rows = stages.walk, _behind_the_head(stages)
     return rows_of(
-        **{name: getattr(walk, name)[rows] for name in ("run", "tp", "process", "op", "i_first")},
+        **{name: getattr(walk, name)[rows] for name in ("run", "partition_id", "process", "operation", "i_first")},
         value=walk.first_value[rows], at=walk.first_at[rows], op2=walk.assigned[rows],
     )  # fmt: skip
 
 
 def _skipped_at_head(stages: Stages) -> Rows:
     walk, rows = stages.walk, _behind_the_head(stages)
-    return stages.between([(walk.run[rows], walk.tp[rows], np.zeros(len(rows), np.int64), walk.first_at[rows] - 1)])
+    return stages.between(
+        [(walk.run[rows], walk.partition_id[rows], np.zeros(len(rows), np.int64), walk.first_at[rows] - 1)]
+    )
 
 
 def _redelivered(stages: Stages) -> Rows:
     """Values that several processes got while subscribed. at: how often; value, op, op2: of the least of them."""
-    records, ops = stages.records, stages.ops
-    modes = ops.filter(pc.field("f").isin(["assign", "subscribe"]) & (pc.field("status") == STATUS_OK))
-    subscribed = np.append(pc.equal(modes["f"], "subscribe").to_numpy(), False)  # the last: no mode at all
+    records, ops = stages.records, stages.operations
+    modes = ops.filter(pc.field("function").isin(["assign", "subscribe"]) & (pc.field("status") == STATUS_OK))
+    subscribed = np.append(pc.equal(modes["function"], "subscribe").to_numpy(), False)  # the last: no mode at all
     if not subscribed.any():
         return []
     polled = np.flatnonzero((records.kind == KIND_POLL) & (records.status == STATUS_OK))
@@ -96,11 +102,11 @@ def _redelivered(stages: Stages) -> Rows:
         np.concatenate([modes[name].to_numpy(), getattr(records, name)[polled]]) for name in ("run", "process")
     )
     _, client = grouped(run, process)
-    line = Timeline(client[: len(modes)], modes["op"].to_numpy())
-    start, stop = line.until(client[len(modes) :], records.op[polled], inclusive=True)
+    line = Timeline(client[: len(modes)], modes["operation"].to_numpy())
+    start, stop = line.until(client[len(modes) :], records.operation[polled], inclusive=True)
     last = np.where(stop > start, np.append(line.order, -1)[stop - 1], -1)
     rows = polled[subscribed[last]]
-    rows = rows[np.lexsort((records.op[rows], records.id[rows]))]
+    rows = rows[np.lexsort((records.operation[rows], records.id[rows]))]
     first = begins_of(records.id[rows])
     if not len(first):
         return []
@@ -115,8 +121,8 @@ def _redelivered(stages: Stages) -> Rows:
     if not len(least):
         return []
     return rows_of(
-        **stages.of_record(rows[first[least]], "value"), op=records.op[rows[first[least]]],
-        op2=records.op[rows[last[least]]], number=np.diff(least, append=len(first)),
+        **stages.of_record(rows[first[least]], "value"), operation=records.operation[rows[first[least]]],
+        op2=records.operation[rows[last[least]]], number=np.diff(least, append=len(first)),
         at=np.add.reduceat(deliveries, least),
     )  # fmt: skip
 

@@ -1,25 +1,23 @@
 """Jepsen's log anomalies, each a few columns over the stages. What is flagged becomes rows, few as they are.
 
-A rule gives rows of any of `run, tp, op, op2, process, kind, i, i_first, value, value2, off, at, at2, number`. i: place
-in the operation; i_first: where its key first stands there. at, at2: indexes. number: any further number. What our own
-answer takes back from Jepsen's (jepsen.md 1.6): a value that an aborted poll saw is neither lost nor unseen.
+What our own answer takes back from Jepsen's: a value that an aborted poll saw is neither lost nor unseen.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from harness.checks.jepsen.columns import NONE, Column, Records, begins_of, highest, mark, rows_of
+from harness.checks.jepsen.columns import NONE, Column, Records, RuleRow, begins_of, highest, mark, rows_of
 from harness.checks.jepsen.steps import Steps
 from harness.checks.jepsen.values import Values
 from harness.checks.jepsen.version_orders import VersionOrders
 from harness.checks.jepsen.walks import Walk
-from harness.history.schemas import KIND_POLL, STATUS_OK
+from harness.history.schema.schemas import KIND_POLL, STATUS_OK
 
-Rows: TypeAlias = list[dict[str, Any]]
+Rows: TypeAlias = list[RuleRow]
 
 # The bits of `number` in rows of the rule "value".
 LOST, UNSEEN, PHANTOM, EARLY, ONLY_ABORTED, NO_OFFSET, UNREAD_TAIL, NO_WRITER = (1 << bit for bit in range(8))
@@ -36,16 +34,16 @@ class Stages:
     values: Values
     steps: Steps
     walk: Walk
-    ops: pa.Table
+    operations: pa.Table
     lenient: bool
     bounds: Column
 
     def of_value(self, ids: Column) -> dict[str, Column]:
         run, tp, value = (of[ids] for of in self.records.of_id)
-        return {"run": run, "tp": tp, "value": value}
+        return {"run": run, "partition_id": tp, "value": value}
 
     def of_record(self, rows: Column, *names: str) -> dict[str, Column]:
-        return {name: getattr(self.records, name)[rows] for name in ("run", "tp", *names)}
+        return {name: getattr(self.records, name)[rows] for name in ("run", "partition_id", *names)}
 
     def between(self, gaps: list[tuple[Column, Column, Column, Column]]) -> Rows:
         """What lies in gaps of keys: (run, tp, low, high), ends included."""
@@ -61,7 +59,7 @@ class Stages:
             np.add.at(inside, begin + low, 1)
             np.add.at(inside, begin + high + 1, -1)
         found = np.flatnonzero(np.cumsum(inside[:-1]) > 0)
-        return rows_of(run=run[found], tp=tp[found], at=index[found], value=value[found])
+        return rows_of(run=run[found], partition_id=tp[found], at=index[found], value=value[found])
 
 
 def bounds_of(records: Records, values: Values) -> Column:
@@ -72,7 +70,7 @@ def bounds_of(records: Records, values: Values) -> Column:
 def _in_log(stages: Stages, flagged: Column) -> Rows:
     rows = np.flatnonzero(flagged)
     versions = stages.versions
-    return rows_of(**stages.of_value(versions.id[rows]), off=versions.off[rows], at=versions.index[rows])
+    return rows_of(**stages.of_value(versions.id[rows]), offset=versions.offset[rows], at=versions.index[rows])
 
 
 def _keys(stages: Stages) -> Rows:
@@ -88,7 +86,7 @@ def _bounds(stages: Stages) -> Rows:
 
 def _by_key(stages: Stages, number: Column) -> Rows:
     run, tp = stages.records.of_key
-    return rows_of(run=run, tp=tp, number=number)
+    return rows_of(run=run, partition_id=tp, number=number)
 
 
 def _readers(stages: Stages) -> Rows:
@@ -99,7 +97,7 @@ def _readers(stages: Stages) -> Rows:
     ids = ids[np.lexsort((records.of_id[2][ids], records.key_of_id[ids]))]
     ids = ids[begins_of(records.key_of_id[ids])]
     told = stages.of_value(ids)
-    return rows_of(run=told["run"], tp=told["tp"], op=values.first_reader[ids])
+    return rows_of(run=told["run"], partition_id=told["partition_id"], operation=values.first_reader[ids])
 
 
 def _values(stages: Stages) -> Rows:
@@ -122,7 +120,7 @@ def _values(stages: Stages) -> Rows:
     )
     ids = np.flatnonzero(bits * values.present)
     return rows_of(
-        **stages.of_value(ids), op=values.writer[ids], op2=values.first_reader[ids], off=values.ack_off[ids],
+        **stages.of_value(ids), operation=values.writer[ids], op2=values.first_reader[ids], offset=values.ack_off[ids],
         at=values.first_at[ids], at2=values.last_at[ids], number=bits[ids],
     )  # fmt: skip
 
@@ -133,7 +131,7 @@ def _reads(stages: Stages) -> Rows:
     rows = steps.record[at]
     number = ABORTED * steps.aborted[at] + OWN * steps.own[at] + IN_OK * (stages.records.status[rows] == STATUS_OK)
     return rows_of(
-        **stages.of_record(rows, "op", "kind", "i", "value"), i_first=steps.i_first[at],
+        **stages.of_record(rows, "operation", "kind", "position", "value"), i_first=steps.i_first[at],
         op2=stages.values.writer[stages.records.id[rows]], at=steps.sent_first[at], number=number,
     )  # fmt: skip
 
@@ -142,15 +140,15 @@ def _writers(stages: Stages) -> Rows:
     """The senders of values that several operations sent."""
     several = stages.values.first_writer < stages.values.writer
     rows = np.flatnonzero(stages.records.sends & several[stages.records.id])
-    return rows_of(**stages.of_record(rows, "op", "value"))
+    return rows_of(**stages.of_record(rows, "operation", "value"))
 
 
 def _inside(stages: Stages) -> Rows:
     at = _jumps(stages)
     steps, rows = stages.steps, stages.steps.record[at]
     return rows_of(
-        **stages.of_record(rows, "op", "kind", "i"), i_first=steps.i_first[at], value=steps.value_before[at],
-        value2=stages.records.value[rows], at2=steps.at_before[at], at=steps.at[at],
+        **stages.of_record(rows, "operation", "kind", "position"), i_first=steps.i_first[at],
+        value=steps.value_before[at], value2=stages.records.value[rows], at2=steps.at_before[at], at=steps.at[at],
     )  # fmt: skip
 
 
@@ -164,9 +162,10 @@ def _between(stages: Stages) -> Rows:
     walk, rows = stages.walk, stages.walk.out_of_order(lenient=stages.lenient)
     before = walk.before[rows]
     return rows_of(
-        **{name: getattr(walk, name)[rows] for name in ("run", "tp", "process", "op", "kind", "i_first")},
-        op2=walk.op[before], value=walk.last_value[before], value2=walk.first_value[rows], at2=walk.last_at[before],
-        at=walk.first_at[rows],
+        **{name: getattr(walk, name)[rows] for name in ("run", "partition_id", "process", "operation", "kind",
+            "i_first")},
+        op2=walk.operation[before], value=walk.last_value[before], value2=walk.first_value[rows],
+        at2=walk.last_at[before], at=walk.first_at[rows],
     )  # fmt: skip
 
 
@@ -180,8 +179,8 @@ def _skipped(stages: Stages) -> Rows:
     jumps = jumps[steps.at[jumps] - steps.at_before[jumps] > 1]
     told = stages.of_record(steps.record[jumps])
     return stages.between([
-        (walk.run[rows], walk.tp[rows], before + 1, walk.first_at[rows] - 1),
-        (told["run"], told["tp"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
+        (walk.run[rows], walk.partition_id[rows], before + 1, walk.first_at[rows] - 1),
+        (told["run"], told["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
     ])  # fmt: skip
 
 

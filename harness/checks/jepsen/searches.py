@@ -17,12 +17,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.checks.cycles import Mode, Search, search_histories
 from harness.checks.jepsen.columns import NONE, Column, Records, highest, lowest
-from harness.history.imported import ImportedHistory
-from harness.history.schemas import KIND_FINAL_POLL, KIND_POLL, STATUS_OK
+from harness.history.jepsen.imported import ImportedHistory
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, STATUS_OK
 
 _SEARCHED = ("txn", "send", "poll")
-_RECORD_COLUMNS = ["run", "op", "kind", "tp", "value", "mop", "i"]
-_OP_COLUMNS = ["run", "op", "f", "status", "t0", "t1", "i0", "i1"]
+_RECORD_COLUMNS = ["run", "operation", "kind", "partition_id", "value", "micro_operation", "position"]
+_OP_COLUMNS = [
+    "run",
+    "operation",
+    "function",
+    "status",
+    "invoked_ns",
+    "completed_ns",
+    "invocation_index",
+    "completion_index",
+]
 
 
 class Searches:
@@ -37,8 +46,8 @@ class Searches:
         self._tables = tables
         self._records = records
         self._orders = orders
-        searched = pc.field("f").isin(_SEARCHED) & pc.field("i1").is_valid()
-        self._ops = tables["ops"].filter(searched).select(_OP_COLUMNS)
+        searched = pc.field("function").isin(_SEARCHED) & pc.field("completion_index").is_valid()
+        self._ops = tables["operations"].filter(searched).select(_OP_COLUMNS)
 
     def as_jepsen(self, with_edges: Collection[int]) -> Search:
         """with_edges: the histories that infer edges between writes."""
@@ -50,14 +59,17 @@ class Searches:
 
     def between_transactions(self) -> Search:
         """With all edges, those from reads to writes too: see READ_WRITE_CYCLES."""
-        self._ops = self._ops.filter(pc.field("f") == "txn")
+        self._ops = self._ops.filter(pc.field("function") == "txn")
         wanted = sorted(set(self._ops["run"].to_pylist()))
         return self._search("full", wanted, Mode.FULL, True)
 
     def _search(self, name: str, runs: Sequence[int], mode: Mode, with_edges: bool | Collection[int]) -> Search:
         if not runs:
             return Search(mode=mode)
-        here, kept = pc.field("run").isin(list(runs)), pc.field("t1").is_valid() & (pc.field("kind") < KIND_FINAL_POLL)
+        here, kept = (
+            pc.field("run").isin(list(runs)),
+            pc.field("completed_ns").is_valid() & (pc.field("kind") < KIND_FINAL_POLL),
+        )
         spark = self._session()
 
         def staged(what: str, table: pa.Table) -> DataFrame:
@@ -65,22 +77,22 @@ class Searches:
             pq.write_table(table, path)
             return spark.read.schema(from_arrow_schema(table.schema)).parquet(str(path))
 
-        ops = staged("ops", self._ops.filter(here))
+        ops = staged("operations", self._ops.filter(here))
         told = staged("records", self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS))
         orders = staged("orders", self._orders.filter(here))
         if mode is Mode.FULL:
-            told = told.join(ops.select("run", "op"), ["run", "op"], "left_semi")
+            told = told.join(ops.select("run", "operation"), ["run", "operation"], "left_semi")
         return search_histories(
-            spark, records=told, ops=ops, orders=orders, mode=mode, ww_deps=with_edges,
-            key_of=lambda run, tp: self._histories[run].keys[tp],
+            spark, records=told, operations=ops, orders=orders, mode=mode, ww_deps=with_edges,
+            key_of=lambda run, partition_id: self._histories[run].keys[partition_id],
         )  # fmt: skip
 
     def _joined_by_time(self) -> set[int]:
         """The runs in which an operation began after an ok one had ended."""
         runs = self._ops["run"].to_numpy()
         ok = self._ops["status"].to_numpy() == STATUS_OK
-        first_end = lowest(len(self._histories), runs[ok], self._ops["i1"].to_numpy()[ok])
-        last_begin = highest(len(self._histories), runs, self._ops["i0"].to_numpy())
+        first_end = lowest(len(self._histories), runs[ok], self._ops["completion_index"].to_numpy()[ok])
+        last_begin = highest(len(self._histories), runs, self._ops["invocation_index"].to_numpy())
         return set(np.flatnonzero((first_end != NONE) & (first_end < last_begin)).tolist())
 
     def _read_edges(self) -> tuple[set[int], set[int]]:
@@ -90,23 +102,23 @@ class Searches:
         records = self._records
         sends = np.flatnonzero(records.sends & records.completed)
         polls = np.flatnonzero((records.kind == KIND_POLL) & records.completed)
-        writer = highest(records.ids, records.id[sends], records.op[sends])
-        last = sends[records.op[sends] == writer[records.id[sends]]]
+        writer = highest(records.ids, records.id[sends], records.operation[sends])
+        last = sends[records.operation[sends] == writer[records.id[sends]]]
         begin = np.full(records.ids, NONE)
         plain = self._plain_sends(records, last)
-        begin[records.id[last]] = np.where(plain, records.i0[last], records.op[last])
-        reader = lowest(records.ids, records.id[polls], records.op[polls])
+        begin[records.id[last]] = np.where(plain, records.invocation_index[last], records.operation[last])
+        reader = lowest(records.ids, records.id[polls], records.operation[polls])
         backward = (begin != NONE) & (reader != NONE) & (begin > reader)
-        others = polls[(writer[records.id[polls]] != NONE) & (writer[records.id[polls]] != records.op[polls])]
+        others = polls[(writer[records.id[polls]] != NONE) & (writer[records.id[polls]] != records.operation[polls])]
         return set(records.of_id[0][backward].tolist()), set(records.run[others].tolist())
 
     def _plain_sends(self, records: Records, rows: Column) -> Column:
         """Whether each record's operation is called :send: all but those of transactions are."""
-        runs, ops = (self._ops.filter(pc.field("f") == "txn")[name].to_numpy() for name in ("run", "op"))
+        runs, ops = (self._ops.filter(pc.field("function") == "txn")[name].to_numpy() for name in ("run", "operation"))
         if not len(runs):
             return np.ones(len(rows), bool)
         plain = np.ones(len(rows), bool)
         for run in np.unique(runs):
             here = records.run[rows] == run
-            plain[here] = ~np.isin(records.op[rows][here], ops[runs == run])
+            plain[here] = ~np.isin(records.operation[rows][here], ops[runs == run])
         return plain

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.checks.jepsen.columns import NONE, Column, Records, begins_of
 from harness.checks.jepsen.values import Values
-from harness.history.schemas import KIND_POLL, KIND_SEND
+from harness.history.schema.schemas import KIND_POLL, KIND_SEND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +15,8 @@ class Lanes:
 
     run: Column
     process: Column
-    op: Column
-    tp: Column
+    operation: Column
+    partition_id: Column
     kind: Column
     status: Column
     first_at: Column
@@ -47,11 +47,13 @@ class Steps:
 
 def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
     rows = np.flatnonzero((records.kind == KIND_SEND) | (records.kind == KIND_POLL))
-    lane = (records.operation[rows] * max(records.keys, 1) + records.key[rows]) * 2 + (records.kind[rows] == KIND_POLL)
+    lane = (records.operation_rank[rows] * max(records.keys, 1) + records.key[rows]) * 2 + (
+        records.kind[rows] == KIND_POLL
+    )
     if (lane[1:] < lane[:-1]).any():
         order = np.argsort(lane, kind="stable")
         rows, lane = rows[order], lane[order]
-    number, op = records.id[rows], records.op[rows]
+    number, op = records.id[rows], records.operation[rows]
     first = begins_of(lane)
     last = np.append(first[1:], len(rows)) - 1 if len(first) else first
     at, value = values.at[number], records.value[rows]
@@ -60,7 +62,7 @@ def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
     polled = records.kind[rows] == KIND_POLL
     aborted = polled & values.failed[number]
     own = polled & (values.writer[number] != NONE) & (op >= values.first_writer[number]) & (op <= values.writer[number])
-    i_first = records.i[rows[first]]
+    i_first = records.position[rows[first]]
     kept = np.flatnonzero(jumps | aborted | own)
     lane_of = np.searchsorted(first, kept, side="right") - 1
     steps = Steps(
@@ -68,7 +70,10 @@ def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
         i_first=i_first[lane_of], sent_first=_sent_first(lane[first], i_first)[lane_of], jumps=jumps[kept],
         aborted=aborted[kept], own=own[kept],
     )  # fmt: skip
-    told = {name: getattr(records, name)[rows[first]] for name in ("run", "process", "op", "tp", "kind", "status")}
+    told = {
+        name: getattr(records, name)[rows[first]]
+        for name in ("run", "process", "operation", "partition_id", "kind", "status")
+    }
     lanes = Lanes(
         **told, first_at=at[first], first_value=value[first], last_at=at[last], last_value=value[last], i_first=i_first
     )

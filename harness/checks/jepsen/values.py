@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.checks.jepsen.columns import Column, Records, highest, lowest, mark
 from harness.checks.jepsen.version_orders import VersionOrders
-from harness.history.schemas import KIND_POLL, STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.schemas import KIND_POLL, STATUS_FAIL, STATUS_INFO, STATUS_OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +38,20 @@ class Values:
 def values_of(records: Records, versions: VersionOrders) -> Values:
     sends, polls = np.flatnonzero(records.sends), np.flatnonzero(records.kind == KIND_POLL)
     ids, sent, status = records.ids, records.id[sends], records.status[sends]
-    writer = highest(ids, sent, records.op[sends])
-    last = records.op[sends] == writer[sent]
+    writer = highest(ids, sent, records.operation[sends])
+    last = records.operation[sends] == writer[sent]
     writer_status = highest(ids, sent[last], status[last])
     acked = sends[status == STATUS_OK]
     kept = versions.kept(records)
     proven = mark(ids, sent[last & versions.proven[sends]])
     return Values(
         present=mark(ids, np.concatenate([records.id[sends], records.id[polls], versions.id])),
-        writer=writer, writer_status=writer_status, first_writer=lowest(ids, sent, records.op[sends]),
+        writer=writer, writer_status=writer_status, first_writer=lowest(ids, sent, records.operation[sends]),
         failed=mark(ids, sent[status == STATUS_FAIL]), acked=mark(ids, records.id[acked]),
-        ack_off=highest(ids, records.id[acked], records.off[acked]),
-        invoked=lowest(ids, sent, records.i0[sends]),
+        ack_off=highest(ids, records.id[acked], records.offset[acked]),
+        invoked=lowest(ids, sent, records.invocation_index[sends]),
         read_ok=mark(ids, records.id[polls[records.status[polls] == STATUS_OK]]),
-        read_any=mark(ids, records.id[polls]), first_reader=lowest(ids, records.id[polls], records.op[polls]),
+        read_any=mark(ids, records.id[polls]), first_reader=lowest(ids, records.id[polls], records.operation[polls]),
         at=highest(ids, versions.id[kept], versions.index[kept]),
         first_at=lowest(ids, versions.id, versions.index), last_at=highest(ids, versions.id, versions.index),
         committed=(writer_status == STATUS_OK) | (writer_status == STATUS_INFO) & proven,

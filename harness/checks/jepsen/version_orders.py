@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.checks.jepsen.columns import NONE, Column, Records, begins_of, mark
-from harness.history.imported import KIND_STRAY_POLL
-from harness.history.schemas import KIND_POLL, STATUS_INFO, STATUS_OK
+from harness.history.jepsen.imported import KIND_STRAY_POLL
+from harness.history.schema.schemas import KIND_POLL, STATUS_INFO, STATUS_OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class VersionOrders:
     """
 
     id: Column
-    off: Column
+    offset: Column
     index: Column
     values_at: Column
     picked: Column
@@ -34,7 +34,7 @@ class VersionOrders:
         """One value per index."""
         kept = self.kept(records)
         run, tp, value = (of[self.id[kept]] for of in records.of_id)
-        return pa.table({"run": run, "tp": tp, "index": self.index[kept], "value": value})
+        return pa.table({"run": run, "partition_id": tp, "index": self.index[kept], "value": value})
 
     def kept(self, records: Records) -> Column:
         return np.flatnonzero(self.picked == records.of_id[2][self.id])
@@ -43,8 +43,8 @@ class VersionOrders:
 def version_orders(records: Records) -> VersionOrders:
     proven = _proven(records)
     polled = (records.kind == KIND_POLL) | (records.kind == KIND_STRAY_POLL)
-    known = (records.off != NONE) & (polled | (records.status == STATUS_OK) | proven)
-    number, off = _distinct(records.id[known], records.off[known], records.ids)
+    known = (records.offset != NONE) & (polled | (records.status == STATUS_OK) | proven)
+    number, off = _distinct(records.id[known], records.offset[known], records.ids)
     run, tp, value = (of[number] for of in records.of_id)
     order = np.lexsort((value, off, tp, run))
     number, off, run, tp, value = (column[order] for column in (number, off, run, tp, value))
@@ -54,7 +54,7 @@ def version_orders(records: Records) -> VersionOrders:
     keys = begins_of(run[places], tp[places])
     within = np.arange(len(places)) - np.repeat(keys, np.diff(keys, append=len(places)))
     return VersionOrders(
-        id=number, off=off, index=within[place], values_at=shared[place], picked=value[places][place],
+        id=number, offset=off, index=within[place], values_at=shared[place], picked=value[places][place],
         offsets=np.bincount(number, minlength=records.ids)[number], proven=proven,
     )  # fmt: skip
 
@@ -65,20 +65,20 @@ def _proven(records: Records) -> Column:
     if not told.any():
         return told
     read = mark(records.ids, records.id[(records.kind == KIND_POLL) & (records.status == STATUS_OK)])
-    operations = int(records.operation.max(initial=-1)) + 1
-    return mark(operations, records.operation[told & read[records.id]])[records.operation]
+    operations = int(records.operation_rank.max(initial=-1)) + 1
+    return mark(operations, records.operation_rank[told & read[records.id]])[records.operation_rank]
 
 
-def _distinct(number: Column, off: Column, ids: int) -> tuple[Column, Column]:
+def _distinct(number: Column, offset: Column, ids: int) -> tuple[Column, Column]:
     """The pairs of value and offset, each once. Nearly all values are at one offset only."""
     one = np.full(ids, NONE)
-    one[number] = off
-    other = one[number] != off
+    one[number] = offset
+    other = one[number] != offset
     plain = np.flatnonzero(one != NONE)
     if not other.any():
         return plain, one[plain]
-    number, off = number[other], off[other]
-    order = np.lexsort((off, number))
-    number, off = number[order], off[order]
-    first = begins_of(number, off)
-    return np.concatenate([plain, number[first]]), np.concatenate([one[plain], off[first]])
+    number, offset = number[other], offset[other]
+    order = np.lexsort((offset, number))
+    number, offset = number[order], offset[order]
+    first = begins_of(number, offset)
+    return np.concatenate([plain, number[first]]), np.concatenate([one[plain], offset[first]])

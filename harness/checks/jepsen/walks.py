@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from harness.checks.jepsen.columns import NONE, Column, Timeline, begins_of, grouped
 from harness.checks.jepsen.steps import Lanes
-from harness.history.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.schemas import KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
 
 # What a key was named for, in the order in which those of one operation count; a record comes last.
 _WHAT = ("sought", "read_nothing", "rebalanced", "left", "direct", "assigned", "")
@@ -31,8 +31,8 @@ class Walk:
 
     run: Column
     process: Column
-    op: Column
-    tp: Column
+    operation: Column
+    partition_id: Column
     kind: Column
     status: Column
     first_at: Column
@@ -61,9 +61,9 @@ class Walk:
 def walk_of(lanes: Lanes, tables: Mapping[str, pa.Table], *, seeks: bool) -> Walk:
     """seeks: a seek to the beginning makes a process begin anew (Jepsen: it does not)."""
     moments, what = _moments(lanes, tables["imported_keys"])
-    client, client_of_reset, resets = _resets(moments, tables["ops"])
-    key = grouped(client, moments["tp"])[1]
-    op = moments["op"]
+    client, client_of_reset, resets = _resets(moments, tables["operations"])
+    key = grouped(client, moments["partition_id"])[1]
+    op = moments["operation"]
 
     def named(kind: str, *, inclusive: bool) -> tuple[Column, Column, Timeline]:
         rows = np.flatnonzero(what == _WHAT.index(kind))
@@ -81,7 +81,7 @@ def walk_of(lanes: Lanes, tables: Mapping[str, pa.Table], *, seeks: bool) -> Wal
     moves = stop - start
     start, stop, left = named("left", inclusive=True)
     gone = np.zeros(len(op), bool)
-    gone[stop > start] = left.op[stop[stop > start] - 1] == op[stop > start]
+    gone[stop > start] = left.operation[stop[stop > start] - 1] == op[stop > start]
     return _with_what_came_before(moments, what, (key, moments["kind"], epoch), moves, gone)
 
 
@@ -90,35 +90,38 @@ def _moments(lanes: Lanes, keys: pa.Table) -> tuple[dict[str, Column], Column]:
     failed = (pc.field("status") == STATUS_FAIL) & pc.field("what").isin(["assigned", "sought"])
     held = keys.filter((pc.field("what") != "end") & ~failed)
     what = np.array([rank[each] for each in held["what"].to_pylist()], np.int64)
-    told = {name: held[name].to_numpy().astype(np.int64) for name in ("run", "process", "op", "tp", "status")}
+    told = {
+        name: held[name].to_numpy().astype(np.int64)
+        for name in ("run", "process", "operation", "partition_id", "status")
+    }
     told["status"] = np.where(what == rank["read_nothing"], told["status"], NONE)
     told["kind"] = np.full(len(what), KIND_POLL)
     nothing = np.full(len(what), NONE)
     columns = {
         name: np.concatenate([getattr(lanes, name).astype(np.int64), told.get(name, nothing)])
-        for name in ("run", "process", "op", "tp", "kind", "status", "first_at", "first_value", "last_at", "last_value",
-                     "i_first")
+        for name in ("run", "process", "operation", "partition_id", "kind", "status", "first_at", "first_value",
+                     "last_at", "last_value", "i_first")
     }  # fmt: skip
     return columns, np.concatenate([np.full(len(lanes.run), _RECORD), what])
 
 
-def _resets(moments: Mapping[str, Column], ops: pa.Table) -> tuple[Column, Column, Column]:
+def _resets(moments: Mapping[str, Column], operations: pa.Table) -> tuple[Column, Column, Column]:
     """Clients (run and process) of the moments and of the resets, numbered alike, and when the resets were."""
-    given = pc.field("f").isin(["assign", "subscribe"]) & (pc.field("status") != STATUS_FAIL)
-    told = ops.filter(given & pc.field("i1").is_valid())
+    given = pc.field("function").isin(["assign", "subscribe"]) & (pc.field("status") != STATUS_FAIL)
+    told = operations.filter(given & pc.field("completion_index").is_valid())
     _, client = grouped(
         np.concatenate([moments["run"], told["run"].to_numpy()]),
         np.concatenate([moments["process"], told["process"].to_numpy()]),
     )
     count = len(moments["run"])
-    return client[:count], client[count:], told["op"].to_numpy()
+    return client[:count], client[count:], told["operation"].to_numpy()
 
 
 def _with_what_came_before(
     moments: Mapping[str, Column], what: Column, lane: tuple[Column, Column, Column], moves: Column, gone: Column
 ) -> Walk:
     key, kind, epoch = lane
-    order = np.lexsort((what, moments["op"], epoch, kind, key))
+    order = np.lexsort((what, moments["operation"], epoch, kind, key))
     first = begins_of(key[order], kind[order], epoch[order])
     begin = np.repeat(first, np.diff(first, append=len(order)))
 
@@ -132,7 +135,7 @@ def _with_what_came_before(
 
     def last_op(kind_of: int) -> Column:
         row = last(what == kind_of)
-        return np.where(row >= 0, moments["op"][row], NONE)
+        return np.where(row >= 0, moments["operation"][row], NONE)
 
     ok = moments["status"] == STATUS_OK
     before = last(ok | (kind == KIND_SEND) & (moments["status"] == STATUS_INFO))

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from harness.checks.elections import Election
-from harness.checks.rulings import Cause, CauseCode
+from harness.checks.contract.rulings import Cause, CauseCode, OtherCause
+from harness.checks.model.elections import Election
 from harness.checks.wording.rulings import doubt_words, log_end_words, permission_words
 from harness.checks.wording.words import nodes_words
 
@@ -124,10 +124,12 @@ _WORDS: Mapping[CauseCode, str] = {
 }
 
 
-def cause_words(cause: Cause | None) -> str:
+def cause_words(cause: Cause | OtherCause | None) -> str:
     """ "" for a finding whose sentence says all there is."""
     if cause is None:
         return ""
+    if isinstance(cause, OtherCause):
+        return cause.words
     if cause.code in _WORDS:
         return _filled(cause)
     if cause.code == "destruction":

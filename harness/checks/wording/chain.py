@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.checks.elections import Election
-from harness.checks.story import DiskLoss, PartitionStory, Truncation
-from harness.checks.tables import Row
+from harness.checks.model.elections import Election
+from harness.checks.model.partition_history import DiskLoss, PartitionHistory, Truncation
 from harness.checks.wording.rulings import log_end_words
 from harness.checks.wording.words import nodes_words
-from harness.history.finding_facts import Hold, Remedy
+from harness.history.facts.finding_facts import Hold, Remedy
+from harness.history.schema.cluster_rows import FaultRow
 
 # What strikes nodes as a whole: kind and victims say it all. Of the others the plan's own words say more.
 _STRIKES: Mapping[str, str] = {
@@ -22,17 +22,20 @@ _STRIKES: Mapping[str, str] = {
 }
 
 
-def fault_words(fault: Row) -> str:
+DEPOSED_WORDS = ", by a leader that had been deposed already"
+
+
+def fault_words(fault: FaultRow) -> str:
     nodes = list(fault["nodes"] or ())
     struck = _STRIKES.get(fault["kind"])
     if struck is not None and nodes:
         return f"{struck} {nodes_words(nodes)}"
-    label = str(fault["label"] or fault["kind"])
+    label = str(fault["label_text"] or fault["kind"])
     return f"{label} ({nodes_words(nodes)})" if nodes and not fault["links"] else label
 
 
-def fault_link_words(fault: Row) -> str:
-    proof = f" Seen: {fault['proof']}" if fault["proof"] else ""
+def fault_link_words(fault: FaultRow) -> str:
+    proof = f" Seen: {fault['proof_text']}" if fault["proof_text"] else ""
     return f"Fault {fault['fault']} began: {fault_words(fault)}.{proof}"
 
 
@@ -52,14 +55,21 @@ def held_words(held_by: Hold, seconds: float, gone: Sequence[int], leader: int) 
     return f" {nodes_words(sorted(gone)).capitalize()} had been {held_by} for {seconds:.1f} s."
 
 
-def election_link_words(story: PartitionStory, election: Election) -> str:
+def election_link_words(history: PartitionHistory, election: Election) -> str:
     how = "uncleanly" if election.unclean else "cleanly"
     before = nodes_words(election.isr_before)
     if election.elr_before:
         before += f" and the eligible leader replicas were {nodes_words(election.elr_before)}"
     return (
-        f"Broker {election.leader} was elected {how} leader of {story.name} in epoch {election.epoch} with "
+        f"Broker {election.leader} was elected {how} leader of {history.name} in epoch {election.epoch} with "
         f"{log_end_words(election.start)}; the ISR before was {before}."
+    )
+
+
+def resume_link_words(node: int, paused_s: float, election: Election) -> str:
+    return (
+        f"Broker {node} was resumed after a pause of {paused_s:.1f} s; it did not know yet that broker "
+        f"{election.leader} led in epoch {election.epoch}."
     )
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from harness.checks.destruction import Destruction
-from harness.checks.elections import Election, Reading
-from harness.checks.rulings import (
+from harness.checks.contract.destruction import Destruction
+from harness.checks.contract.rulings import (
     Doubt,
     DoubtCode,
     HeldToMore,
@@ -15,9 +14,10 @@ from harness.checks.rulings import (
     Ruling,
     TookOver,
 )
-from harness.checks.story import Deletion
-from harness.checks.unclean_rules import UNCLEAN_KEY, Permission, PermissionSource
-from harness.history.finding_facts import Setting
+from harness.checks.model.elections import Election, Reading
+from harness.checks.model.partition_history import Deletion
+from harness.checks.model.unclean_rules import UNCLEAN_KEY, Permission, PermissionSource
+from harness.history.facts.finding_facts import Setting
 
 _RULES: Mapping[RuleName, str] = {
     "unclean-election": ("An unclean election that the configuration allows came between acknowledgement and loss."),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from harness.checks.detection import Flagged
+from harness.checks.spark.detection import Flagged
 
 
 def plural(count: int, noun: str) -> str:
@@ -32,7 +32,7 @@ def span_words(low: int, high: int) -> str:
 
 
 def offsets_words(rows: Sequence[Flagged]) -> str:
-    known = [row.off for row in rows if row.off is not None]
+    known = [row.offset for row in rows if row.offset is not None]
     if not known:
         return "at unknown offsets"
     return f"at offset{'s' if len(set(known)) > 1 else ''} {ranges(known)}"

@@ -1,1 +1,2 @@
-"""Clusters that somebody else runs: observed by Kafka's own requests, harmed and healed by the means they give us."""
+"""Clusters that the user runs: observed with Kafka requests, faults injected and healed by the means that the user
+gives."""

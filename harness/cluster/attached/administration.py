@@ -1,4 +1,4 @@
-"""What is asked of a cluster that was there before us: its brokers, its topics, what is in force for them."""
+"""Requests about an existing cluster: its brokers, its topics, the settings in force for them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0
 _ADMINISTER_S = 8.0
 _ROUNDS, _PAUSE_S = 4, 0.5
 _TOPIC_RESOURCE = 2
-_GONE = (0, 3)  # deleted, or never there
+_GONE = (0, 3)  # deleted, or it never existed
 
 
 def address_of(text: str, place: str) -> ADDRESS:
-    """From "host:port". Raises HarnessError that names `place`."""
+    """Parses "host:port". Raises HarnessError that names `place`."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not host or not port.isdigit():
         raise HarnessError(f'{place}: {text!r} is no address; write "host:port"')
@@ -28,7 +28,7 @@ def address_of(text: str, place: str) -> ADDRESS:
 
 
 async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
-    """The registered brokers, as the first address that answers tells. Raises HarnessError when none does."""
+    """Returns the registered brokers from the first address that answers. Raises HarnessError if none does."""
     answers = []
     for host, port in bootstrap:
         connection = BrokerConnection(host, port)
@@ -41,18 +41,19 @@ async def brokers_by(bootstrap: Sequence[ADDRESS]) -> dict[NodeId, ADDRESS]:
             connection.close()
         if answer.brokers:
             return {NodeId(each.node_id): (each.host, each.port) for each in answer.brokers}
-        answers.append(f"{host}:{port} knows of no broker yet")  # it has just started, or cannot see the controller
+        # the broker has just started, or cannot reach the controller
+        answers.append(f"{host}:{port} knows of no broker yet")
     raise HarnessError(f"no broker answers at the bootstrap addresses ({'; '.join(answers)}); is the cluster up?")
 
 
 def _metadata(topics: Sequence[str] | None) -> Any:
-    """None: all topics; naming one could create it where the cluster creates topics by itself."""
+    """`topics` None: all topics. Naming a topic could create it if the cluster creates topics automatically."""
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
 
 class Administration:
-    """Asks any broker that answers; what only the controller does is tried on each."""
+    """Sends requests to any broker that answers; requests that only the controller executes are tried on each."""
 
     def __init__(self, addresses: Mapping[NodeId, ADDRESS]) -> None:
         self._connections = {node: BrokerConnection(*address) for node, address in addresses.items()}
@@ -62,7 +63,7 @@ class Administration:
             connection.close()
 
     async def has_quorum(self) -> bool:
-        """Whether the cluster keeps its metadata in a quorum of its own (KRaft), not in ZooKeeper."""
+        """True if the cluster stores its metadata in a KRaft quorum instead of ZooKeeper."""
         for connection in self._connections.values():
             try:
                 return await connection.knows(DescribeQuorumRequest.API_KEY, timeout_s=_ASK_S)
@@ -75,7 +76,8 @@ class Administration:
         return [topic.name for topic in answer.topics]
 
     async def in_force(self, topic: str, keys: Sequence[str]) -> dict[str, str]:
-        """The topic's settings as they hold, inherited ones included; empty where no broker tells (before 0.11)."""
+        """Returns the topic's settings in force, inherited ones included; empty if no broker can report them (before
+        0.11)."""
         kinds = DescribeConfigsRequest
 
         def request() -> Any:
@@ -93,7 +95,8 @@ class Administration:
         }  # an error has no configs
 
     async def delete(self, topics: Sequence[str]) -> None:
-        """Raises HarnessError when some are left after a while: the controller may be moving, or wait for a replica."""
+        """Deletes topics. Raises HarnessError if some remain after the retries: the controller may be moving, or waits
+        for a replica."""
         left = dict.fromkeys(topics, "nobody answered")
         for _ in range(_ROUNDS):
             for connection in self._connections.values():
@@ -101,11 +104,11 @@ class Administration:
                 if not left:
                     return
             await asyncio.sleep(_PAUSE_S)
-        told = ", ".join(f"{name} ({why})" for name, why in left.items())
-        raise HarnessError(f"topics of this run could not be deleted: {told}; delete them by hand")
+        remaining = ", ".join(f"{name} ({why})" for name, why in left.items())
+        raise HarnessError(f"topics of this run could not be deleted: {remaining}; delete them by hand")
 
     async def _deleted_by(self, connection: BrokerConnection, topics: list[str]) -> dict[str, str]:
-        """What is left of them, and why."""
+        """Returns the topics that this broker did not delete, with the error of each."""
         request = DeleteTopicsRequest(topic_names=topics, timeout_ms=5000)
         try:
             answer = await connection.ask(request, 5, timeout_s=_ADMINISTER_S)

@@ -1,7 +1,7 @@
-"""`--system attached`: harm and healing by the commands that the user gives; what is not given cannot be done.
+"""`--system attached`: faults are injected and healed by the user's commands; without a command a fault is impossible.
 
-Each capability of harness.interfaces is a class of its own here, and a cluster is made of those whose commands are
-there, so that asking the class what it can do is asking the user's table.
+Each capability of harness.ports.cluster is a class here. The cluster's class is composed of those whose commands are
+given, so `isinstance` shows what the user's table allows.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,12 +14,12 @@ from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
 from harness.cluster.attached.commands import PLACEHOLDERS, CommandRunner, Ran, check_template
-from harness.cluster.attached.sight import is_answering, is_gone, is_silent
+from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
+from harness.cluster.base_cluster import link_names
 from harness.cluster.confined import empty
-from harness.cluster.running import link_names
 from harness.errors import HarnessError, UsageError
-from harness.history.disk_facts import DiskEvent
-from harness.interfaces import (
+from harness.history.facts.disk_facts import DiskEvent
+from harness.ports.cluster import (
     COORDINATION,
     CanCrash,
     CanCutLinks,
@@ -33,9 +33,9 @@ from harness.interfaces import (
     ReplicaLog,
     ShowsLogs,
 )
-from harness.scenario import ClusterSpec
+from harness.scenario.model import ClusterSpec
 
-# Harm is not done without the means to undo it.
+# A fault is not injected unless there is a command that undoes it.
 _UNDONE_BY: Mapping[str, str] = {
     "kill": "start", "stop": "start", "pause": "resume", "cut": "heal", "isolate": "rejoin", "wipe": "kill",
 }  # fmt: skip
@@ -82,39 +82,39 @@ class CommandCluster(ForeignCluster):
         return await self._commands.run(name, self._name(node), {**self._values(node), **more})
 
     async def _on_links(self, name: str, links: Sequence[Link], **more: object) -> list[Ran]:
-        """Once for all of them where the command takes all, else once for each."""
-        whole = " ".join(str(link).replace("n", "") for link in links)
+        """Runs the command once for all links if its template takes them all, otherwise once per link."""
+        whole = " ".join(link.short_name for link in links)
         if self._commands.mentions(name, "links"):
             return [await self._commands.run(name, whole, {**self._ends(links[0]), "links": whole, **more})]
         return [
-            await self._commands.run(name, str(link).replace("n", ""), {**self._ends(link), "links": whole, **more})
+            await self._commands.run(name, link.short_name, {**self._ends(link), "links": whole, **more})
             for link in links
         ]
 
     def _ends(self, link: Link) -> dict[str, object]:
-        source, target = NodeId(int(link.source[1:])), NodeId(int(link.target[1:]))
+        if link.source is None:
+            raise HarnessError(f"link {link}: clients of somebody else's cluster have no links of their own")
         return {
-            "link_source": int(source),
-            "link_target": int(target),
-            "source_host": self._place(source)[0],
-            "target_host": self._place(target)[0],
+            "link_source": link.source,
+            "link_target": link.target,
+            "source_host": self._place(link.source)[0],
+            "target_host": self._place(link.target)[0],
         }
 
     async def undo(self, what: str, subject: str) -> Evidence:
-        """By whichever capability the harm was done with. Raises HarnessError where there is no command for it."""
+        """Undoes a fault with the capability that injected it. Raises HarnessError if there is no command for it."""
         means: Any = self
-        links = [_link(name) for name in subject.split()]
-        deeds: Mapping[str, Callable[[], Awaitable[Evidence]]] = {
+        actions: Mapping[str, Callable[[], Awaitable[Evidence]]] = {
             "start": lambda: means.start_node(NodeId(int(subject))),
             "resume": lambda: means.resume(NodeId(int(subject))),
-            "heal": lambda: means.heal(links),
-            "unslow": lambda: means.slow(links, delay_ms=0),
+            "heal": lambda: means.heal(_links(subject)),
+            "unslow": lambda: means.slow(_links(subject), delay_ms=0),
             "delete": lambda: ForeignCluster.undo(self, what, subject),
         }
         by = {"start": "start_node", "resume": "resume", "heal": "heal", "unslow": "slow", "delete": "undo"}.get(what)
         if by is None or not hasattr(self, by):
             raise HarnessError(f"[attached] has no command that would {what} {subject}")
-        return await deeds[what]()
+        return await actions[what]()
 
 
 class _Starts(CommandCluster):
@@ -122,11 +122,11 @@ class _Starts(CommandCluster):
         ran = await self._on_node("start", node)
         shown = await self._shows(node, is_answering, after=ran.sentence)
         self._down.discard(node)
-        self._book.paid("start", str(node))
+        self._journal.paid("start", str(node))
         return self._seen(shown)
 
     async def _end(self, command: str, node: NodeId) -> Evidence:
-        self._book.owe("start", str(node))
+        self._journal.owe("start", str(node))
         ran = await self._on_node(command, node)
         self._down.add(node)
         return self._seen(await self._shows(node, is_gone, after=ran.sentence))
@@ -144,17 +144,17 @@ class _Stops(_Starts):
 
 class _Pauses(CommandCluster):
     async def pause(self, node: NodeId) -> Evidence:
-        self._book.owe("resume", str(node))
+        self._journal.owe("resume", str(node))
         ran = await self._on_node("pause", node)
         return self._seen(await self._shows(node, is_silent, after=ran.sentence))
 
     async def resume(self, node: NodeId) -> Evidence:
         if not self.is_running(node):
-            self._book.paid("resume", str(node))
+            self._journal.paid("resume", str(node))
             return self._seen(f"{self._name(node)} is not running any more")
         ran = await self._on_node("resume", node)
         shown = await self._shows(node, is_answering, after=ran.sentence)
-        self._book.paid("resume", str(node))
+        self._journal.paid("resume", str(node))
         return self._seen(shown)
 
 
@@ -163,39 +163,37 @@ class _Cuts(CommandCluster):
         return self._node_links()
 
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
-        """A cut between two nodes cannot be seen from outside: the sentence says so."""
+        """A cut between two brokers cannot be observed from outside, and the returned proof says so."""
         if not links:
             raise HarnessError("there is no link to cut")
-        self._book.owe("heal", _names(links))
+        self._journal.owe("heal", _names(links))
         if self._commands.has("cut"):
             ran = await self._on_links("cut", links, mode=mode)
         else:
             ran = [await self._apart_or_together("isolate", node) for node in self._isolated(links)]
-        return self._seen(f"{link_names(links)}: {_told(ran)}; nothing more of it is seen from outside")
+        return self._seen(f"{link_names(links)}: {_described(ran)}; nothing more of it is seen from outside")
 
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
         if self._commands.has("cut"):
             ran = await self._on_links("heal", links, mode=mode)
         else:
             ran = [await self._apart_or_together("rejoin", node) for node in self._isolated(links)]
-        self._book.paid("heal", _names(links))
-        return self._seen(f"{link_names(links)}: {_told(ran)}")
+        self._journal.paid("heal", _names(links))
+        return self._seen(f"{link_names(links)}: {_described(ran)}")
 
     async def _apart_or_together(self, name: str, node: NodeId) -> Ran:
         peers = " ".join(self._place(peer)[0] for peer in self.brokers if peer != node)
         return await self._on_node(name, node, peers=peers)
 
     def _isolated(self, links: Sequence[Link]) -> list[NodeId]:
-        """The brokers that these links set apart from every other one. Raises HarnessError for any other pattern."""
+        """Returns the brokers that these links isolate from every other one. Raises HarnessError for any
+        other pattern."""
         wanted = set(links)
-        apart = {f"n{node}" for node in self.apart()}
-        peers = [link for link in self.links() if link.target not in apart]
+        peers = [link for link in self.links() if link.target not in self.apart()]
         alone = [
-            node
-            for node in self.brokers
-            if all(link in wanted for link in peers if f"n{node}" in (link.source, link.target))
+            node for node in self.brokers if all(link in wanted for link in peers if node in (link.source, link.target))
         ]
-        covered = {link for link in peers for node in alone if f"n{node}" in (link.source, link.target)}
+        covered = {link for link in peers for node in alone if node in (link.source, link.target)}
         if covered != wanted:
             raise HarnessError(
                 f"{link_names(links)}: the isolate command sets brokers apart from all others, nothing else; "
@@ -207,11 +205,11 @@ class _Cuts(CommandCluster):
 class _Slows(CommandCluster):
     async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         if delay_ms:
-            self._book.owe("unslow", _names(links))
+            self._journal.owe("unslow", _names(links))
         ran = await self._on_links("slow", links, delay_ms=f"{delay_ms:g}", mode="")
         if not delay_ms:
-            self._book.paid("unslow", _names(links))
-        return self._seen(f"{link_names(links)}: {_told(ran)}; nothing more of it is seen from outside")
+            self._journal.paid("unslow", _names(links))
+        return self._seen(f"{link_names(links)}: {_described(ran)}; nothing more of it is seen from outside")
 
 
 class _Wipes(CommandCluster):
@@ -220,7 +218,7 @@ class _Wipes(CommandCluster):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         ran = await self._on_node("wipe", node)
         seen = self._seen(f"{self._name(node)}: {ran.sentence}; nothing more of it is seen from outside")
-        return replace(seen, destroyed=(DiskEvent(node=int(node), t=seen.t_ns, extent="disk"),))
+        return replace(seen, destroyed=(DiskEvent(node=int(node), time_ns=seen.t_ns, extent="disk"),))
 
 
 class _ReadsLogs(CommandCluster):
@@ -234,16 +232,16 @@ class _ReadsLogs(CommandCluster):
         return self._high_watermark_in(self._bring(node), topic, partition)
 
     def _bring(self, node: NodeId) -> Path:
-        """The node's data directory, or as much of it as the command brings, into a folder that was empty."""
+        """Copies the node's data directory, or the part that the command copies, into an empty folder."""
         data = self._data(node)
         data.mkdir(parents=True, exist_ok=True)
         empty(data, top=self._run)
-        values = {**self._values(node), "folder": data, "topics": " ".join(self._book.topics())}
+        values = {**self._values(node), "folder": data, "topics": " ".join(self._journal.topics())}
         self._commands.run_here("read_log", self._name(node), values)
         return data
 
 
-# A part, what it makes a cluster capable of, and the commands it takes: any of these sets will do.
+# A part of the class, its capability, and the commands it needs: any of these sets is enough.
 _PARTS: Sequence[tuple[type[CommandCluster], type, Sequence[tuple[str, ...]]]] = (
     (_Kills, CanCrash, [("kill", "start")]),
     (_Stops, CanStop, [("stop", "start")]),
@@ -256,7 +254,7 @@ _PARTS: Sequence[tuple[type[CommandCluster], type, Sequence[tuple[str, ...]]]] =
 
 
 def cluster_by_commands(spec: ClusterSpec) -> type[CommandCluster]:
-    """The class of clusters that can do what [attached] gives commands for. Raises UsageError for a wrong table."""
+    """Returns the class of clusters for the commands in [attached]. Raises UsageError for an invalid table."""
     if not spec.bootstrap:
         raise UsageError("an attached cluster needs --bootstrap HOST:PORT (or bootstrap in [cluster])")
     commands = spec.attached.commands
@@ -288,16 +286,17 @@ def remedy(need: type) -> str:
     return "no command of [attached] gives it"
 
 
-def _link(name: str) -> Link:
-    source, _, target = name.partition(">")
-    return Link(source=f"n{source.removeprefix('n')}", target=f"n{target.removeprefix('n')}")
-
-
 def _names(links: Sequence[Link]) -> str:
+    """Node names in the form that the journal stores."""
     return " ".join(str(link) for link in links)
 
 
-def _told(ran: Sequence[Ran]) -> str:
+def _links(names: str) -> list[Link]:
+    """Links from the form that the journal stores."""
+    return [Link.parse(name) for name in names.split()]
+
+
+def _described(ran: Sequence[Ran]) -> str:
     if len(ran) == 1:
         return ran[0].sentence
     return f"the {ran[0].name} command ended with 0 all {len(ran)} times"

@@ -1,4 +1,4 @@
-"""`--system compose:FILE`: the containers of somebody's compose file, harmed and healed through the Docker engine."""
+"""`--system compose:FILE`: the containers of a user's compose file; faults are injected through the Docker engine."""
 
 import asyncio
 import tarfile
@@ -14,20 +14,20 @@ from harness.cluster.attached import compose_project
 from harness.cluster.attached.administration import ADDRESS, address_of
 from harness.cluster.attached.cluster import ForeignCluster, registered
 from harness.cluster.attached.container_rules import ContainerRules, can_cut
-from harness.cluster.attached.sight import is_answering, is_gone, is_silent
+from harness.cluster.attached.reachability import is_answering, is_gone, is_silent
 from harness.cluster.confined import empty
-from harness.cluster.docker import taking_out
+from harness.cluster.docker import file_export
 from harness.cluster.docker.engine import Engine, engine_errors
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import CanCutLinks, Evidence, Link, NodeId, ReplicaLog, ShowsLogs
+from harness.scenario.model import ClusterSpec
 
 _STOP_S = 30
 _ATTEMPTS = 3
 
 
 class ComposeCluster(ForeignCluster):
-    """Implements CanCrash, CanStop and CanPause beside what all of somebody's clusters can."""
+    """Implements CanCrash, CanStop and CanPause in addition to what every attached cluster can do."""
 
     title = "containers of a compose file"
 
@@ -58,7 +58,7 @@ class ComposeCluster(ForeignCluster):
             self._containers.update(found)
 
     def _published(self) -> str:
-        """The ports that the brokers' containers publish on this machine. Raises HarnessError when there are none."""
+        """The ports that the brokers' containers publish on this machine. Raises HarnessError if there are none."""
         places = []
         for container in self._containers.values():
             for bindings in (container.attrs["NetworkSettings"]["Ports"] or {}).values():
@@ -91,10 +91,10 @@ class ComposeCluster(ForeignCluster):
             return await self.start_node(NodeId(int(subject)))
         if what == "resume":
             return await self.resume(NodeId(int(subject)))
-        links = [Link(source=name.partition(">")[0], target=name.partition(">")[2]) for name in subject.split()]
-        told = await self._rules.heal(links)
-        self._book.paid(what, subject)
-        return self._seen(told)
+        links = [Link.parse(name) for name in subject.split()]
+        proof = await self._rules.heal(links)
+        self._journal.paid(what, subject)
+        return self._seen(proof)
 
     # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class ComposeCluster(ForeignCluster):
         return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")
 
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
-        self._book.owe("start", str(node))
+        self._journal.owe("start", str(node))
         container = self._containers[node]
         await self._do(container, f"ending it by {signal}", act)
         self._down.add(node)
@@ -121,11 +121,11 @@ class ComposeCluster(ForeignCluster):
         await self._rules.renew(node)
         shown = await self._shows(node, is_answering, after=f"container {container.short_id} was started")
         self._down.discard(node)
-        self._book.paid("start", str(node))
+        self._journal.paid("start", str(node))
         return self._seen(shown)
 
     async def pause(self, node: NodeId) -> Evidence:
-        self._book.owe("resume", str(node))
+        self._journal.owe("resume", str(node))
         container = self._containers[node]
         await self._do(container, "pausing it", lambda container: container.pause())
         return self._seen(await self._shows(node, is_silent, after=f"container {container.short_id} was paused"))
@@ -133,11 +133,11 @@ class ComposeCluster(ForeignCluster):
     async def resume(self, node: NodeId) -> Evidence:
         container = self._containers[node]
         if not (await self._state(container))["Paused"]:
-            self._book.paid("resume", str(node))
+            self._journal.paid("resume", str(node))
             return self._seen(f"{self._name(node)} is not paused any more")
         await self._do(container, "resuming it", lambda container: container.unpause())
         shown = await self._shows(node, is_answering, after=f"container {container.short_id} was resumed")
-        self._book.paid("resume", str(node))
+        self._journal.paid("resume", str(node))
         return self._seen(shown)
 
     async def _do(self, container: Any, what: str, act: Any) -> None:
@@ -160,17 +160,17 @@ class _Cuts(ComposeCluster):
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
         if not links:
             raise HarnessError("there is no link to cut")
-        self._book.owe("heal", " ".join(str(link) for link in links))
+        self._journal.owe("heal", " ".join(str(link) for link in links))
         return self._seen(await self._rules.cut(links, mode=mode))
 
     async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
-        told = await self._rules.heal(links)
-        self._book.paid("heal", " ".join(str(link) for link in links))
-        return self._seen(told)
+        proof = await self._rules.heal(links)
+        self._journal.paid("heal", " ".join(str(link) for link in links))
+        return self._seen(proof)
 
 
 class _ReadsLogs(ComposeCluster):
-    """A container's files can be taken out of it whether it runs or not."""
+    """Reads a container's files through the engine, whether the container runs or not."""
 
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         return self._replicas_in(node, self._bring(node))
@@ -193,17 +193,17 @@ class _ReadsLogs(ComposeCluster):
                     pieces, _ = container.get_archive(f"{place}/.")
                 except NotFound:
                     raise HarnessError(f"container {container.name} has no {place}; see data in [attached]") from None
-                archive = taking_out.joined(pieces, f"{place} of container {container.name}")
+                archive = file_export.joined(pieces, f"{place} of container {container.name}")
             try:
-                taking_out.note(taking_out.extract(archive, target), target.parent)
+                file_export.note(file_export.extract(archive, target), target.parent)
                 return target
-            except tarfile.TarError as error:  # a file that grows while the engine packs it breaks the archive off
+            except tarfile.TarError as error:  # a file that grows while the engine reads it makes the archive end early
                 problem = str(error)
         raise HarnessError(f"{place} of container {container.name} came broken {_ATTEMPTS} times ({problem})")
 
 
 def cluster_by_docker(spec: ClusterSpec) -> type[ComposeCluster]:
-    """The class of clusters that can do what is possible here. Raises UsageError where the containers are not there."""
+    """Returns the class of clusters for what is possible here. Raises UsageError if the containers do not exist."""
     if spec.attached.commands:
         name = next(iter(spec.attached.commands))
         raise UsageError(f"[attached] {name}: a compose file's containers are harmed through Docker; leave it out")

@@ -1,6 +1,6 @@
-"""A cluster that somebody else started and that goes on after us: what is alike however it is harmed and healed.
+"""A cluster that the user started and that continues after the run: the part common to all ways of injecting faults.
 
-It keeps no books for us, so leaders and in-sync replicas are polled; what can be done to it, its subclasses say.
+Its own records cannot be read, so leaders and in-sync replicas are polled. Subclasses add the faults that are possible.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Literal
 
 from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
-from harness.cluster.attached.book import Book
-from harness.cluster.attached.sight import Sight, becomes, is_answering
+from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.reachability import Reachability, becomes, is_answering
+from harness.cluster.books.observing import LOOK_S, Observation
+from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
-from harness.cluster.observing import LOOK_S, Observation
-from harness.cluster.observing_quorum import QuorumObservation
 from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
-from harness.interfaces import (
+from harness.ports.cluster import (
     COORDINATION,
     ClientId,
     ClusterHistory,
@@ -32,55 +32,56 @@ from harness.interfaces import (
     ReplicaLog,
     TopicDefinition,
 )
-from harness.scenario import ClusterSpec
+from harness.scenario.model import ClusterSpec
 
-_EFFECT_S = 10.0  # within the time a step has
+_EFFECT_S = 10.0  # seconds; shorter than the default time of a step
 _UP_S = 60.0
-# What decides whether a loss was permitted, or a write possible: asked of the topics once they are there.
+# Settings that decide whether a loss was permitted or a write possible; read from the topics once they exist.
 _ASKED = ("unclean.leader.election.enable", "min.insync.replicas")
 
 
 class ForeignCluster(ABC):
-    """Implements Cluster and CanReconfigure. Until `start`, only what the run has written down can be read."""
+    """Implements Cluster and CanReconfigure. Before `start`, only what the run has stored can be read."""
 
     title = "a cluster that was there"
 
     def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
-        self._run = run_path.absolute()  # not resolved: the sweep's way to a folder holds on to that very folder
+        self._run = run_path.absolute()  # not resolved: the sweep passes a path that is bound to one particular folder
         self._spec = spec
         self._clock = clock
-        self._book = Book(self._run)
+        self._journal = AttachedJournal(self._run)
         self._spawner = Spawner(run=self._run)
-        self._addresses: dict[NodeId, ADDRESS] = self._book.addresses()
-        self._down: set[NodeId] = set()  # by our doing
+        self._addresses: dict[NodeId, ADDRESS] = self._journal.addresses()
+        self._down: set[NodeId] = set()  # stopped by the harness
         self._observation: Observation | None = None
         self._administration: Administration | None = None
         self._quorum = False
         self._controller: int | None = None
 
-    # -- what a kind of such clusters has to say ----------------------------------------------------------------------
+    # -- to be implemented by subclasses -----------------------------------------------------------------------------
 
     @abstractmethod
     async def find(self) -> Mapping[NodeId, ADDRESS]:
-        """Where the harness reaches each broker."""
+        """Returns the address at which the harness reaches each broker."""
 
     @abstractmethod
     def known(self) -> Sequence[NodeId]:
-        """Every node that can be told from others, brokers or not."""
+        """Returns every node that can be told apart, brokers or not."""
 
     def apart(self) -> Sequence[NodeId]:
-        """Coordination services and controllers: from 100 on, and not registered as brokers."""
+        """Returns coordination services and controllers: numbered from 100 on, and not registered as brokers."""
         return [node for node in self.known() if node >= COORDINATION and node not in self._addresses]
 
     async def undo(self, what: str, subject: str) -> Evidence:
-        """Does what the book says is owed. A killed harness's successor calls it, without `start`."""
+        """Executes an undo action that the journal lists. After a killed harness, the next command calls it without
+        `start`."""
         assert what == "delete", what
         administration = Administration(self._addresses)
         try:
             await administration.delete([subject])
         finally:
             administration.close()
-        self._book.paid(what, subject)
+        self._journal.paid(what, subject)
         return self._seen(f"topic {subject!r} is deleted")
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
@@ -96,9 +97,9 @@ class ForeignCluster(ABC):
         return [node.node for node in self.nodes if node.role == "broker"]
 
     async def start(self) -> None:
-        """Starts nothing: finds the brokers and sees that each of them answers."""
+        """Starts nothing: finds the brokers and checks that each of them answers."""
         self._addresses = dict(await self.find())
-        self._book.found(self._addresses)
+        self._journal.found(self._addresses)
         for node, (host, port) in self._addresses.items():
             up, seen = await becomes(host, port, is_answering, within_s=_EFFECT_S)
             if not up:
@@ -108,7 +109,7 @@ class ForeignCluster(ABC):
         administration = self._administration = Administration(self._addresses)
         self._quorum = await administration.has_quorum()
         if self._quorum:
-            # Brokers pass the question for the quorum's leader on to it.
+            # Brokers forward the request for the quorum's leader to it.
             self._observation = QuorumObservation(
                 self._addresses, controllers=self._addresses, is_running=self.is_running, clock=self._clock
             )
@@ -116,13 +117,13 @@ class ForeignCluster(ABC):
             self._observation = Observation(self._addresses, is_running=self.is_running, clock=self._clock)
 
     async def stop(self) -> None:
-        """Stops nothing. Deletes the run's topics where the user wants that; what fails stays owed."""
+        """Stops nothing. Deletes the run's topics if the user wants that; a failed deletion stays in the journal."""
         try:
-            for what, subject in self._book.owed():
+            for what, subject in self._journal.owed():
                 if what == "delete" and self._administration is not None:
                     with contextlib.suppress(HarnessError):
                         await self._administration.delete([subject])
-                        self._book.paid(what, subject)
+                        self._journal.paid(what, subject)
         finally:
             for part in (self._observation, self._administration):
                 if part is not None:
@@ -130,7 +131,7 @@ class ForeignCluster(ABC):
             self._observation = self._administration = None
 
     def bootstrap(self, client: ClientId | None) -> str:
-        """Clients have no links of their own: they go where the brokers tell them."""
+        """The same addresses for every client: clients of an attached cluster have no links of their own."""
         known = [f"{host}:{port}" for host, port in self._addresses.values()]
         given = [each.strip() for each in self._spec.bootstrap.split(",") if each.strip()]
         return ",".join([*given, *(each for each in known if each not in given)])
@@ -140,14 +141,14 @@ class ForeignCluster(ABC):
         controller = self._observing().controller()
         if controller != self._controller:
             self._controller = controller
-            self._book.controller(controller, t_ns=self._clock.monotonic_ns(), uncertainty_ns=int(LOOK_S * 1e9))
+            self._journal.controller(controller, t_ns=self._clock.monotonic_ns(), uncertainty_ns=int(LOOK_S * 1e9))
         return states
 
     async def controller(self) -> int:
         return self._observing().controller()
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
-        """Raises HarnessError before anything is made where a topic is there already, or a broker is not."""
+        """Raises HarnessError, before any topic is created, if a topic exists already or a broker does not."""
         administration = self._administering()
         there = await administration.topics()
         for topic in topics:
@@ -164,26 +165,26 @@ class ForeignCluster(ABC):
                 )
         await self._observing().look([])
         for topic in topics:
-            self._book.created(topic.name)
+            self._journal.created(topic.name)
             if self._spec.attached.delete_topics:
-                self._book.owe("delete", topic.name)
+                self._journal.owe("delete", topic.name)
             await self._observing().create_topics([topic])
             await self._note_configuration(topic.name)
 
     async def _note_configuration(self, topic: str) -> None:
         settings = await self._administering().in_force(topic, _ASKED)
         if settings:
-            self._book.configured(topic, settings, t_ns=self._clock.monotonic_ns())
+            self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns())
 
     def collect(self) -> ClusterHistory:
-        """What was asked while the run went on: the cluster's own books are not ours to read."""
-        return self._book.history()
+        """Returns what was polled during the run; the cluster's own records are not accessible."""
+        return self._journal.history()
 
     def environment(self) -> Mapping[str, str]:
-        told = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
-        told["coordination"] = "kraft" if self._quorum else "zookeeper"
-        told["brokers"] = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
-        return {**told, "leaders and ISRs": "polled from each broker, not from the cluster's own books"}
+        environment = {"system": f"{self.title}, {'KRaft' if self._quorum else 'ZooKeeper'}"}
+        environment["coordination"] = "kraft" if self._quorum else "zookeeper"
+        environment["brokers"] = ", ".join(f"{node} at {host}:{port}" for node, (host, port) in self._addresses.items())
+        return {**environment, "leaders and ISRs": "polled from each broker, not from the cluster's own books"}
 
     def coordination(self) -> str:
         raise HarnessError("somebody else runs this cluster: there is nothing to start; see `kafka-chaos run`")
@@ -192,7 +193,7 @@ class ForeignCluster(ABC):
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         await self._observing().set_topic_config(topic, settings)
-        self._book.configured(topic, settings, t_ns=self._clock.monotonic_ns())
+        self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns())
 
     async def delete_topic(self, topic: str) -> None:
         await self._observing().delete_topic(topic)
@@ -200,18 +201,19 @@ class ForeignCluster(ABC):
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         return await self._observing().elect(topic, partition, kind=kind)
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internal ------------------------------------------------------------------------------------------------
 
     def is_running(self, node: NodeId) -> bool:
-        """Not ended by us; what ends by itself shows as a broker that answers nothing."""
+        """False if the harness stopped the node; a node that ended by itself shows as a broker that does not answer."""
         return node not in self._down
 
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
         return await self._spawner.spawn_worker(arguments, log=log)
 
-    async def _shows(self, node: NodeId, wanted: Callable[[Sight], bool], *, after: str) -> str:
-        """Waits until the broker shows what it should; what it showed. Raises HarnessError when it does not."""
-        if node not in self._addresses:  # no broker: nothing of it is to be seen from outside
+    async def _shows(self, node: NodeId, wanted: Callable[[Reachability], bool], *, after: str) -> str:
+        """Waits until the broker is in the wanted state and returns the state. Raises HarnessError if it is not in
+        time."""
+        if node not in self._addresses:  # not a broker: it cannot be observed from outside
             return f"{self._name(node)}: {after}; it is not seen from outside"
         within_s = _UP_S if wanted is is_answering else _EFFECT_S
         came, seen = await becomes(*self._addresses[node], wanted, within_s=within_s)
@@ -220,13 +222,11 @@ class ForeignCluster(ABC):
         return f"{self._name(node)}: {after}; {seen.words}"
 
     def _node_links(self) -> Sequence[Link]:
-        """Everybody's to everybody; a coordination service calls nobody, and clients have no links of their own."""
+        """Links from every node to every other; a coordination service opens no connections, and clients have no links
+        of their own."""
         everybody = [node.node for node in self.nodes]
         return [
-            Link(source=f"n{source}", target=f"n{target}")
-            for source in self.brokers
-            for target in everybody
-            if source != target
+            Link(source=source, target=target) for source in self.brokers for target in everybody if source != target
         ]
 
     def questions(self) -> BrokerQuestions:
@@ -254,8 +254,8 @@ class ForeignCluster(ABC):
         return self._run / "nodes" / str(node) / "data"
 
     def _replicas_in(self, node: NodeId, data: Path) -> list[ReplicaLog]:
-        """Those of this run's topics: the others are not ours to look at."""
-        topics = self._book.topics()
+        """The replicas of this run's topics only."""
+        topics = self._journal.topics()
         now = self._clock.monotonic_ns()
         return [
             read_replica(node, topic, partition, folder, t_ns=now)
@@ -274,7 +274,7 @@ class ForeignCluster(ABC):
 
 
 async def registered(given: str, place: str) -> dict[NodeId, ADDRESS]:
-    """The brokers that the cluster at "host:port,host:port" has registered."""
+    """Returns the brokers registered in the cluster at "host:port,host:port"."""
     from harness.cluster.attached.administration import address_of
 
     return await brokers_by([address_of(each, place) for each in given.split(",") if each.strip()])

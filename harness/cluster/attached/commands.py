@@ -1,6 +1,6 @@
-"""The commands that a user gives for harm and healing: templates, filled in and run by the shell of this machine.
+"""Runs the user's commands for faults and healing: templates, filled in and passed to this machine's shell.
 
-Their output goes to a file, not a pipe: a command may leave a broker behind that holds its output open for ever.
+Output goes to a file, not a pipe: a command may start a broker that keeps its output open for ever.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from harness.errors import HarnessError, UsageError
 
 _OF_NODE = ("node", "host", "port")
 _OF_LINK = ("link_source", "link_target", "source_host", "target_host", "links", "mode")
-# Command -> what may stand in braces in it.
+# Command -> the placeholders allowed in its template.
 PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
     "kill": _OF_NODE,
     "start": _OF_NODE,
@@ -37,7 +37,7 @@ PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_template(name: str, template: str) -> None:
-    """Raises UsageError for what cannot be filled in."""
+    """Raises UsageError for an unknown placeholder."""
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
     except ValueError as error:
@@ -50,7 +50,7 @@ def check_template(name: str, template: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """A command that ended with 0."""
+    """A command that ended with exit code 0."""
 
     name: str
     seconds: float
@@ -63,7 +63,7 @@ class Ran:
 
 
 class CommandRunner:
-    """Runs the commands of one cluster; each leaves a file with what it was and what it said below `folder`."""
+    """Runs the commands of one cluster; writes a file with the command and its output for each, below `folder`."""
 
     def __init__(self, templates: Mapping[str, str], *, folder: Path, timeout_s: float) -> None:
         self._templates = templates
@@ -78,11 +78,12 @@ class CommandRunner:
         return any(field == placeholder for _, field, _, _ in fields)
 
     async def run(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
-        """`subject`: for people, whom it concerns. Raises HarnessError with the place of what the command said."""
+        """Runs a command. `subject` names the node or link in messages. Raises HarnessError with the path of the
+        command's output."""
         return await asyncio.to_thread(self.run_here, name, subject, values)
 
     def run_here(self, name: str, subject: str, values: Mapping[str, object]) -> Ran:
-        """The same, in a thread of the caller's."""
+        """Like `run`, in the caller's thread."""
         line = self._templates[name].format_map({key: shlex.quote(str(value)) for key, value in values.items()})
         output = self._file(name, subject)
         began = time.monotonic()
@@ -104,8 +105,8 @@ class CommandRunner:
             ) from None
         said = _last_line(output)
         if code != 0:
-            told = f" ({said})" if said else ""
-            raise HarnessError(f"[attached] {name} for {subject} ended with {code}{told}; see {output}")
+            quoted_output = f" ({said})" if said else ""
+            raise HarnessError(f"[attached] {name} for {subject} ended with {code}{quoted_output}; see {output}")
         return Ran(name=name, seconds=time.monotonic() - began, said=said)
 
     def _file(self, name: str, subject: str) -> Path:
@@ -114,7 +115,7 @@ class CommandRunner:
         while True:
             number = 1 + len(list(self._folder.iterdir()))
             path = self._folder / f"{number:04d}-{name}-{words}.log"
-            with contextlib.suppress(FileExistsError):  # two commands of one moment
+            with contextlib.suppress(FileExistsError):  # two commands in the same millisecond
                 path.touch(exist_ok=False)
                 return path
 

@@ -1,6 +1,6 @@
-"""The containers that `docker compose up` has made of a compose file, found by the labels that compose gives them.
+"""Finds the containers that `docker compose up` created from a compose file, by compose's labels.
 
-The file itself is not read: which services there are, and which containers they have become, compose has written down.
+The file itself is not read: the labels contain the services and their containers.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Any
 from harness.cluster.docker.engine import Engine, connect, engine_errors
 from harness.cluster.docker.labels import NODE
 from harness.errors import UsageError
-from harness.interfaces import NodeId
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import NodeId
+from harness.scenario.model import ClusterSpec
 
 PREFIX = "compose:"
 PROJECT, SERVICE = "com.docker.compose.project", "com.docker.compose.service"
@@ -21,7 +21,7 @@ _NODE_NAME = re.compile(r"(?:node|kafka|broker)[-_]?(\d+)")
 
 
 def file_of(spec: ClusterSpec) -> Path:
-    """Raises UsageError for a compose file that is not there."""
+    """Raises UsageError if the compose file does not exist."""
     path = Path(spec.system.removeprefix(PREFIX))
     if not path.is_file():
         raise UsageError(f"--system {spec.system}: no such file; write compose:PATH of a compose file")
@@ -29,7 +29,8 @@ def file_of(spec: ClusterSpec) -> Path:
 
 
 def find(spec: ClusterSpec) -> tuple[Engine, dict[NodeId, Any]]:
-    """The engine, and each node's container. Raises UsageError where compose has not made them, or not clearly."""
+    """Returns the engine and each node's container. Raises UsageError if compose has not created them or a node is
+    ambiguous."""
     file = file_of(spec)
     engine = connect()
     with engine_errors("looking for the containers of the compose file"):
@@ -55,7 +56,7 @@ def files_of(labels: Mapping[str, str]) -> list[Path]:
 
 
 def nodes_of(containers: Sequence[Any], services: Mapping[str, str]) -> dict[NodeId, Any]:
-    """By the table of the scenario, else by the containers' own labels, else by the services' names."""
+    """Maps services to nodes: by the scenario's table, else by the containers' labels, else by the services' names."""
     by_service: dict[str, list[Any]] = {}
     for container in containers:
         by_service.setdefault(container.labels[SERVICE], []).append(container)

@@ -1,7 +1,7 @@
-"""Links between somebody's containers, cut by packet rules in the containers' own networks.
+"""Cuts links between a user's containers by packet rules in the containers' own networks.
 
-Such a network lives and dies with its container, and so do rules in it: they are worked out anew from what is cut each
-time, from the addresses and the listening ports that the containers have at that moment.
+Such a network and its rules exist as long as their container. So the rules are computed anew each time from the links
+that are cut and from the containers' current addresses and listening ports.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from harness.cluster.docker.engine import engine_errors
 from harness.cluster.docker.namespace import Namespace, can_enter, pid_of
 from harness.cluster.docker.rules import HOOKS, Mode, Rule, read_saved, restore_text
 from harness.errors import HarnessError
-from harness.interfaces import Link, NodeId
+from harness.ports.cluster import Link, NodeId
 
 _TRY_S = 0.5
 _TRAFFIC_S = 0.6
@@ -24,12 +24,13 @@ _LISTENING = "0A"
 
 
 def can_cut() -> bool:
-    """Root with nsenter and iptables; that the engine is on this machine is seen at the first entry."""
+    """True if this process is root with nsenter and iptables; the first use shows whether the engine is on this
+    machine."""
     return os.geteuid() == 0 and can_enter()
 
 
 class ContainerRules:
-    """What is cut is held here; which rules that means is worked out, written, and read back."""
+    """Keeps the set of cut links; computes the rules for it, writes them, and reads them back."""
 
     def __init__(self, containers: Mapping[NodeId, Any]) -> None:
         self._containers = containers
@@ -47,12 +48,13 @@ class ContainerRules:
             for link in links:
                 self._cuts.pop(link, None)
             await asyncio.to_thread(self._write, _targets(links))
-        return "no packet rule is left for " + " ".join(_name(link) for link in links)
+        return "no packet rule is left for " + " ".join(link.short_name for link in links)
 
     async def renew(self, node: NodeId) -> None:
-        """After a container came back, perhaps elsewhere: in its own network, and in those that know its address."""
+        """Writes the rules again after a container restarted, perhaps with another address: in its own network and in
+        its peers'."""
         async with self._turn:
-            touched = [link for link in self._cuts if f"n{node}" in (link.source, link.target)]
+            touched = [link for link in self._cuts if node in (link.source, link.target)]
             if touched:
                 await asyncio.to_thread(self._write, _targets(touched))
 
@@ -60,7 +62,7 @@ class ContainerRules:
         for node in nodes:
             container = self._containers[node]
             if not _runs(container):
-                continue  # its rules went with its network
+                continue  # its rules were deleted with its network
             namespace = self._enter(container)
             rules = self._rules_at(node)
             former = read_saved(namespace.run(_SAVE))
@@ -76,8 +78,8 @@ class ContainerRules:
         return [
             Rule(inbound=inbound, peer=address, port=port, mode=mode)
             for link, mode in sorted(self._cuts.items(), key=lambda cut: str(cut[0]))
-            if link.target == f"n{node}"
-            for address in addresses_of(self._containers[NodeId(int(link.source[1:]))])
+            if link.target == node
+            for address in addresses_of(self._containers[_source(link)])
             for port in ports
             for inbound in (True, False)
         ]
@@ -95,29 +97,29 @@ class ContainerRules:
 
     async def _proof(self, links: Sequence[Link]) -> str:
         await asyncio.sleep(_TRAFFIC_S)
-        told = await asyncio.gather(*(asyncio.to_thread(self._seen_cut, link) for link in links))
-        return "packet rules stop " + ", ".join(told)
+        proofs = await asyncio.gather(*(asyncio.to_thread(self._seen_cut, link) for link in links))
+        return "packet rules stop " + ", ".join(proofs)
 
     def _seen_cut(self, link: Link) -> str:
-        """Packets it has stopped, or else how a new connection over the link fares."""
-        source, target = (self._containers[NodeId(int(end[1:]))] for end in (link.source, link.target))
+        """The proof of a cut: packets that the rules stopped, or else the result of a new connection over the link."""
+        source, target = self._containers[_source(link)], self._containers[link.target]
         if not _runs(target) or not _runs(source):
-            return f"{_name(link)} (one end is down)"
-        rules = [rule for rule in self._rules_at(NodeId(int(link.target[1:]))) if rule.peer in addresses_of(source)]
+            return f"{link.short_name} (one end is down)"
+        rules = [rule for rule in self._rules_at(link.target) if rule.peer in addresses_of(source)]
         counted = read_saved(self._enter(target).run(_SAVE)).packets
         stopped = sum(counted.get(rule, 0) for rule in rules)
         if stopped:
-            return f"{_name(link)} ({stopped} packets)"
+            return f"{link.short_name} ({stopped} packets)"
         for port in sorted({rule.port for rule in rules}):
             seen = self._enter(source).reaches(addresses_of(target)[0], port, timeout_s=_TRY_S)
             if seen == "open":
-                raise HarnessError(f"link {_name(link)} has its packet rules, and yet a new connection is open")
-        return f"{_name(link)} (no traffic; a new connection does not come through)"
+                raise HarnessError(f"link {link.short_name} has its packet rules, and yet a new connection is open")
+        return f"{link.short_name} (no traffic; a new connection does not come through)"
 
 
 def addresses_of(container: Any) -> list[str]:
-    """Raises HarnessError for a container without a network of its own, or one that is reached otherwise too."""
-    running = _runs(container)  # looks anew, too: a container may come back with another address
+    """Raises HarnessError for a container without a network of its own, or with another way to reach it."""
+    running = _runs(container)  # also refreshes: a restarted container may have another address
     networks = container.attrs["NetworkSettings"]["Networks"].values()
     if any(network.get("GlobalIPv6Address") for network in networks):
         raise HarnessError(f"{container.name} has an IPv6 address too, which packet rules here would not stop")
@@ -128,7 +130,8 @@ def addresses_of(container: Any) -> list[str]:
 
 
 def listening_ports(pid: int) -> list[int]:
-    """What other machines can reach in the network of that process: loopback, as of the engine's own DNS, left out."""
+    """The ports that other machines can reach in that process's network; without loopback, such as the engine's own
+    DNS."""
     ports = set()
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]:
@@ -147,8 +150,9 @@ def _runs(container: Any) -> bool:
 
 
 def _targets(links: Sequence[Link]) -> list[NodeId]:
-    return sorted({NodeId(int(link.target[1:])) for link in links})
+    return sorted({link.target for link in links})
 
 
-def _name(link: Link) -> str:
-    return str(link).replace("n", "")
+def _source(link: Link) -> NodeId:
+    assert link.source is not None, "clients of somebody else's cluster have no links of their own"
+    return link.source

@@ -1,1 +1,1 @@
-"""How each system's nodes are configured and started, and how their books are read."""
+"""How each system's nodes are configured and started, and how their own records are read."""

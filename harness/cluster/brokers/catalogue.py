@@ -1,26 +1,33 @@
-"""The kinds of brokers by name: "reference", "kafka:4.3.1", "kafka:/opt/kafka"."""
+"""The systems by name: "reference", "kafka:4.3.1", "kafka:/opt/kafka", and those of installed packages."""
 
+from harness import extensions
 from harness.cluster.brokers import kafka_kraft, kafka_one_listener, kafka_zookeeper
 from harness.cluster.brokers.kafka import PREFIX, version_of
 from harness.cluster.brokers.kafka_versions import KafkaVersion
 from harness.cluster.brokers.reference import ReferenceSystem
-from harness.cluster.brokers.system import System
+from harness.cluster.brokers.system import System, SystemKind
 from harness.errors import UsageError
-from harness.scenario import ClusterSpec
-from harness.scenario_variants import Traits
+from harness.scenario.model import ATTACHED, COMPOSE, ClusterSpec
+from harness.scenario.variants import Traits
 
 ELR_FEATURE = "eligible.leader.replicas.version"
+_OWN = ("reference", PREFIX.rstrip(":"), ATTACHED, COMPOSE.rstrip(":"))
 EXAMPLES = ("reference", "kafka:4.3.1", "kafka:/path/of/a/distribution")
 
 
 def system_of(spec: ClusterSpec) -> System:
-    """Raises UsageError for a system that nobody knows, or that cannot be laid out as the scenario asks."""
+    """Raises UsageError for an unknown system, or if it does not have the scenario's layout."""
     if spec.system == "reference":
         if spec.layout:
             raise UsageError(f"layout {spec.layout!r}: the reference cluster has one layout; leave it out")
         return ReferenceSystem(spec=spec)
+    if (kind := added_kind(spec)) is not None:
+        if spec.world not in kind.worlds:
+            raise UsageError(f"--world {spec.world}: system {kind.name!r} runs in --world {' or '.join(kind.worlds)}")
+        return kind.make(spec)
     if not spec.system.startswith(PREFIX):
-        raise UsageError(f"unknown system {spec.system!r}; for example {', '.join(EXAMPLES)}")
+        known = ", ".join([*EXAMPLES, *extensions.names(extensions.SYSTEMS)])
+        raise UsageError(f"unknown system {spec.system!r}; for example {known}")
     version = version_of(spec.system)
     layouts = layouts_of(version)
     layout = spec.layout or layouts[0]
@@ -38,10 +45,18 @@ def system_of(spec: ClusterSpec) -> System:
     return kafka_one_listener.OneListenerKafka(spec)
 
 
+def added_kind(spec: ClusterSpec) -> SystemKind | None:
+    """The kind of an installed package, if the system is of one. Raises HarnessError for a broken package."""
+    name = spec.system.partition(":")[0]
+    return None if name in _OWN else extensions.named(extensions.SYSTEMS, name, SystemKind, own=_OWN)
+
+
 def traits_of(spec: ClusterSpec) -> Traits:
-    """What the system is like, for scenarios that differ from one to the other. Raises UsageError."""
+    """The system's properties that `[[on]]` tables of scenarios refer to. Raises UsageError."""
+    if (kind := added_kind(spec)) is not None:
+        return kind.traits(spec)
     if not spec.system.startswith(PREFIX):
-        return Traits(kind=spec.system, coordination="zookeeper", world=spec.world)
+        return Traits(kind=spec.system, coordination="zookeeper", world=spec.world, groups=False)
     version = version_of(spec.system)
     numbers = numbers_of(version)
     layout = spec.layout or layouts_of(version)[0]
@@ -60,7 +75,7 @@ def numbers_of(version: KafkaVersion) -> tuple[int, ...]:
 
 
 def layouts_of(version: KafkaVersion) -> list[str]:
-    """How brokers of that version can be laid out; the first is its own way."""
+    """The layouts that brokers of that version support; the first is the default."""
     return [
         *(kafka_zookeeper.LAYOUTS if "zookeeper" in version.modes else ()),
         *(kafka_kraft.LAYOUTS if "kraft" in version.modes else ()),

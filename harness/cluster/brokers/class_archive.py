@@ -1,8 +1,8 @@
-"""A class data archive for real Kafka: what a JVM would read, check and link from 45 jars at each start, it maps.
+"""A class data archive for real Kafka: a JVM maps it instead of reading, verifying and linking 45 jars at each start.
 
-A node that starts alone once tells which classes those are, and Java makes an archive of them, in the user's cache, for
-that very Java, class path and flags. Whatever goes wrong here costs a note in the cache and no more: without an archive
-a node is only slower to start.
+A node that is started once for this purpose lists the classes, and Java writes the archive to the user's cache, for
+exactly this Java, class path and flags. A failure costs only a note in the cache: without an archive a node starts more
+slowly.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from harness.cluster.brokers.kafka_storage import formatted, give
 from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 from harness.user_cache import cache_directory, made_in_cache
 
 _FOLDER = "class-archives"
@@ -35,7 +35,7 @@ _Address = tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Archiving:
-    """Whose archive it is: a program's class path and the JVM's flags, by which Java takes an archive or does not."""
+    """The program that an archive is for: its class path and the JVM's flags, which Java compares with the archive."""
 
     home: KafkaHome
     java: str
@@ -43,7 +43,7 @@ class Archiving:
 
     @property
     def path(self) -> Path:
-        """Changes with everything that would make the archive void. Java itself checks again before it uses one."""
+        """The path changes with everything that invalidates the archive. Java checks again before it uses one."""
         jars = sorted(self.home.libs.glob("*.jar"))
         parts = [*self.flags, os.path.realpath(self.java), str(self.home.libs)]
         parts += [_identity(path) for path in (Path(os.path.realpath(self.java)), *jars)]
@@ -51,7 +51,7 @@ class Archiving:
         return cache_directory() / _FOLDER / f"{self.home.version}-{digest}.jsa"
 
     def options(self) -> list[str]:
-        """For a node's JVM; none while there is no archive. One that Java finds void costs a line in the node's log."""
+        """JVM options for a node; none while there is no archive. Java logs one line if it rejects an archive."""
         path = self.path
         return [f"-XX:SharedArchiveFile={path}"] if path.is_file() else []
 
@@ -62,7 +62,7 @@ def _identity(path: Path) -> str:
 
 
 async def ensure(archiving: Archiving, *, log_option: str, listens: _Address, controls: _Address) -> None:
-    """Makes the archive if there is none. The node that runs for it listens at these two addresses meanwhile."""
+    """Creates the archive if there is none, with a node that listens at these two addresses for a moment."""
     path = archiving.path
     failed = path.with_suffix(".failed")
     if path.is_file() or _is_recent(failed):
@@ -98,7 +98,7 @@ async def _make(archiving: Archiving, scratch: Path, *, log_option: str, listens
 
 
 async def _run_node(command: Sequence[str], log: Path, listens: _Address) -> None:
-    """Until clients could come, and then down in order: that is when Java writes the list."""
+    """Runs the node until it accepts clients, then stops it in order: Java writes the class list at that moment."""
     process = await _spawn(command, log)
     try:
         async with asyncio.timeout(_START_S):
@@ -127,7 +127,7 @@ async def _spawn(command: Sequence[str], log: Path) -> asyncio.subprocess.Proces
 
 
 async def _ended(process: asyncio.subprocess.Process, *, within_s: float) -> int:
-    """Its exit code; a process that takes longer is killed."""
+    """Returns the exit code; kills a process that takes longer."""
     try:
         async with asyncio.timeout(within_s):
             return await process.wait()
@@ -153,7 +153,7 @@ async def _accepts(address: _Address) -> bool:
 
 
 def _settings(data: Path, listens: _Address, controls: _Address) -> dict[str, str]:
-    """Broker and controller in one: it loads what either needs."""
+    """Settings of a node that is broker and controller, so that it loads the classes of both."""
     broker, controller = (f"{host}:{port}" for host, port in (listens, controls))
     return {
         "process.roles": "broker,controller",

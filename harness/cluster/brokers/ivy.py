@@ -1,7 +1,7 @@
-"""Fetches modules and their dependencies with Apache Ivy, which comes with PySpark: no Maven, no archive to unpack.
+"""Downloads modules and their dependencies with Apache Ivy, which is part of PySpark.
 
-Ivy's exit code is no proof and its words are many, so its output is read: for progress, for what was missing, and for
-whether the repository could be reached at all.
+Ivy's exit code is unreliable and its output is long, so the output is parsed: for progress, for missing modules, and
+for whether the repository was reachable.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ _PROGRESS_EVERY_S = 0.5
 _MIRROR = "the mirror of Maven Central in Maven's settings.xml"
 _FOUND = re.compile(r"^\tfound (\S+)#(\S+);(\S+) in ")
 _DOWNLOADED = re.compile(r"^\t\[SUCCESSFUL \] (\S+)#([^;\s]+);([^!\s]+)!")
-# A module without its description is unresolved; one whose jar did not come, or with the wrong checksum, is failed.
+# Ivy calls a module without description "unresolved"; a missing jar or a wrong checksum is "failed".
 _UNRESOLVED = re.compile(r"^\t\t:: (\S+)#([^;\s]+);([^!:\s]+): (.+)$")
 _FAILED = re.compile(r"^\t\t\[FAILED +\] (\S+)#([^;\s]+);([^!\s]+)![^:]+: (.*) \(\d+ms\)$")
 _UNREACHABLE = re.compile(r"Server access error at url \S+ \((.*)\)|\t(?:Host (\S+ not found))")
@@ -30,7 +30,7 @@ _COPIED = re.compile(r"^\t(\d+) artifacts copied, (\d+) already retrieved")
 
 
 def ivy_jar() -> Path:
-    """Ivy among PySpark's jars. PySpark itself is not imported."""
+    """The path of Ivy among PySpark's jars. PySpark itself is not imported."""
     found = importlib.util.find_spec("pyspark")
     for place in (found.submodule_search_locations or ()) if found is not None else ():
         for jar in sorted((Path(place) / "jars").glob("ivy-*.jar")):
@@ -48,10 +48,10 @@ def retrieve(
     pinned: bool,
     progress: Callable[[str], None],
 ) -> int:
-    """Puts the jars of the modules, and of all they need, into `into`; says how many there are.
+    """Puts the jars of the modules and their dependencies into the folder `into`; returns their number.
 
-    `work` receives Ivy's own input; `cache` is what Ivy keeps between two times, and its last words. `pinned`: the
-    caller knows what must come.
+    `work` gets Ivy's input files; `cache` has Ivy's cache and its last output. `pinned`: the caller checks the jars by
+    pins.
     """
     work.mkdir(parents=True, exist_ok=True)
     cache.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def retrieve(
 
 
 def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[int, list[str]]:
-    """The exit code and every line that was said."""
+    """Returns the exit code and all output lines."""
     lines: list[str] = []
     try:
         process = subprocess.Popen(
@@ -93,16 +93,17 @@ def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[int, 
     with process:
         assert process.stdout is not None
         try:
-            for told in _progress_lines(_kept(process.stdout, lines)):
-                progress(told)
-        except BaseException:  # Ctrl-C among them: Ivy shall not go on alone
+            for progress_line in _progress_lines(_kept(process.stdout, lines)):
+                progress(progress_line)
+        except BaseException:  # also on Ctrl-C: Ivy must not continue alone
             process.kill()
             raise
     return process.returncode, lines
 
 
 def _description(modules: Sequence[Module]) -> str:
-    """Ivy's `default` of a Maven module is its jar and its run-time dependencies; `master` the jar alone."""
+    """The module description for Ivy: configuration `default` of a Maven module is its jar with run-time dependencies,
+    `master` the jar alone."""
     dependencies = "".join(
         f"<dependency org={quoteattr(module.group)} name={quoteattr(module.name)} rev={quoteattr(module.version)} "
         + ('conf="default->master" transitive="false"/>' if module.alone else 'conf="default->default"/>')
@@ -116,9 +117,9 @@ def _description(modules: Sequence[Module]) -> str:
 
 
 def _settings(cache: Path, reach: Access) -> str:
-    """One resolver, so that nothing another program left on this machine is taken for Kafka. Its checksums must fit.
+    """One resolver, so that no files left by other programs are used. Ivy must verify the repository's checksums.
 
-    They are SHA-1 at best: Ivy looks for stronger ones under names that Maven's repositories do not use.
+    They are SHA-1 at best: Ivy looks for stronger ones under names that Maven repositories do not use.
     """
     root = f" root={quoteattr(reach.mirror + '/')}" if reach.mirror else ""
     return (
@@ -138,25 +139,26 @@ def _kept(output: Iterator[str], lines: list[str]) -> Iterator[str]:
 
 
 def _progress_lines(output: Iterator[str]) -> Iterator[str]:
-    """One line a module, with the number so far; the quick ones are passed over."""
+    """One line per module with its number; fast ones are skipped."""
     found, downloaded, last_s = 0, 0, 0.0
     for line in output:
         if match := _FOUND.match(line):
             found += 1
-            told = f"found {found}: {match[2]} {match[3]}"
+            progress_line = f"found {found}: {match[2]} {match[3]}"
         elif match := _DOWNLOADED.match(line):
             downloaded += 1
-            told = f"downloaded {downloaded}: {match[2]} {match[3]}"
+            progress_line = f"downloaded {downloaded}: {match[2]} {match[3]}"
         else:
             continue
         now_s = time.monotonic()
         if now_s - last_s >= _PROGRESS_EVERY_S:
             last_s = now_s
-            yield told
+            yield progress_line
 
 
 def _failure(lines: Sequence[str], *, mirrored: bool) -> str:
-    """Why Ivy failed, in one line, or nothing. Not reached comes first: then nothing is known of the modules."""
+    """The reason of Ivy's failure in one line, or "". An unreachable repository comes first: nothing else is known
+    then."""
     repository = _MIRROR if mirrored else "Maven Central"
     for line in lines:
         if match := _UNREACHABLE.search(line):

@@ -1,4 +1,4 @@
-"""What every real Kafka has in common here: a JVM per node with names from our hosts file, settings fit for a test."""
+"""The common part of all real Kafka systems: one JVM per node, host names from our hosts file, settings for tests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from harness.clock import Anchor
 from harness.cluster.brokers import class_archive
 from harness.cluster.brokers.kafka_jars import KafkaHome, home_from_distribution, installed
 from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
-from harness.cluster.brokers.system import Ground, NodeFolders, listeners_of
+from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, listeners_of
 from harness.cluster.kafka_log_configuration import log4j2_properties, log4j_properties
 from harness.cluster.kafka_log_lines import read_log_lines
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId, TopicDefinition
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
 
 PREFIX = "kafka:"
-# A small heap and the first compiler alone: three brokers on two cores are up in four seconds instead of seven.
+# A small heap and only the C1 compiler: three brokers on two cores start in four seconds instead of seven.
 _JVM_FLAGS = (
     "-Xmx256m",
     "-Xms64m",
@@ -29,7 +29,7 @@ _JVM_FLAGS = (
     "-Djava.awt.headless=true",
     "-Duser.timezone=UTC",
 )
-# Times in proportion to a test, as the reference cluster has them; memory and threads for a laptop.
+# Timeouts scaled for tests, as in the reference cluster; memory and threads for a laptop.
 TEST_SETTINGS: Mapping[str, str] = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "200",
@@ -52,7 +52,7 @@ SHOWN = ("replica.lag.time.max.ms", "replica.fetch.wait.max.ms", "min.insync.rep
 
 @dataclass(frozen=True)
 class KafkaSystem:
-    """The part that KRaft and ZooKeeper mode share. Made from the scenario alone."""
+    """The common part of KRaft and ZooKeeper mode. Created from the scenario alone."""
 
     spec: ClusterSpec
 
@@ -72,7 +72,7 @@ class KafkaSystem:
 
     @cached_property
     def home(self) -> KafkaHome:
-        """Raises HarnessError when the jars are not on this machine, or not the ones that were fetched."""
+        """Raises HarnessError if the jars are not on this machine, or differ from those that were fetched."""
         text = self.spec.system.removeprefix(PREFIX)
         if "/" in text:
             return home_from_distribution(Path(text))
@@ -87,7 +87,7 @@ class KafkaSystem:
     def has_one_listener(self) -> bool:
         return False
 
-    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
+    def topic_command(self, topic: TopicDefinition, environment: NodeEnvironment) -> Sequence[str]:
         return ()
 
     @property
@@ -98,50 +98,51 @@ class KafkaSystem:
     def start_order(self) -> list[NodeId]:
         return [NodeId(broker) for broker in self.spec.brokers]
 
-    def java(self, node: NodeId, ground: Ground, main: str, configuration: str) -> Sequence[str]:
+    def java(self, node: NodeId, environment: NodeEnvironment, main: str, configuration: str) -> Sequence[str]:
         """The command of one node's JVM."""
-        return self.jvm(node, ground, main, [str(ground.there(node).config / configuration)])
+        return self.jvm(node, environment, main, [str(environment.there(node).config / configuration)])
 
-    def jvm(self, node: NodeId, ground: Ground, main: str, arguments: Sequence[str]) -> Sequence[str]:
-        """A JVM at a node's place: with its names and its logging."""
-        config = ground.there(node).config
+    def jvm(self, node: NodeId, environment: NodeEnvironment, main: str, arguments: Sequence[str]) -> Sequence[str]:
+        """A JVM command in a node's environment: with its host names and its logging configuration."""
+        config = environment.there(node).config
         return [
-            ground.java(),
+            environment.java(),
             *_JVM_FLAGS,
-            *(self._archiving(ground).options() if self.spec.world == "local" else ()),
+            *(self._archiving(environment).options() if self.spec.world == "local" else ()),
             f"-Djdk.net.hosts.file={config / 'hosts'}",
             f"-Dkafka.logs.dir={config}",
             self.version.log_option(config / self._log_configuration),
             "-cp",
-            ground.jars(self.home.libs),
+            environment.jars(self.home.libs),
             main,
             *arguments,
         ]
 
-    def _archiving(self, ground: Ground) -> class_archive.Archiving:
-        return class_archive.Archiving(home=self.home, java=ground.java(), flags=_JVM_FLAGS)
+    def _archiving(self, environment: NodeEnvironment) -> class_archive.Archiving:
+        return class_archive.Archiving(home=self.home, java=environment.java(), flags=_JVM_FLAGS)
 
-    async def archive_classes(self, ground: Ground) -> None:
-        """Once for all runs; in a container the Java and the jars are others, and a node starts without an archive."""
+    async def archive_classes(self, environment: NodeEnvironment) -> None:
+        """Creates the class archive, once for all runs. In a container Java and jars differ, and nodes start without an
+        archive."""
         if self.spec.world != "local":
             return
-        node = self.start_order[0]  # its addresses are the run's and idle as yet
-        at = ground.listens_at(node)
+        node = self.start_order[0]  # it uses the run's addresses, which are still idle
+        at = environment.listens_at(node)
         await class_archive.ensure(
-            self._archiving(ground),
-            log_option=self.version.log_option(ground.here(node).config / self._log_configuration),
-            listens=(at, ground.internal_port),
-            controls=(at, ground.controller_port),
+            self._archiving(environment),
+            log_option=self.version.log_option(environment.here(node).config / self._log_configuration),
+            listens=(at, environment.internal_port),
+            controls=(at, environment.controller_port),
         )
 
     @property
     def _log_configuration(self) -> str:
         return "log4j2.properties" if self.version.log4j == 2 else "log4j.properties"
 
-    def write_log_configuration(self, node: NodeId, ground: Ground) -> None:
-        config = ground.here(node).config
+    def write_log_configuration(self, node: NodeId, environment: NodeEnvironment) -> None:
+        config = environment.here(node).config
         config.mkdir(parents=True, exist_ok=True)
-        # Up to 1.1 what a replica becomes is told by state changes alone, at TRACE.
+        # Up to 1.1 only state change messages at level TRACE show what a replica becomes.
         traced = self.numbers < (1, 2)
         text = log4j2_properties() if self.version.log4j == 2 else log4j_properties(traced_state_changes=traced)
         (config / self._log_configuration).write_text(text, encoding="utf-8")
@@ -149,23 +150,23 @@ class KafkaSystem:
     def setting(self, key: str) -> str:
         return str(self.spec.settings.get(key, TEST_SETTINGS.get(key, "")))
 
-    def broker_settings(self, node: NodeId, ground: Ground) -> dict[str, str]:
-        """What a broker has in either mode. The scenario's own settings win over those of a test."""
-        listeners, advertised = listeners_of(node, ground)
+    def broker_settings(self, node: NodeId, environment: NodeEnvironment) -> dict[str, str]:
+        """The broker settings of both modes. The scenario's own settings override the settings for tests."""
+        listeners, advertised = listeners_of(node, environment)
         names = [listener.partition(":")[0] for listener in listeners]
         own = {
             "listeners": ",".join(listeners),
             "advertised.listeners": ",".join(advertised),
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
             "inter.broker.listener.name": "INTERNAL",
-            "log.dirs": str(ground.there(node).data),
+            "log.dirs": str(environment.there(node).data),
         }
         replicas = str(min(3, len(self.spec.brokers)))
         kept = {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas}
         return {**TEST_SETTINGS, **kept, **self.spec.settings, **own}
 
     def events(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> list[BrokerEvent]:
-        """What the nodes logged of truncations, leaderships and damage."""
+        """The truncations, leadership changes and damage in the nodes' logs."""
         found: list[BrokerEvent] = []
         for node in self.broker_nodes:
             found.extend(read_log_lines(node.node, folders(node.node).log, anchor))
@@ -185,6 +186,6 @@ class KafkaSystem:
 
 
 def version_of(system: str) -> KafkaVersion:
-    """Of "kafka:4.3" or of "kafka:/opt/kafka". Raises UsageError."""
+    """The version of "kafka:4.3" or "kafka:/opt/kafka". Raises UsageError."""
     text = system.removeprefix(PREFIX)
     return home_from_distribution(Path(text)).version if "/" in text else resolve_version(text)

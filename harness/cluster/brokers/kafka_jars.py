@@ -1,8 +1,9 @@
-"""Kafka's jars: fetched once into the user's cache, proved by pins and a manifest, or taken from a distribution.
+"""Kafka's jars: downloaded once into the user's cache and verified by pins and a manifest, or taken from a
+distribution.
 
-A version is a folder of jars with `manifest.json` beside them. It appears by one rename, so it is whole or not there;
-whoever fetches holds a lock, so two commands that want the same version download it once. Before a version is used its
-jars are held against their pins (`pins.py`), and those of a version without pins against what was fetched.
+A version is a folder of jars with `manifest.json`. It is created by one rename, so it is complete or absent. A lock
+makes two concurrent commands download a version only once. Before a version is used, its jars are compared with their
+pins (`pins.py`), or for an unpinned version with the manifest.
 """
 
 import contextlib
@@ -24,22 +25,22 @@ from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.cluster.brokers.pins import difference, pinned
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import open_plain
-from harness.history.texts import BYTES_MAX
+from harness.history.schema.texts import BYTES_MAX
 from harness.java import java_home, java_version
 from harness.user_cache import cache_directory, made_in_cache
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
 _LOCK = ".lock"
-_FOLDER = "kafka"  # of the cache
-# What may lie beside a jar in a distribution.
+_FOLDER = "kafka"  # format version of the cache
+# Suffixes of files that may accompany a jar in a distribution.
 _BESIDE = ("-sources", "-javadoc", "-test", "-test-sources")
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaHome:
-    """A Kafka that can be started: every jar of `libs` is on the class path."""
+    """An installed Kafka: every jar of `libs` is on the class path."""
 
     version: KafkaVersion
     class_path: str
@@ -48,7 +49,7 @@ class KafkaHome:
 
 @dataclass(frozen=True, kw_only=True)
 class Jar:
-    """A jar as it was fetched."""
+    """A jar as it was downloaded."""
 
     name: str
     bytes: int
@@ -57,7 +58,7 @@ class Jar:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a folder of the cache must hold."""
+    """The required contents of a version's folder in the cache."""
 
     version: str
     jars: tuple[Jar, ...]
@@ -71,11 +72,11 @@ def _kafka_directory() -> Path:
     return cache_directory() / _FOLDER
 
 
-# ---- what is there --------------------------------------------------------------------------------------------------
+# ---- installed versions --------------------------------------------------------------------------------------------
 
 
 def installed(version: KafkaVersion) -> KafkaHome | None:
-    """The version in the cache, if it is there. Raises HarnessError when it is not as it must be."""
+    """Returns the version in the cache, or None. Raises HarnessError if it is damaged."""
     folder = _kafka_directory() / version.version
     if not folder.is_dir():
         return None
@@ -85,7 +86,7 @@ def installed(version: KafkaVersion) -> KafkaHome | None:
 
 
 def damage(folder: Path, version: KafkaVersion) -> str:
-    """What is wrong with a version's folder, or nothing. A large version costs 0.1 s, once a process."""
+    """What is wrong with a version's folder, or "". A large version takes 0.1 s, once per process."""
     try:
         manifest = _manifest(folder)
         there = {path.name: path for path in sorted(folder.iterdir()) if path.suffix.lower() == ".jar"}
@@ -95,7 +96,7 @@ def damage(folder: Path, version: KafkaVersion) -> str:
     for needed in version.needed_jars():
         if needed not in names:
             return f"{needed} is not in its {_MANIFEST}"
-    for name in there.keys() - names:  # the class path takes whatever jar lies there
+    for name in there.keys() - names:  # the class path includes every jar in the folder
         return f"{name} is not in its {_MANIFEST}"
     for jar in manifest.jars:
         path = there.get(jar.name)
@@ -109,7 +110,7 @@ def damage(folder: Path, version: KafkaVersion) -> str:
 
 
 def _difference(version: KafkaVersion, manifest: Manifest) -> str:
-    """In what jars that are as their manifest says differ from their pins, where there are any."""
+    """How jars that match their manifest differ from their pins, or ""."""
     pins = pinned(version)
     return difference(pins, {jar.name: jar.sha256 for jar in manifest.jars}) if pins else ""
 
@@ -119,8 +120,8 @@ def _remedy(version: KafkaVersion) -> str:
 
 
 def home_from_distribution(path: Path) -> KafkaHome:
-    """A Kafka somebody unpacked: DIR/libs/*.jar. Its version is that of its kafka-clients jar. Raises UsageError."""
-    libs = Path(os.path.realpath(path)) / "libs"  # links that lead to each other lead to none
+    """An unpacked distribution: DIR/libs/*.jar. Its version is that of the kafka-clients jar. Raises UsageError."""
+    libs = Path(os.path.realpath(path)) / "libs"  # a loop of symbolic links
     clients = [jar.stem.removeprefix("kafka-clients-") for jar in sorted(libs.glob("kafka-clients-*.jar"))]
     versions = [version for version in clients if not version.endswith(_BESIDE)]
     brokers = [match[1] for jar in libs.glob("kafka_*.jar") if (match := re.match(r"(kafka_\d+\.\d+)-\d", jar.name))]
@@ -134,7 +135,7 @@ def _home(libs: Path, version: KafkaVersion) -> KafkaHome:
 
 
 def manifest_of(home: KafkaHome) -> Manifest:
-    """The jars of a version that was fetched."""
+    """The manifest of a version that was downloaded."""
     return _manifest(home.libs)
 
 
@@ -144,7 +145,7 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def kafka_health() -> list[tuple[str, bool, str]]:
-    """(what, whether it is as it should be, what was found or what to do). No Kafka at all is as it should be."""
+    """(what, whether it is healthy, what was found or what to do). Having no Kafka at all is healthy."""
     folder = _kafka_directory()
     names = [path.name for path in folder.iterdir() if path.name[0] != "."] if folder.is_dir() else []
     if not names:
@@ -152,7 +153,7 @@ def kafka_health() -> list[tuple[str, bool, str]]:
     try:
         java = java_version(java_home())
     except HarnessError:
-        java = 0  # told on a line of its own
+        java = 0  # reported on a line of its own
     return [_health(folder / name, java) for name in sorted(names, key=_numbers, reverse=True)]
 
 
@@ -165,12 +166,16 @@ def _health(folder: Path, java: int) -> tuple[str, bool, str]:
         return "Kafka", False, f"{version}: {wrong}; {_remedy(version)}"
     manifest = _manifest(folder)
     known = "as pinned" if pinned(version) else "as fetched, none pinned"
-    told = (
+    description = (
         f"{version}: {len(manifest.jars)} jars {known}, {manifest.bytes / _MIB:.0f} MiB, {' and '.join(version.modes)}"
     )
     if java >= version.oldest_java:
-        return "Kafka", True, f"{told}, runs on Java {java}"
-    return "Kafka", False, f"{told}, needs Java {version.oldest_java} or newer" + (f", not {java}" if java else "")
+        return "Kafka", True, f"{description}, runs on Java {java}"
+    return (
+        "Kafka",
+        False,
+        f"{description}, needs Java {version.oldest_java} or newer" + (f", not {java}" if java else ""),
+    )
 
 
 def _numbers(name: str) -> list[int]:
@@ -181,7 +186,7 @@ def _numbers(name: str) -> list[int]:
 
 
 def fetch(version: KafkaVersion, *, progress: Callable[[str], None]) -> KafkaHome:
-    """The version in the cache, downloaded if it is not there or damaged. Raises HarnessError."""
+    """Returns the version in the cache; downloads it if it is missing or damaged. Raises HarnessError."""
     directory = _kafka_directory()
     try:
         made_in_cache(_FOLDER)
@@ -212,7 +217,7 @@ def _verified(version: KafkaVersion, manifest: Manifest, *, anew: bool) -> str:
 def _fetch(version: KafkaVersion, there: Path, progress: Callable[[str], None]) -> None:
     began_s = time.monotonic()
     scratch = there.parent / _UNFINISHED
-    shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; we hold the lock
+    shutil.rmtree(scratch, ignore_errors=True)  # left by a fetch that was killed; we hold the lock
     jars = scratch / "jars"
     jars.mkdir(parents=True)
     try:
@@ -260,14 +265,14 @@ def _sha256(path: Path) -> str:
 
 @functools.cache
 def _sha256_of(path: Path, *_identity: int) -> str:
-    """Read once a process while the file stays the one it is: a process may ask for its Kafka many times."""
+    """Cached per process while the file is unchanged, because a process may ask for its Kafka many times."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def _locked(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Alone, among all processes of this user, for the length of a `with`. The lock ends with its holder."""
+    """Holds an exclusive lock among all processes of this user during a `with`; it ends with its process."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Formatted storage of a KRaft node: Kafka's own tool formats once per version and feature set, every node gets a copy.
+"""Formatted storage of a KRaft node: Kafka's tool formats once per version and feature set, and each node gets a copy.
 
-A copy needs its own node.id and directory.id in meta.properties; the rest is the same for all nodes of a cluster. That
-saves a JVM per node at each start.
+A copy needs its own node.id and directory.id in meta.properties; the rest is the same for all nodes of a cluster. This
+saves one JVM per node at each start.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
 from harness.java import java_home
+from harness.ports.cluster import NodeId
 from harness.user_cache import made_in_cache
 
 _FORMAT_S = 60.0
@@ -25,7 +25,7 @@ _META = "meta.properties"
 
 
 async def formatted(home: KafkaHome, features: Mapping[str, str]) -> Path:
-    """A folder as `StorageTool format` leaves it. Raises HarnessError with the tool's own words."""
+    """Returns a folder as `StorageTool format` leaves it. Raises HarnessError with the tool's output."""
     named = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
     digest = hashlib.sha256(f"{home.libs}|{named}".encode()).hexdigest()[:12]
     kept = made_in_cache("formatted") / f"{home.version}-{digest}"
@@ -37,7 +37,7 @@ async def formatted(home: KafkaHome, features: Mapping[str, str]) -> Path:
         try:
             os.rename(folder / "data", kept)
         except OSError:
-            if not (kept / _META).is_file():  # unless another run was first
+            if not (kept / _META).is_file():  # another run may have been first
                 raise
     return kept
 
@@ -76,7 +76,7 @@ async def _format(home: KafkaHome, features: Mapping[str, str], folder: Path) ->
 
 
 def give(node: NodeId, template: Path, data: Path) -> None:
-    """Makes `data` the storage of `node`, with a directory id that nobody had before."""
+    """Turns `data` into the storage of `node`, with a new directory id."""
     data.mkdir(parents=True, exist_ok=True)
     for path in template.iterdir():
         if path.name != _META:
@@ -96,7 +96,7 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def _valid_uuid() -> uuid.UUID:
-    """Kafka writes ids as base64url and refuses those that begin with a dash, which no command line could take."""
+    """Kafka writes ids as base64url and rejects a leading dash, which looks like a command-line option."""
     while _identity(found := uuid.uuid4()).startswith("-"):
         continue
     return found

@@ -1,7 +1,7 @@
-"""Which Kafka can be had, and what each needs: its modules, its modes, its Java.
+"""The supported Kafka versions and what each needs: modules, modes, Java.
 
-One row a line of versions. Any version of a known line is resolved by the row's recipe, so 4.2.0 is as good as 4.3.1;
-a row's own version is the one that was tried.
+One row per line of versions. Any version of a known line uses the row's recipe, so 4.2.0 works like 4.3.1; the row's
+own version is the one that was tried.
 """
 
 import re
@@ -19,7 +19,7 @@ _ZOOKEEPER_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 @dataclass(frozen=True, kw_only=True)
 class Module:
-    """A module of a Maven repository. `alone`: its jar without its dependencies."""
+    """A module of a Maven repository. `alone`: its jar without dependencies."""
 
     group: str
     name: str
@@ -36,7 +36,7 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
-    """One version and its recipe. `zookeeper_main` is empty where there is no ZooKeeper mode."""
+    """One version and its recipe. `zookeeper_main` is empty if there is no ZooKeeper mode."""
 
     version: str
     artifact: str
@@ -51,28 +51,28 @@ class KafkaVersion:
         return self.version
 
     def modules(self) -> tuple[Module, ...]:
-        """What is fetched. kafka-tools comes alone: its dependencies are Connect's, Jetty's and Jersey's."""
+        """The modules to download. kafka-tools comes alone: its dependencies belong to Connect, Jetty and Jersey."""
         broker = Module(group=GROUP, name=self.artifact, version=self.version)
         tools = Module(group=GROUP, name="kafka-tools", version=self.version, alone=True)
         return (broker, *((tools,) if self.tools_apart else ()), *self.extra)
 
     def needed_jars(self) -> tuple[str, ...]:
-        """The jars by which a resolution proves itself: a resolver's exit code does not."""
+        """The jars that prove a successful resolution, because a resolver's exit code does not."""
         return (*(module.jar for module in self.modules()), f"kafka-clients-{self.version}.jar")
 
     def log_option(self, configuration: Path) -> str:
-        """The Java option that names the logging configuration: XML or properties of log4j 2 or of log4j 1.2."""
+        """The Java option for the logging configuration: XML or properties of log4j 2 or of log4j 1.2."""
         if self.log4j == 2:
             return f"-Dlog4j2.configurationFile={configuration}"
         return f"-Dlog4j.configuration=file:{configuration}"
 
 
-# Log bindings: 4.x brings log4j 2 but nothing that leads slf4j 1.7 to it; 1.x to 3.x leave log4j 1.2 to the packager.
+# Log bindings: 4.x includes log4j 2 but no bridge from slf4j 1.7; 1.x to 3.x leave log4j 1.2 to the packager.
 _LOG4J_2 = Module(group="org.apache.logging.log4j", name="log4j-slf4j-impl", version="2.25.4")
 # ZooKeeper 3.4 registers log4j with JMX by classes that reload4j no longer has: 1.x gets the log4j of its time.
 _LOG4J_1 = Module(group="org.slf4j", name="slf4j-log4j12", version="1.7.25")
 _RELOAD4J = Module(group="org.slf4j", name="slf4j-reload4j", version="1.7.36")
-# 0.10 asks the JDK for javax.xml.bind, which left it with Java 11.
+# 0.10 needs javax.xml.bind from the JDK, which Java 11 removed.
 _JAXB = (
     Module(group="javax.xml.bind", name="jaxb-api", version="2.3.1"),
     Module(group="javax.activation", name="javax.activation-api", version="1.2.0"),
@@ -139,7 +139,7 @@ KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
 
 
 def resolve_version(text: str) -> KafkaVersion:
-    """`4.3.1`, a beginning of it (`4`, `4.3`), or another full version of a known line (`4.2.0`)."""
+    """Resolves `4.3.1`, a prefix of it (`4`, `4.3`), or another full version of a known line (`4.2.0`)."""
     wanted = text.strip().split(".")
     for row in KAFKA_VERSIONS:  # newest first
         if row.version.split(".")[: len(wanted)] == wanted:
@@ -152,13 +152,13 @@ def resolve_version(text: str) -> KafkaVersion:
 
 
 def _is_full(text: str) -> bool:
-    """Three numbers, four before 1.0; a distribution may add a word of its own (4.4.0-SNAPSHOT)."""
+    """Three numbers, four before 1.0; a distribution may append a suffix (4.4.0-SNAPSHOT)."""
     numbers = 3 if text.startswith("0.") else 2
     return re.fullmatch(rf"\d+(\.\d+){{{numbers}}}(-[\w.-]+)?", text) is not None
 
 
 def _line(version: str) -> tuple[str, ...]:
-    """What shares a recipe: a major version; before 1.0 what stands after the zero."""
+    """The key of a recipe: the major version; before 1.0 the number after the zero."""
     parts = version.split(".")
     return tuple(parts[:2]) if parts[0] == "0" else tuple(parts[:1])
 

@@ -1,16 +1,16 @@
-"""Real Kafka with its own ZooKeeper, up to 3.9: its books are znodes, read from ZooKeeper's transaction log."""
+"""Real Kafka with its own ZooKeeper, up to 3.9; its history is read from ZooKeeper's transaction log."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.clock import Anchor, Clock
+from harness.cluster.books.observing import Observation
+from harness.cluster.books.znode_history import history_of
+from harness.cluster.books.zookeeper_log import read_changes
 from harness.cluster.brokers.kafka import SHOWN, KafkaSystem
 from harness.cluster.brokers.reference import coordination_settings
-from harness.cluster.brokers.system import Ground, NodeFolders, host_name, hosts_of, write_properties
-from harness.cluster.observing import Observation
-from harness.cluster.znode_history import history_of
-from harness.cluster.zookeeper_log import read_changes
-from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId
+from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, host_name, hosts_of, write_properties
+from harness.ports.cluster import COORDINATION, ClusterHistory, Node, NodeId
 
 LAYOUTS = ("zookeeper",)
 _SESSION_TIMEOUT_MS = "2500"
@@ -39,31 +39,35 @@ class ZookeeperKafka(KafkaSystem):
     def refuses_early_restarts(self) -> bool:
         return True
 
-    def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
-        return [ground.internal_port]
+    def peer_ports(self, node: NodeId, environment: NodeEnvironment) -> Sequence[int]:
+        return [environment.internal_port]
 
-    async def prepare(self, ground: Ground) -> None:
+    async def prepare(self, environment: NodeEnvironment) -> None:
         for node in self.nodes:
-            config = ground.here(node.node).config
-            self.write_log_configuration(node.node, ground)
+            config = environment.here(node.node).config
+            self.write_log_configuration(node.node, environment)
             if node.node == COORDINATION:
-                zookeeper = coordination_settings(self._session_timeout_ms, ground)
+                zookeeper = coordination_settings(self._session_timeout_ms, environment)
                 write_properties(config / "zoo.cfg", {**zookeeper, "admin.enableServer": "false"})
             else:
-                write_properties(config / "server.properties", self._broker(node.node, ground))
-            (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
-            ground.here(node.node).data.mkdir(parents=True, exist_ok=True)
+                write_properties(config / "server.properties", self._broker(node.node, environment))
+            (config / "hosts").write_text(hosts_of(node.node, self.nodes, environment), encoding="utf-8")
+            environment.here(node.node).data.mkdir(parents=True, exist_ok=True)
 
-    async def restore(self, node: NodeId, ground: Ground) -> None:
-        """A broker makes what it needs in an empty directory."""
+    async def restore(self, node: NodeId, environment: NodeEnvironment) -> None:
+        """Does nothing: a broker creates what it needs in an empty directory."""
 
-    def command(self, node: NodeId, ground: Ground) -> Sequence[str]:
+    def command(self, node: NodeId, environment: NodeEnvironment) -> Sequence[str]:
         if node == COORDINATION:
-            return self.java(node, ground, self.version.zookeeper_main, "zoo.cfg")
-        return self.java(node, ground, "kafka.Kafka", "server.properties")
+            return self.java(node, environment, self.version.zookeeper_main, "zoo.cfg")
+        return self.java(node, environment, "kafka.Kafka", "server.properties")
 
-    def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation:
-        brokers = {node.node: (ground.harness_reaches(node.node), ground.admin_port) for node in self.broker_nodes}
+    def observation(
+        self, environment: NodeEnvironment, *, is_running: Callable[[NodeId], bool], clock: Clock
+    ) -> Observation:
+        brokers = {
+            node.node: (environment.harness_reaches(node.node), environment.admin_port) for node in self.broker_nodes
+        }
         return Observation(brokers, is_running=is_running, clock=clock)
 
     def history(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> ClusterHistory:
@@ -71,19 +75,19 @@ class ZookeeperKafka(KafkaSystem):
         return self.with_events(books, folders, anchor)
 
     def shown(self) -> Mapping[str, str]:
-        told = {"system": self.title, "coordination": "zookeeper"}
-        told |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
-        told |= {"zookeeper.session.timeout.ms": self._session_timeout_ms}
-        return told | {key: value for key in SHOWN if (value := self.setting(key))}
+        shown = {"system": self.title, "coordination": "zookeeper"}
+        shown |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        shown |= {"zookeeper.session.timeout.ms": self._session_timeout_ms}
+        return shown | {key: value for key in SHOWN if (value := self.setting(key))}
 
     @property
     def _session_timeout_ms(self) -> str:
         return self.spec.settings.get("zookeeper.session.timeout.ms", _SESSION_TIMEOUT_MS)
 
-    def _broker(self, node: NodeId, ground: Ground) -> dict[str, str]:
+    def _broker(self, node: NodeId, environment: NodeEnvironment) -> dict[str, str]:
         own = {
             "broker.id": str(node),
-            "zookeeper.connect": f"{host_name(COORDINATION)}:{ground.internal_port}",
+            "zookeeper.connect": f"{host_name(COORDINATION)}:{environment.internal_port}",
             "zookeeper.session.timeout.ms": self._session_timeout_ms,
         }
-        return {**self.broker_settings(node, ground), **own}
+        return {**self.broker_settings(node, environment), **own}

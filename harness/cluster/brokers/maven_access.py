@@ -1,8 +1,8 @@
-"""How this machine reaches Maven Central: its trusted certificates, its proxy, its mirror, as its own settings say.
+"""How this machine reaches Maven Central: trusted certificates, proxy and mirror, from the machine's own settings.
 
-Java brings certificates of its own and reads no proxy variables, so what every other program of the machine takes for
-granted is handed to it: Python's certificates as a key store, HTTPS_PROXY and NO_PROXY as properties, and of Maven's
-settings.xml the mirror of Central and the active proxy. A proxy's password is not handed on: a command line shows it.
+Java has its own certificates and ignores proxy variables, so it gets what other programs use: Python's certificates as
+a key store, HTTPS_PROXY and NO_PROXY as properties, and from Maven's settings.xml the mirror of Central and the active
+proxy. A proxy's password is not passed on, because a command line is visible to other users.
 """
 
 import hashlib
@@ -17,25 +17,26 @@ from xml.etree import ElementTree
 
 from harness.errors import HarnessError
 
-_PASSWORD = "changeit"  # Java's own; the store holds nothing secret, the word only seals it against accidents
+_PASSWORD = "changeit"  # Java's default; the store contains nothing secret, and the password only detects damage
 _SCHEMES = ("https", "http", "file")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """The JVM's options, and the address that stands in for Maven Central, or nothing."""
+    """The JVM's options, and the address that replaces Maven Central, or ""."""
 
     java_options: tuple[str, ...]
     mirror: str
 
     @property
     def is_plain(self) -> bool:
-        """Whether anybody in between can change what comes. Only a mirror of the user's own settings is so reached."""
+        """True for an unencrypted connection, which others can modify. Only a mirror of the user's own settings is used
+        so."""
         return urllib.parse.urlsplit(self.mirror).scheme == "http"
 
 
 def access(folder: Path) -> Access:
-    """What this machine says; `folder` receives the key store."""
+    """Reads this machine's settings; `folder` gets the key store."""
     path = Path.home() / ".m2" / "settings.xml"
     settings = _settings(path)
     mirror = _mirror(settings)
@@ -60,7 +61,7 @@ def _trust(path: Path) -> list[str]:
 def key_store(certificates: list[bytes]) -> bytes:
     """A JKS key store, version 2, that trusts these certificates (DER)."""
     entries = b"".join(
-        struct.pack(">I", 2)  # a trusted certificate: its name, when it was added, its kind, itself
+        struct.pack(">I", 2)  # a trusted certificate: alias, creation time, type, contents
         + _text(str(number))
         + struct.pack(">Q", 0)
         + _text("X.509")
@@ -82,7 +83,7 @@ def _text(text: str) -> bytes:
 
 
 def _settings(path: Path) -> ElementTree.Element:
-    """The root of Maven's settings, without its namespaces; empty when the user has none."""
+    """The root of Maven's settings without namespaces; empty if the user has none."""
     if not path.is_file():
         return ElementTree.Element("settings")
     try:
@@ -97,7 +98,7 @@ def _settings(path: Path) -> ElementTree.Element:
 
 
 def _mirror(settings: ElementTree.Element) -> str | None:
-    """The first mirror that stands in for Central; one that Maven only uses to block is none."""
+    """The first mirror of Central; one that only blocks access is ignored."""
     for mirror in settings.iterfind("mirrors/mirror"):
         names = [name.strip() for name in mirror.findtext("mirrorOf", "").split(",")]
         if "!central" not in names and {"central", "*", "external:*"} & set(names):
@@ -106,15 +107,15 @@ def _mirror(settings: ElementTree.Element) -> str | None:
 
 
 def _proxy(settings: ElementTree.Element) -> list[str]:
-    """The environment's proxies, as Python reads them; else the first active one of Maven's settings."""
-    told = urllib.request.getproxies()
+    """The environment's proxy, as Python reads it; else the first active one of Maven's settings."""
+    proxies = urllib.request.getproxies()
     options = []
     for scheme in ("http", "https"):
-        address = urllib.parse.urlsplit(told.get(scheme, ""))
+        address = urllib.parse.urlsplit(proxies.get(scheme, ""))
         if address.hostname:
             options += _proxy_options(scheme, address.hostname, str(address.port or 80))
     if options:
-        spared = "|".join(_any_host_below(name.strip()) for name in told.get("no", "").split(",") if name.strip())
+        spared = "|".join(_any_host_below(name.strip()) for name in proxies.get("no", "").split(",") if name.strip())
         return [*options, *([f"-Dhttp.nonProxyHosts={spared}"] if spared else [])]
     for proxy in settings.iterfind("proxies/proxy"):
         if proxy.findtext("active", "true").strip() == "true":

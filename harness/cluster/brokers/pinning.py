@@ -1,7 +1,7 @@
-"""How a maintainer pins a version of Kafka: `python -m harness.cluster.brokers.pinning VERSION...`.
+"""Pins a version of Kafka, for maintainers: `python -m harness.cluster.brokers.pinning VERSION...`.
 
-The jars are fetched into an empty cache, over TLS, each held by Ivy against the checksum that the repository publishes.
-A jar that another version has too must be the very same. What is pinned already is never overwritten.
+The jars are downloaded into an empty cache over TLS, and Ivy checks each against the repository's checksum. A jar that
+another version also has must be identical. Existing pins are never overwritten.
 """
 
 import os
@@ -18,7 +18,7 @@ from harness.errors import HarnessError, UsageError
 
 
 def main(texts: Sequence[str]) -> int:
-    """Pins the versions that are named; the exit code."""
+    """Pins the given versions; returns the exit code."""
     try:
         if not texts:
             raise UsageError("name the versions to pin, each a row of kafka_versions.py")
@@ -33,7 +33,8 @@ def main(texts: Sequence[str]) -> int:
 
 
 def pin(version: KafkaVersion) -> Path:
-    """Writes the pins of a version fetched into the cache, and says where. Raises UsageError and HarnessError."""
+    """Writes the pins of a version downloaded into the cache, and returns the file. Raises UsageError and
+    HarnessError."""
     path = pins_file(version)
     if path.exists():
         raise UsageError(f"Kafka {version} is pinned in {path}: remove it first, and say in the commit why it changes")

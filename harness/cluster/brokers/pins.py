@@ -1,7 +1,7 @@
-"""What Kafka's jars must be: a SHA-256 for every jar of every version that was tried, in the format of sha256sum.
+"""The pins of Kafka's jars: a SHA-256 for every jar of every tried version, in the format of sha256sum.
 
-A repository's own checksums come the way the jars come, so whoever can change one can change the other. A pin came
-with this program. A version has all its jars pinned, those it depends on included, or none; `pinning.py` writes them.
+A repository's own checksums come with the jars, so whoever can change one can change both. Pins come with this program.
+Either all jars of a version are pinned, dependencies included, or none; `pinning.py` writes them.
 """
 
 import re
@@ -20,7 +20,7 @@ def pins_file(version: KafkaVersion) -> Path:
 
 
 def pinned(version: KafkaVersion) -> Mapping[str, str]:
-    """The SHA-256 of each jar by its name; empty for a version that nobody pinned."""
+    """The SHA-256 of each jar by name; empty for an unpinned version."""
     path = pins_file(version)
     if not path.is_file():
         return {}
@@ -36,7 +36,7 @@ def pinned(version: KafkaVersion) -> Mapping[str, str]:
 
 
 def difference(pins: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """In what jars differ from their pins (both SHA-256 by name), or nothing."""
+    """How jars differ from their pins (both: SHA-256 by name), or ""."""
     for name, sha256 in sorted(found.items()):
         if name not in pins:
             return f"{name} is not among the pinned jars"

@@ -1,4 +1,4 @@
-"""The reference cluster: Python brokers and a coordination service, configured by Kafka's own keys."""
+"""The reference cluster: Python brokers and a coordination service, configured with Kafka's own keys."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.clock import Anchor, Clock
+from harness.cluster.books.observing import Observation
+from harness.cluster.books.znode_history import history_of
+from harness.cluster.books.zookeeper_log import read_changes
 from harness.cluster.brokers.system import (
-    Ground,
+    NodeEnvironment,
     NodeFolders,
     host_name,
     hosts_of,
     listeners_of,
     write_properties,
 )
-from harness.cluster.observing import Observation
 from harness.cluster.replica_logs import read_events
-from harness.cluster.znode_history import history_of
-from harness.cluster.zookeeper_log import read_changes
 from harness.errors import HarnessError
-from harness.interfaces import COORDINATION, ClusterHistory, Node, NodeId, TopicDefinition
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import COORDINATION, ClusterHistory, Node, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
 
-# Times in proportion to a test, not to a data centre: sessions of 2.5 s, lag of 3 s (replication.md 6).
+# Timeouts scaled for tests: session 2.5 s, replica lag 3 s.
 TEST_SETTINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "2500",
     "replica.lag.time.max.ms": "3000",
@@ -72,45 +72,47 @@ class ReferenceSystem:
     def has_one_listener(self) -> bool:
         return False
 
-    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
+    def topic_command(self, topic: TopicDefinition, environment: NodeEnvironment) -> Sequence[str]:
         return ()
 
     @property
     def refuses_early_restarts(self) -> bool:
         return False
 
-    def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
-        return [ground.internal_port]
+    def peer_ports(self, node: NodeId, environment: NodeEnvironment) -> Sequence[int]:
+        return [environment.internal_port]
 
-    async def prepare(self, ground: Ground) -> None:
+    async def prepare(self, environment: NodeEnvironment) -> None:
         session_timeout_ms = self.setting("zookeeper.session.timeout.ms")
         secret = secrets.token_hex()
         for node in self.nodes:
-            config = ground.here(node.node).config
+            config = environment.here(node.node).config
             if node.node == COORDINATION:
-                write_properties(config / "zoo.cfg", coordination_settings(session_timeout_ms, ground))
+                write_properties(config / "zoo.cfg", coordination_settings(session_timeout_ms, environment))
             else:
-                write_properties(config / "server.properties", self._broker(node.node, ground))
+                write_properties(config / "server.properties", self._broker(node.node, environment))
                 _write_secret(config / _SECRET, secret)
-            (config / "hosts").write_text(hosts_of(node.node, self.nodes, ground), encoding="utf-8")
+            (config / "hosts").write_text(hosts_of(node.node, self.nodes, environment), encoding="utf-8")
 
-    async def restore(self, node: NodeId, ground: Ground) -> None:
-        """A reference broker makes its own data directory."""
+    async def restore(self, node: NodeId, environment: NodeEnvironment) -> None:
+        """Does nothing: a reference broker creates its own data directory."""
 
-    def command(self, node: NodeId, ground: Ground) -> Sequence[str]:
-        config = ground.there(node).config
-        module = [*ground.python(), "-m", "reference_impl"]
+    def command(self, node: NodeId, environment: NodeEnvironment) -> Sequence[str]:
+        config = environment.there(node).config
+        module = [*environment.python(), "-m", "reference_impl"]
         if node == COORDINATION:
             return [*module, "coordination", "--config", str(config / "zoo.cfg")]
         return [*module, "broker", "--config", str(config / "server.properties"), "--hosts", str(config / "hosts")]
 
-    def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation:
+    def observation(
+        self, environment: NodeEnvironment, *, is_running: Callable[[NodeId], bool], clock: Clock
+    ) -> Observation:
         brokers = [node.node for node in self.nodes if node.role == "broker"]
-        addresses = {broker: (ground.harness_reaches(broker), ground.admin_port) for broker in brokers}
+        addresses = {broker: (environment.harness_reaches(broker), environment.admin_port) for broker in brokers}
         return Observation(addresses, is_running=is_running, clock=clock)
 
     def history(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> ClusterHistory:
-        """From the coordination log and the brokers' evidence journals."""
+        """Read from the coordination log and the brokers' evidence journals."""
         books = history_of(read_changes(folders(COORDINATION).data / "version-2"), anchor)
         events = list(books.broker_events)
         for broker in sorted(self.spec.brokers):
@@ -124,45 +126,46 @@ class ReferenceSystem:
         )
 
     def shown(self) -> Mapping[str, str]:
-        told = {"system": self.title, "coordination": "own"}
-        told |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
-        told |= {key: self.setting(key) for key in _SHOWN}
+        shown = {"system": self.title, "coordination": "own"}
+        shown |= {"start order": " ".join(str(broker) for broker in self.spec.brokers)}
+        shown |= {key: self.setting(key) for key in _SHOWN}
         if self.spec.flaws:
-            told["planted flaws"] = ", ".join(self.spec.flaws)
-        return told
+            shown["planted flaws"] = ", ".join(self.spec.flaws)
+        return shown
 
     def setting(self, key: str) -> str:
         return str(self.spec.settings.get(key, TEST_SETTINGS.get(key, "")))
 
-    def _broker(self, node: NodeId, ground: Ground) -> dict[str, str]:
-        listeners, advertised = listeners_of(node, ground)
+    def _broker(self, node: NodeId, environment: NodeEnvironment) -> dict[str, str]:
+        listeners, advertised = listeners_of(node, environment)
         own = {
             "broker.id": str(node),
             "listeners": ",".join(listeners),
             "advertised.listeners": ",".join(advertised),
             "inter.broker.listener.name": "INTERNAL",
-            "log.dirs": str(ground.there(node).data),
-            "zookeeper.connect": f"{host_name(COORDINATION)}:{ground.internal_port}",
-            "chaos.evidence.dir": str(ground.there(node).evidence),
-            "chaos.cluster.secret.file": str(ground.there(node).config / _SECRET),
+            "log.dirs": str(environment.there(node).data),
+            "zookeeper.connect": f"{host_name(COORDINATION)}:{environment.internal_port}",
+            "chaos.evidence.dir": str(environment.there(node).evidence),
+            "chaos.cluster.secret.file": str(environment.there(node).config / _SECRET),
         }
         flaws = {"chaos.flaws": ",".join(self.spec.flaws)} if self.spec.flaws else {}
         return {**TEST_SETTINGS, **self.spec.settings, **own, **flaws}
 
 
 def _write_secret(path: Path, secret: str) -> None:
-    """By it the brokers know each other. Other users of this machine may not read it, not even while it is written."""
+    """The secret with which brokers authenticate each other. Never readable by other users, not even while it is
+    written."""
     path.touch(mode=0o600)
     path.write_text(f"{secret}\n", encoding="ascii")
 
 
-def coordination_settings(session_timeout_ms: str, ground: Ground) -> dict[str, str]:
-    """ZooKeeper's own keys; sessions as short as the brokers ask for."""
+def coordination_settings(session_timeout_ms: str, environment: NodeEnvironment) -> dict[str, str]:
+    """ZooKeeper's own keys; the session limits allow the brokers' session timeout."""
     session_ms = int(session_timeout_ms)
     return {
-        "clientPort": str(ground.internal_port),
-        "clientPortAddress": ground.listens_at(COORDINATION),
-        "dataDir": str(ground.there(COORDINATION).data),
+        "clientPort": str(environment.internal_port),
+        "clientPortAddress": environment.listens_at(COORDINATION),
+        "dataDir": str(environment.there(COORDINATION).data),
         "tickTime": str(TICK_MS),
         "minSessionTimeout": str(min(session_ms, TICK_MS * 2)),
         "maxSessionTimeout": str(max(session_ms, TICK_MS * 20)),

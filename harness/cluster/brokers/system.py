@@ -1,23 +1,25 @@
-"""What differs between kinds of brokers, and what a world gives each node: where every world meets every kind.
+"""The interface between systems (kinds of brokers) and worlds (where nodes run).
 
-A `System` says which nodes there are, in what order they start, how each is configured and called, and how its books
-are read. A `Ground` says where a node listens, under which address its peers and clients reach it, and where its files
-are, both as the harness sees them and as the node does.
+A `System` names the nodes, their start order, their configuration and command, and reads the system's own records. A
+`NodeEnvironment` says where a node listens, at which address its peers and clients reach it, and where its files are,
+both as the harness sees them and as the node does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from harness.clock import Anchor, Clock
-from harness.cluster.observing import Observation
-from harness.interfaces import ClientId, ClusterHistory, Node, NodeId, TopicDefinition
+from harness.cluster.books.observing import Observation
+from harness.ports.cluster import ClientId, ClusterHistory, Node, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
+from harness.scenario.variants import Traits
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFolders:
-    """One node's folders: `config` and `data` are given to its process; `evidence` and `log` are what it leaves."""
+    """One node's folders: its process gets `config` and `data`, and writes `evidence` and `log`."""
 
     config: Path
     data: Path
@@ -31,25 +33,25 @@ class NodeFolders:
         )
 
 
-class Ground(Protocol):
-    """What a world gives the nodes of one cluster; fixed before the first of them starts."""
+class NodeEnvironment(Protocol):
+    """What a world provides for the nodes of one cluster; fixed before the first of them starts."""
 
     @property
     def client_links(self) -> int: ...
 
     @property
     def internal_port(self) -> int:
-        """Of the inter-broker listener, and of the coordination service or a controller apart from the brokers."""
+        """The port of the inter-broker listener, or of the coordination service or a separate controller."""
         ...
 
     @property
     def controller_port(self) -> int:
-        """Of the controller's listener on a node that is a broker too."""
+        """The port of the controller's listener on a node that is also a broker."""
         ...
 
     @property
     def admin_port(self) -> int:
-        """The harness's own listener, never cut."""
+        """The port of the harness's own listener, which is never cut."""
         ...
 
     def client_port(self, client: ClientId) -> int: ...
@@ -67,23 +69,23 @@ class Ground(Protocol):
     def harness_reaches(self, target: NodeId) -> str: ...
 
     def here(self, node: NodeId) -> NodeFolders:
-        """As the harness sees them; the configuration folder can be written before the node starts."""
+        """The folders as the harness sees them; the configuration folder is writable before the node starts."""
         ...
 
     def there(self, node: NodeId) -> NodeFolders:
-        """The same as the node's own process sees them."""
+        """The same folders as the node's own process sees them."""
         ...
 
     def machine_name(self, node: NodeId) -> str:
-        """What the node's machine calls itself; old brokers look that up, and a hosts file is all they have."""
+        """The host name of the node's machine; old brokers resolve it, and only with their hosts file."""
         ...
 
     def python(self) -> Sequence[str]:
-        """How a node calls Python with the reference broker importable."""
+        """The command of Python with the reference broker importable, on that node."""
         ...
 
     def java(self) -> str:
-        """How a node calls Java. Raises HarnessError when there is none."""
+        """The command of Java on that node. Raises HarnessError if there is none."""
         ...
 
     def jars(self, libs: Path) -> str:
@@ -91,8 +93,32 @@ class Ground(Protocol):
         ...
 
 
+@runtime_checkable
+class HasImage(Protocol):
+    """A System whose nodes can be containers: of that image, which is pulled if it is not there."""
+
+    @property
+    def image(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemKind:
+    """A kind of brokers that an installed package adds, named NAME or NAME:VERSION (docs/extending.md).
+
+    make: raises UsageError for a version or a layout that it does not know. traits: what scenarios may ask of it.
+    lacks: what this machine has not got to run it, with the remedy; empty where nothing is missing. worlds: where it
+    can run; in "docker" a System is a ReferenceSystem or a KafkaSystem, whose images are known, or HasImage.
+    """
+
+    name: str
+    make: "Callable[[ClusterSpec], System]"
+    traits: Callable[[ClusterSpec], Traits]
+    lacks: Callable[[], str] = lambda: ""
+    worlds: tuple[str, ...] = ("local",)
+
+
 class System(Protocol):
-    """One kind of broker cluster. Made from the scenario alone, so that the books of a past run can be read."""
+    """One kind of broker cluster. Created from the scenario alone, so that the records of a past run can be read."""
 
     @property
     def title(self) -> str:
@@ -104,46 +130,50 @@ class System(Protocol):
 
     @property
     def stages(self) -> Sequence[Sequence[NodeId]]:
-        """Nodes that start together, one group after the other; each group has to listen before the next starts."""
+        """Groups of nodes that start together; each group must listen before the next one starts."""
         ...
 
     @property
     def first_is_controller(self) -> bool:
-        """The broker started first is to be the controller before the others start."""
+        """True if the first broker must become the controller before the others start."""
         ...
 
     @property
     def has_one_listener(self) -> bool:
-        """One listener for everybody, advertised by name: each client has to resolve the names in its own way."""
+        """True if brokers have one listener for everybody, advertised by name; then each client must resolve the names
+        by itself."""
         ...
 
     @property
     def refuses_early_restarts(self) -> bool:
-        """A broker that is started while its last session is still alive ends at once, and is to be started again."""
+        """True if a broker exits when it is started while its last session is still alive, so that it must be started
+        again."""
         ...
 
-    def peer_ports(self, node: NodeId, ground: Ground) -> Sequence[int]:
-        """Where a node listens for other nodes; the ports of the links that lead to it."""
+    def peer_ports(self, node: NodeId, environment: NodeEnvironment) -> Sequence[int]:
+        """The ports where a node listens for other nodes: the ports of the links to it."""
         ...
 
-    async def prepare(self, ground: Ground) -> None:
-        """Writes every node's configuration, and formats what has to be formatted."""
+    async def prepare(self, environment: NodeEnvironment) -> None:
+        """Writes every node's configuration, and formats storage if needed."""
         ...
 
-    async def restore(self, node: NodeId, ground: Ground) -> None:
-        """Makes an emptied data directory one that the node starts with."""
+    async def restore(self, node: NodeId, environment: NodeEnvironment) -> None:
+        """Turns an emptied data directory into one that the node can start with."""
         ...
 
-    def command(self, node: NodeId, ground: Ground) -> Sequence[str]: ...
+    def command(self, node: NodeId, environment: NodeEnvironment) -> Sequence[str]: ...
 
-    def topic_command(self, topic: TopicDefinition, ground: Ground) -> Sequence[str]:
-        """What makes a topic where brokers cannot be asked to; empty where they can."""
+    def topic_command(self, topic: TopicDefinition, environment: NodeEnvironment) -> Sequence[str]:
+        """The command that creates a topic if brokers do not support the request; else empty."""
         ...
 
-    def observation(self, ground: Ground, *, is_running: Callable[[NodeId], bool], clock: Clock) -> Observation: ...
+    def observation(
+        self, environment: NodeEnvironment, *, is_running: Callable[[NodeId], bool], clock: Clock
+    ) -> Observation: ...
 
     def history(self, folders: Callable[[NodeId], NodeFolders], anchor: Anchor) -> ClusterHistory:
-        """The system's own books, on the axis of `anchor`. Raises HarnessError where they were never begun."""
+        """The system's own records, on the time axis of `anchor`. Raises HarnessError if they were never begun."""
         ...
 
     def shown(self) -> Mapping[str, str]:
@@ -151,13 +181,13 @@ class System(Protocol):
         ...
 
 
-def hosts_of(node: NodeId, nodes: Sequence[Node], ground: Ground) -> str:
-    """The hosts file of one node: every name, its own at its own address, its peers' at its links to them."""
+def hosts_of(node: NodeId, nodes: Sequence[Node], environment: NodeEnvironment) -> str:
+    """The hosts file of one node: its own name at its own address, its peers' names at its links to them."""
     lines = []
     for other in nodes:
-        address = ground.listens_at(node) if other.node == node else ground.reached_at(node, other.node)
+        address = environment.listens_at(node) if other.node == node else environment.reached_at(node, other.node)
         lines.append(f"{address} {host_name(other.node)}")
-    return "\n".join([*lines, f"{ground.listens_at(node)} {ground.machine_name(node)}", ""])
+    return "\n".join([*lines, f"{environment.listens_at(node)} {environment.machine_name(node)}", ""])
 
 
 def host_name(node: NodeId) -> str:
@@ -169,20 +199,20 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
 
 
-def listeners_of(node: NodeId, ground: Ground) -> tuple[list[str], list[str]]:
-    """(listeners, advertised.listeners): the brokers' own by name, one per client link, and the harness's.
+def listeners_of(node: NodeId, environment: NodeEnvironment) -> tuple[list[str], list[str]]:
+    """(listeners, advertised.listeners): the brokers' own listener by name, one per client link, and the harness's.
 
-    Clients are told the addresses of their own links, so that any client library works unchanged.
+    Clients get the addresses of their own links, so any client library works unchanged.
     """
-    at = ground.listens_at(node)
-    listeners = [f"INTERNAL://{at}:{ground.internal_port}", f"ADMIN://{at}:{ground.admin_port}"]
+    at = environment.listens_at(node)
+    listeners = [f"INTERNAL://{at}:{environment.internal_port}", f"ADMIN://{at}:{environment.admin_port}"]
     advertised = [
-        f"INTERNAL://{host_name(node)}:{ground.internal_port}",
-        f"ADMIN://{ground.harness_reaches(node)}:{ground.admin_port}",
+        f"INTERNAL://{host_name(node)}:{environment.internal_port}",
+        f"ADMIN://{environment.harness_reaches(node)}:{environment.admin_port}",
     ]
-    for number in range(1, ground.client_links + 1):
+    for number in range(1, environment.client_links + 1):
         client = ClientId(number)
-        port = ground.client_port(client)
+        port = environment.client_port(client)
         listeners.append(f"CLIENT{number}://{at}:{port}")
-        advertised.append(f"CLIENT{number}://{ground.client_reaches(client, node)}:{port}")
+        advertised.append(f"CLIENT{number}://{environment.client_reaches(client, node)}:{port}")
     return listeners, advertised

@@ -1,1 +1,1 @@
-"""The container world: nodes are containers that live in the network namespaces of infra containers."""
+"""The container world: nodes are containers in the network namespaces of infra containers."""

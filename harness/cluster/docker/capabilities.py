@@ -1,4 +1,4 @@
-"""What this engine lets us do, tried out once in a throw-away container rather than guessed from versions."""
+"""What this Docker engine supports, tried once in a temporary container instead of guessed from versions."""
 
 import os
 import socket
@@ -22,15 +22,15 @@ _RULES = [Rule(inbound=True, peer="192.0.2.1", port=9, mode=mode) for mode in ("
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """None: it works; a sentence: why it does not, and what that means."""
+    """None: supported; otherwise a sentence with the reason and its consequence."""
 
     entry: Entry  # how namespaces are entered: nsenter as root on the engine's machine, or the engine's exec
     packet_rules: str | None
     netem: str | None
-    volumes: str | None  # whether named volumes are read and written as folders of this machine
+    volumes: str | None  # whether the harness can read and write named volumes as folders of this machine
 
     def told(self) -> Mapping[str, str]:
-        """For `doctor` and for a report."""
+        """The lines for `doctor` and for a report."""
         return {
             "enters networks by": self.entry,
             "packet rules": self.packet_rules or "yes",
@@ -40,7 +40,7 @@ class Capabilities:
 
 
 def probe(engine: Engine, infra_image: str, labels: Mapping[str, str]) -> Capabilities:
-    """Leaves nothing behind. Raises HarnessError when not even the container starts."""
+    """Leaves nothing behind. Raises HarnessError if not even the container starts."""
     name = f"kafka-chaos-probe-{uuid.uuid4().hex[:12]}"
     with engine_errors(f"making volume {name}"):
         volume = engine.client.volumes.create(name, labels=dict(labels))
@@ -65,7 +65,7 @@ def probe(engine: Engine, infra_image: str, labels: Mapping[str, str]) -> Capabi
 
 
 def _is_entered(container: Container) -> bool:
-    """Root, the tools, and the very same namespace seen from both sides: an engine elsewhere has other numbers."""
+    """True if this is root with the tools, and both sides see the same namespace: a remote engine has other numbers."""
     if os.geteuid() != 0 or not can_enter():
         return False
     link = "/proc/self/ns/net"
@@ -91,7 +91,7 @@ def _packet_rules(namespace: Namespace) -> str | None:
 
 
 def _netem(namespace: Namespace, kernel: str) -> str | None:
-    """With the two other modules that choosing a link's packets takes."""
+    """Checks netem and the two other kernel modules that selecting a link's packets needs."""
     for command in (
         "qdisc add dev lo root handle 1: prio bands 2",
         "qdisc add dev lo parent 1:2 handle 20: netem delay 1ms",
@@ -105,7 +105,7 @@ def _netem(namespace: Namespace, kernel: str) -> str | None:
 
 
 def _volumes(container: Container, mountpoint: Path) -> str | None:
-    """A word written in the container is read here, and only then: the same path may be another machine's."""
+    """Checks that a word written in the container can be read here: the same path may belong to another machine."""
     word = f"{socket.gethostname()}-{uuid.uuid4().hex}"
     namespace = Namespace(container, entry="exec")
     try:

@@ -1,7 +1,7 @@
-"""A cluster as containers: every node has a network and a disk of its own, which outlive its broker.
+"""A cluster of containers: every node has a network and a disk of its own, which outlive its broker.
 
-Partitions are packet rules in the nodes' networks, disks are named volumes. Everything made in the engine bears the
-run's labels; what a killed harness leaves behind goes with the next command's sweep.
+Partitions are packet rules in the nodes' networks, disks are named volumes. Everything created in the engine has the
+run's labels; the next command's sweep removes what a killed harness left.
 """
 
 import asyncio
@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Literal
 
 from harness.clock import Clock
+from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.kafka import KafkaSystem
-from harness.cluster.brokers.system import NodeFolders
+from harness.cluster.brokers.reference import ReferenceSystem
+from harness.cluster.brokers.system import HasImage, NodeFolders
 from harness.cluster.confined import folder_below
 from harness.cluster.docker import images
 from harness.cluster.docker.capabilities import Capabilities, probe
 from harness.cluster.docker.engine import Engine, connect, engine_errors
-from harness.cluster.docker.ground import PLACE, DockerGround
+from harness.cluster.docker.environment import PLACE, DockerEnvironment
 from harness.cluster.docker.infra import make_network, start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.netem import flows_of, impair
@@ -28,17 +30,17 @@ from harness.cluster.docker.rules import Places
 from harness.cluster.docker.sweep import remove_run
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
-from harness.cluster.running import BrokerCluster, after_refusals, link_names
 from harness.errors import HarnessError
-from harness.harms import CanImpairPackets, Impairment, Place
-from harness.interfaces import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
-from harness.scenario import ClusterSpec
+from harness.ports.capabilities import CanImpairPackets, Impairment, Place
+from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
+from harness.scenario.model import ClusterSpec
 
 _MEMORY = "700m"
 
 
 class DockerCluster(BrokerCluster):
-    """Implements Cluster and the capabilities of harness.interfaces but the leak check: no link can be passed by."""
+    """Implements Cluster and the capabilities of harness.ports.cluster except the leak check: no connection can bypass
+    the links."""
 
     start_timeout_s = 60.0
 
@@ -58,11 +60,11 @@ class DockerCluster(BrokerCluster):
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        ground = await asyncio.to_thread(self._make_nodes)
-        self._ground = ground
-        await self._system.prepare(ground)
-        self._observation = self._system.observation(ground, is_running=self.is_running, clock=self._clock)
-        await asyncio.to_thread(self._create_containers, ground)
+        environment = await asyncio.to_thread(self._make_nodes)
+        self._environment = environment
+        await self._system.prepare(environment)
+        self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
+        await asyncio.to_thread(self._create_containers, environment)
         for number, stage in enumerate(self._system.stages):
             await asyncio.gather(*(asyncio.to_thread(self._nodes[node].start) for node in stage))
             for node in stage:
@@ -71,8 +73,8 @@ class DockerCluster(BrokerCluster):
                 await self._becomes_controller(stage[0])
         await self._all_registered()
 
-    def _make_nodes(self) -> DockerGround:
-        """Network, infra containers and volumes. Everything is labelled before anything can go wrong."""
+    def _make_nodes(self) -> DockerEnvironment:
+        """Creates network, infra containers and volumes. Everything has labels before anything can fail."""
         engine = self._engine = connect()
         image = images.provide(engine, images.infra_recipe())
         capabilities = self._capabilities = probe(engine, image, labels_of(self._run))
@@ -100,7 +102,7 @@ class DockerCluster(BrokerCluster):
             for part in ("config", "data", "evidence"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
             self._nodes[node.node] = made
-        return DockerGround(
+        return DockerEnvironment(
             addresses={node: each.infra.address for node, each in self._nodes.items()},
             folders={node: each.folder for node, each in self._nodes.items()},
             disks={node: each.disk_folder for node, each in self._nodes.items() if each.disk_folder is not None},
@@ -108,47 +110,52 @@ class DockerCluster(BrokerCluster):
         )
 
     def _make_disk(self, engine: Engine, name: str, labels: Mapping[str, str]) -> tuple[str, Path]:
-        """A volume in memory, of limited size: (its name, its place on the engine's machine while it is in use)."""
+        """Creates a volume in memory of limited size; returns (its name, its path on the engine's machine while in
+        use)."""
         disk = f"{name}-disk"
         options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={self._disk_bytes}"}
         with engine_errors(f"making volume {disk}"):
             made = engine.client.volumes.create(disk, driver="local", driver_opts=options, labels=dict(labels))
         return disk, Path(made.attrs["Mountpoint"])
 
-    def _create_containers(self, ground: DockerGround) -> None:
+    def _create_containers(self, environment: DockerEnvironment) -> None:
         assert self._engine is not None, "the engine was reached"
         image = self._provide_image(self._engine)
         for node, each in self._nodes.items():
             each.create(
                 image,
-                self._system.command(node, ground),
+                self._system.command(node, environment),
                 name=each.volume,
                 labels=labels_of(self._run, node=str(node)),
                 memory=_MEMORY,
             )
         clients = [ClientId(number) for number in range(1, self._client_links + 1)]
         self._places = Places(
-            addresses=ground.addresses,
-            peer_ports={node: self._system.peer_ports(node, ground) for node in self._nodes},
-            client_ports={client: ground.client_port(client) for client in clients},
+            addresses=environment.addresses,
+            peer_ports={node: self._system.peer_ports(node, environment) for node in self._nodes},
+            client_ports={client: environment.client_port(client) for client in clients},
         )
         self._rules = PacketRules({node: each.namespace for node, each in self._nodes.items()}, self._places)
 
     def _provide_image(self, engine: Engine) -> str:
-        if not isinstance(self._system, KafkaSystem):
+        if isinstance(self._system, HasImage):
+            return images.provide_public(engine, self._system.image)
+        if isinstance(self._system, ReferenceSystem):
             return images.provide(engine, images.reference_recipe())
+        if not isinstance(self._system, KafkaSystem):
+            raise HarnessError(f"{self._system.title}: it names no image for its containers; use --world local")
         if self._system.spec.image:
             return images.provide_public(engine, self._system.spec.image)
         return images.provide(engine, images.kafka_recipe(self._system.home.libs))
 
     async def stop(self) -> None:
-        """Keeps what the volumes hold, then removes all that the run made in the engine."""
+        """Keeps the contents of the volumes, then removes everything that the run created in the engine."""
         if self._observation is not None:
             self._observation.close()
         if self._engine is not None:
             await asyncio.to_thread(self._remove, self._engine)
             self._engine = None
-        self._ground = None
+        self._environment = None
 
     def _remove(self, engine: Engine) -> None:
         try:
@@ -208,7 +215,7 @@ class DockerCluster(BrokerCluster):
     # -- CanCutLinks, CanSlowLinks, CanImpairPackets ------------------------------------------------------------------
 
     def missing(self, need: type) -> str | None:
-        """Netem is the kernel's; whether it is there is known once the engine was asked."""
+        """Netem depends on the kernel; known once the engine was probed."""
         assert self._capabilities is not None, "the cluster was started"
         return self._capabilities.netem if need in (CanSlowLinks, CanImpairPackets) else None
 
@@ -224,7 +231,7 @@ class DockerCluster(BrokerCluster):
         return await self._impair(links, Impairment(delay_ms=delay_ms))
 
     async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
-        """Delay, loss, duplication and reordering of packets; of several faults on a link the newest is in force."""
+        """Delays, drops, duplicates or reorders packets; if several faults affect a link, the newest one applies."""
         if not impairment.nothing:
             self._impairments.hold(links, impairment)
             return await self._impair(links, impairment)
@@ -255,7 +262,7 @@ class DockerCluster(BrokerCluster):
         made = self._nodes[node]
         with folder_below(self._top(node), self._folders(node).data):
             removed = await asyncio.to_thread(made.empty)
-            await self._system.restore(node, self._running_ground())
+            await self._system.restore(node, self._running_environment())
         await asyncio.to_thread(made.send)
         sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
         return self._seen(sentence, node=node, extent="disk")
@@ -300,14 +307,14 @@ class DockerCluster(BrokerCluster):
         free = await asyncio.to_thread(self._nodes[node].free)
         return self._seen(f"{free} bytes are free again on the disk of {self._name(node)}")
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------------------------
 
     def _refresh(self, node: NodeId) -> None:
         if node in self._nodes:
             self._nodes[node].refresh()
 
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
-        """A client process of the run; it lives on this machine, beside the harness."""
+        """Starts a client process of the run; it runs on this machine, like the harness."""
         return await self._spawner.spawn_worker(arguments, log=log)
 
     def _top(self, node: NodeId) -> Path:

@@ -1,6 +1,6 @@
-"""The Docker engine: is it there, which one is it, and what can be done in it.
+"""The Docker engine: finds it, identifies it, and reports its properties.
 
-Names of the docker package are used only in this folder; what it raises becomes a HarnessError of one line here.
+Only this folder uses the docker package; its exceptions become a HarnessError of one line here.
 """
 
 import os
@@ -16,7 +16,7 @@ from requests.exceptions import RequestException
 from harness.errors import HarnessError
 
 _FIRST_ANSWER_S = 10
-_ANSWER_S = 120  # an engine under load takes its time to start a container
+_ANSWER_S = 120  # seconds; an engine under load starts containers slowly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Engine:
     operating_system: str
 
     def environment(self) -> dict[str, str]:
-        """What is worth showing in a report."""
+        """The properties shown in a report."""
         return {
             "Docker engine": f"{self.version} on {self.operating_system}, kernel {self.kernel}",
             "Docker address": self.address,
@@ -41,7 +41,7 @@ class Engine:
 
 
 def connect() -> Engine:
-    """To the engine that DOCKER_HOST names, or the machine's own. Raises HarnessError when none answers."""
+    """Connects to the engine of DOCKER_HOST, or to the machine's own. Raises HarnessError if none answers."""
     address = os.environ.get("DOCKER_HOST") or DEFAULT_UNIX_SOCKET.removeprefix("http+")
     try:
         client = docker.from_env(timeout=_FIRST_ANSWER_S, version="auto")
@@ -70,7 +70,7 @@ def is_there() -> bool:
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """What the engine refuses becomes one line: what was tried, and its own words."""
+    """Turns an engine's error into one line: what was tried, and the engine's message."""
     try:
         yield
     except (DockerException, RequestException) as error:
@@ -78,6 +78,6 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """The engine's own words on one line, without the library's wrapping."""
+    """The engine's message on one line, without the library's prefix."""
     words = getattr(error, "explanation", None) or str(error)
     return " ".join(str(words).split())[:400]

@@ -1,7 +1,7 @@
-"""Images by content: a tag is the hash of all that goes into an image, so that it is built once and never stale.
+"""Images by content: a tag is the hash of everything in the image, so it is built once and never outdated.
 
-Nothing is fetched that is not needed: the base image may be one that is here already (KAFKA_CHAOS_BASE_IMAGE), the
-reference broker's packages are those installed beside the harness, and Kafka's jars come from the cache.
+Only what is needed is downloaded: the base image can be a local one (KAFKA_CHAOS_BASE_IMAGE), the reference broker's
+packages are those installed with the harness, and Kafka's jars come from the cache.
 """
 
 import hashlib
@@ -24,17 +24,17 @@ from harness.errors import HarnessError
 
 BASE_VARIABLE = "KAFKA_CHAOS_BASE_IMAGE"
 KIND = "kafka-chaos.image"  # the label of every image built here: infra, reference or kafka
-_NEEDED = ("kafka-python", "crc32c")  # what the reference broker imports beside the standard library
+_NEEDED = ("kafka-python", "crc32c", "cramjam")  # what the reference broker imports in addition to the standard library
 _FROM = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that goes into one image."""
+    """The complete contents of one image."""
 
     kind: str
     base: str
-    files: Mapping[str, bytes]  # by their place in the build context, the Dockerfile among them
+    files: Mapping[str, bytes]  # by path in the build context, including the Dockerfile
 
     @property
     def tag(self) -> str:
@@ -50,7 +50,7 @@ def infra_recipe() -> Recipe:
 
 
 def reference_recipe() -> Recipe:
-    """The package as it is here, and what it needs from beside the harness. Raises HarnessError off Linux."""
+    """The reference broker's package and its dependencies from this installation. Raises HarnessError off Linux."""
     if sys.platform != "linux":
         raise HarnessError("the reference broker's image is made of this machine's own packages; that needs Linux")
     spec = importlib.util.find_spec("reference_impl")
@@ -72,7 +72,8 @@ def kafka_recipe(libs: Path) -> Recipe:
 
 
 def provide(engine: Engine, recipe: Recipe) -> str:
-    """The tag of the recipe's image, built if it is not there. Raises HarnessError with the builder's last words."""
+    """Returns the tag of the recipe's image; builds it if needed. Raises HarnessError with the builder's
+    last output."""
     try:
         with engine_errors(f"asking for image {recipe.tag}"):
             engine.client.images.get(recipe.tag)
@@ -84,7 +85,7 @@ def provide(engine: Engine, recipe: Recipe) -> str:
 
 
 def provide_public(engine: Engine, reference: str) -> str:
-    """An image somebody else made, such as Kafka's official one: pulled if it is not there."""
+    """Makes a public image available, such as Kafka's official one; pulls it if needed."""
     with engine_errors(f"image {reference} is not here and cannot be pulled"):
         try:
             engine.client.images.get(reference)
@@ -106,15 +107,15 @@ def _build(engine: Engine, recipe: Recipe) -> None:
             forcerm=True,
             decode=True,
         )
-        told: list[str] = []
+        output: list[str] = []
         for answer in answers:
-            told.extend(str(answer.get("stream", "")).split("\n"))
+            output.extend(str(answer.get("stream", "")).split("\n"))
             if "error" in answer:
-                raise HarnessError(_failure(recipe, told, str(answer["error"])))
+                raise HarnessError(_failure(recipe, output, str(answer["error"])))
 
 
-def _failure(recipe: Recipe, told: list[str], error: str) -> str:
-    lines = [line.strip() for line in told if line.strip()]
+def _failure(recipe: Recipe, output: list[str], error: str) -> str:
+    lines = [line.strip() for line in output if line.strip()]
     if lines and lines[-1].startswith("Step") and "FROM" in lines[-1]:
         return (
             f"base image {recipe.base} is not here and cannot be pulled ({' '.join(error.split())[:200]}); "
@@ -129,7 +130,7 @@ def _recipe(kind: str, found: Mapping[str, bytes]) -> Recipe:
     dockerfile = (files("harness.cluster.docker") / "dockerfiles" / f"{kind}.Dockerfile").read_text(encoding="utf-8")
     default = _FROM.search(dockerfile)
     assert default is not None, "each Dockerfile names its base image"
-    # The packages beside the harness hold code for this very Python, so the default base has the same one.
+    # The installed packages contain code for this Python version, so the default base image has the same one.
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     base = os.environ.get(BASE_VARIABLE) or default[1].replace("${PYTHON_VERSION}", python)
     return Recipe(kind=kind, base=base, files={**found, "Dockerfile": dockerfile.encode()})
@@ -142,7 +143,7 @@ def _below(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _installed(name: str) -> Iterator[tuple[str, bytes]]:
-    """The files of one installed package, scripts and bytecode left out."""
+    """The files of one installed package, without scripts and bytecode."""
     try:
         listed = distribution(name).files or []
     except PackageNotFoundError:
@@ -153,7 +154,7 @@ def _installed(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _context(found: Mapping[str, bytes]) -> bytes:
-    """Times, owners and modes are always the same, so that the engine's own cache of layers holds too."""
+    """Times, owners and modes are constant, so that the engine's layer cache works too."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in sorted(found.items()):

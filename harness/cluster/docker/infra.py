@@ -1,7 +1,7 @@
 """The containers that own the nodes' networks, and the bridge between them.
 
-They are made by testcontainers without its reaper, which would be one more image to pull: what a killed harness leaves
-behind is found by its labels (sweep.py).
+They are created with testcontainers, but without its reaper, which would be another image to pull: the sweep finds what
+a killed harness left by its labels (sweep.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,19 +21,20 @@ testcontainers_config.ryuk_disabled = True
 
 @dataclass(frozen=True, kw_only=True)
 class Infra:
-    """A running infra container. Its address stays as long as it runs, whatever happens to the broker beside it."""
+    """A running infra container. Its address stays as long as it runs, whatever happens to the broker."""
 
     container: Container
     address: str
 
     @property
     def network_mode(self) -> str:
-        """What a broker's container names to live in this network."""
+        """The value with which a broker's container joins this network."""
         return f"container:{self.container.id}"
 
 
 def make_network(name: str, labels: Mapping[str, str], *, internal: bool = True) -> Network:
-    """A bridge that this machine reaches and, if `internal`, that leads nowhere else; the engine chooses the subnet."""
+    """Creates a bridge that this machine reaches and that, if `internal`, leads nowhere else; the engine selects the
+    subnet."""
     network = Network(docker_network_kw={"labels": dict(labels), "internal": internal})
     network.name = name
     with engine_errors(f"making network {name}"):
@@ -44,7 +45,7 @@ def start_infra(
     image: str, *, name: str, network: Network | None, labels: Mapping[str, str], hostname: str | None = None,
     volumes: Sequence[tuple[str, str]] = (),
 ) -> Infra:  # fmt: skip
-    """`network` None: loopback only. `volumes`: (named volume, place in the container)."""
+    """`network` None: loopback only. `volumes`: (named volume, mount point)."""
     options: dict[str, Any] = {"cap_add": ["NET_ADMIN"], "labels": dict(labels), "hostname": hostname}
     if network is None:
         options["network_mode"] = "none"

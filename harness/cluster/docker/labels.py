@@ -1,4 +1,4 @@
-"""What says whose a container, network or volume is: labels, which also outlive a harness that was killed."""
+"""Labels that identify the owner of a container, network or volume, even after the harness was killed."""
 
 import os
 import uuid
@@ -8,20 +8,20 @@ from pathlib import Path
 from harness.cluster.local.processes import boot_id
 from harness.cluster.local.state import state_directory
 
-RUN = "kafka-chaos.run"  # the run folder's resolved path; its lock says whether the run goes on
-HOST = "kafka-chaos.host"  # boot id of the machine that made it
-OWNER = "kafka-chaos.owner"  # whose run folders the path belongs to: an engine may serve several machines and users
-NODE = "kafka-chaos.node"  # the node's id, where it belongs to one
+RUN = "kafka-chaos.run"  # the run folder's resolved path; its lock shows whether the run is active
+HOST = "kafka-chaos.host"  # boot id of the machine that created it
+OWNER = "kafka-chaos.owner"  # identifies the user and machine: an engine may serve several
+NODE = "kafka-chaos.node"  # the node's id, if it belongs to a node
 
 
 def labels_of(run: Path, **more: str) -> Mapping[str, str]:
-    """For everything a run makes in the engine."""
+    """The labels of everything that a run creates in the engine."""
     extra = {f"kafka-chaos.{key}": value for key, value in more.items()}
     return {RUN: str(run.resolve()), HOST: boot_id(), OWNER: owner(), **extra}
 
 
 def owner() -> str:
-    """One value for all runs entered in this state directory, made at its first use."""
+    """One value for all runs registered in this state directory, created at its first use."""
     file = state_directory() / "owner"
     try:
         return file.read_text(encoding="ascii")
@@ -29,7 +29,7 @@ def owner() -> str:
         draft = file.with_suffix(f".{uuid.uuid4().hex}.new")
         draft.write_text(uuid.uuid4().hex, encoding="ascii")
         try:
-            os.link(draft, file)  # fails where another command was first: then its value holds
+            os.link(draft, file)  # fails if another command was first: then that value applies
         except FileExistsError:
             return file.read_text(encoding="ascii")
         finally:

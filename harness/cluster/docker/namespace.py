@@ -1,7 +1,7 @@
-"""A node's network namespace, entered to set rules and to try connections.
+"""Enters a node's network namespace to set rules and to try connections.
 
-The quick way is nsenter as root on the engine's own machine; the way that always works is the engine's exec in the
-infra container. Both run the same commands.
+The fast way is nsenter as root on the engine's own machine; the way that always works is the engine's exec in the infra
+container. Both run the same commands.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 Entry = Literal["nsenter", "exec"]
 Reached = Literal["open", "silent", "refused"]
 _COMMAND_S = 20
-# Tries one connection and tells how it went; run with -I -S, which starts in a few milliseconds.
+# Tries one connection and prints the result; run with -I -S, which starts in a few milliseconds.
 _TRY = """
 import socket, sys
 try:
@@ -30,7 +30,7 @@ except OSError:
 
 
 class InfraContainer(Protocol):
-    """What the docker package's container gives, as far as it is used here."""
+    """The used part of the docker package's container class."""
 
     name: str
     attrs: dict[str, dict[str, object]]
@@ -53,13 +53,13 @@ class Namespace:
         return self._container.name
 
     def run(self, command: Sequence[str], *, given: str = "") -> str:
-        """The command's output; `given` is its input. Raises HarnessError with its complaint when it fails."""
+        """Returns the command's output; `given` is its input. Raises HarnessError with its error output if it fails."""
         if self._entry == "nsenter":
             return self._enter(command, given)
         return self._execute(command, given)
 
     def reaches(self, address: str, port: int, *, timeout_s: float) -> Reached:
-        """How a new connection from here fares."""
+        """The result of a new connection from this namespace."""
         python = sys.executable if self._entry == "nsenter" else "python3"
         answer = self.run([python, "-I", "-S", "-c", _TRY, address, str(port), str(timeout_s)]).strip()
         assert answer in ("open", "silent", "refused"), answer
@@ -80,7 +80,7 @@ class Namespace:
         return ended.stdout
 
     def _execute(self, command: Sequence[str], given: str) -> str:
-        # The engine's exec has no simple standard input: the text travels as an argument.
+        # The engine's exec has no simple standard input, so the text is passed as an argument.
         fed = ["sh", "-c", 'text=$1; shift; printf %s "$text" | exec "$@"', "sh", given, *command]
         with engine_errors(f"{command[0]} in {self.name}"):
             code, (output, complaint) = self._container.exec_run(fed if given else command, user="root", demux=True)
@@ -90,7 +90,7 @@ class Namespace:
 
 
 def pid_of(container: InfraContainer) -> int:
-    """The process that holds the namespace, by the engine's numbering."""
+    """The process that holds the namespace, in the engine's numbering."""
     container.reload()
     pid = container.attrs["State"]["Pid"]
     if not isinstance(pid, int) or not pid:
@@ -99,7 +99,7 @@ def pid_of(container: InfraContainer) -> int:
 
 
 def can_enter() -> bool:
-    """Whether this machine has what nsenter needs; whether the engine is on it is for the probe to say."""
+    """True if this machine has what nsenter needs; the probe shows whether the engine runs on it."""
     return all(shutil.which(tool) for tool in ("nsenter", "iptables-restore", "iptables-save"))
 
 

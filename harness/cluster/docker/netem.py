@@ -1,8 +1,8 @@
-"""Delay, loss, duplication and reordering of a link's packets, by the kernel's netem where it has it.
+"""Delays, drops, duplicates and reorders a link's packets with the kernel's netem, if available.
 
-A queueing discipline acts on what leaves an interface, so a link between nodes is impaired at both of its ends: what
-the caller sends at the caller, answers at the one called. Clients live outside the nodes: of a client's link only the
-answers are impaired. Offloading is turned down first, or one "packet" would be 64 KiB of records.
+A queueing discipline acts on outgoing packets, so a link between nodes is impaired at both ends: requests at the
+source, answers at the target. Clients run outside the nodes, so only the answers of a client's link are impaired.
+Offloading is switched off first, because otherwise one "packet" would be 64 KiB of records.
 """
 
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from harness.cluster.docker.namespace import Namespace
 from harness.cluster.docker.rules import Places
 from harness.errors import HarnessError
-from harness.harms import Impairment
-from harness.interfaces import Link, NodeId
+from harness.ports.capabilities import Impairment
+from harness.ports.cluster import Link, NodeId
 
 INTERFACE = "eth0"
-_KINDS_MAX = 15  # prio has at most 16 bands, and the first one is for everything else
-_QUEUE_PACKETS = 100_000  # netem holds what it delays; with its default of 1000 it would drop instead
+_KINDS_MAX = 15  # prio has at most 16 bands; the first is for all other packets
+_QUEUE_PACKETS = 100_000  # packets that netem can hold while delaying; with its default of 1000 it would drop packets
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """Packets that leave a node, by where they go to."""
+    """Outgoing packets of a node, by destination."""
 
     peer: str | None
     server_port: int
@@ -34,7 +34,7 @@ class Flow:
 
 
 def words_of(impairment: Impairment) -> str:
-    """As tc reads it."""
+    """The impairment as arguments of tc."""
     words = []
     if impairment.delay_ms:
         jitter = f" {impairment.jitter_ms:g}ms" if impairment.jitter_ms else ""
@@ -49,23 +49,23 @@ def words_of(impairment: Impairment) -> str:
 
 
 def flows_of(impaired: Mapping[Link, Impairment], places: Places) -> Mapping[NodeId, Mapping[Flow, Impairment]]:
-    """At which node which packets are impaired, and how; every node is named, also those with nothing to do."""
+    """The impaired flows of every node; nodes without any are included."""
     found: dict[NodeId, dict[Flow, Impairment]] = {node: {} for node in places.addresses}
     for link, impairment in sorted(impaired.items(), key=lambda each: str(each[0])):
         if impairment.nothing:
             continue
-        target, source = places.target(link), places.source_address(link)
+        target, address = link.target, places.source_address(link)
         for port in places.server_ports(link):
-            found[target][Flow(peer=source, server_port=port, to_server=False)] = impairment
-            if source is not None:
-                caller = NodeId(int(link.source[1:]))
+            found[target][Flow(peer=address, server_port=port, to_server=False)] = impairment
+            if link.source is not None:
                 flow = Flow(peer=places.addresses[target], server_port=port, to_server=True)
-                found[caller][flow] = impairment
+                found[link.source][flow] = impairment
     return found
 
 
 def tc_batch(flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) -> str:
-    """For `tc -batch -`, on an interface without a queueing discipline of its own. Empty when nothing is impaired."""
+    """The input of `tc -batch -` for an interface without a queueing discipline of its own. Empty if nothing is
+    impaired."""
     if not flows:
         return ""
     kinds = list(dict.fromkeys(flows.values()))
@@ -85,7 +85,7 @@ def tc_batch(flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) ->
 
 
 def impair(namespace: Namespace, flows: Mapping[Flow, Impairment], *, interface: str = INTERFACE) -> str:
-    """Replaces whatever impairs this node's packets; what the interface has then, as tc tells it."""
+    """Replaces the impairments of this node's packets; returns the state that tc reports afterwards."""
     if "prio 1:" in namespace.run(["tc", "qdisc", "show", "dev", interface, "root"]):
         namespace.run(["tc", "qdisc", "del", "dev", interface, "root"])
     if flows:
@@ -98,7 +98,7 @@ def impair(namespace: Namespace, flows: Mapping[Flow, Impairment], *, interface:
 
 
 def not_here(kernel: str, complaint: str) -> str:
-    """Why nothing can be impaired on this engine, and what can be done."""
+    """Why packets cannot be impaired on this engine, and what can be done."""
     return (
         f"the Docker engine's kernel {kernel} has no netem (tc: {' '.join(complaint.split())[-120:]}): delay, loss, "
         "duplication and reordering of packets cannot be made; use --world local for delays, or a kernel with sch_netem"

@@ -1,7 +1,7 @@
-"""One node of a cluster of containers: its infra container, its volume, and the broker's container beside them.
+"""One node of a cluster of containers: its infra container, its volume, and the broker's container.
 
-The volume outlives the broker as a disk outlives a process, and holds its configuration, its data and its log. Where
-the engine is on this machine the volume is a folder like any other; elsewhere its files come and go as archives.
+The volume outlives the broker as a disk outlives a process; it contains configuration, data and log. If the engine is
+on this machine, the volume is an ordinary folder; otherwise its files are copied as archives.
 """
 
 import io
@@ -16,18 +16,18 @@ from typing import Any
 from docker.models.containers import Container
 
 from harness.cluster.brokers.system import NodeFolders
-from harness.cluster.docker import taking_out
+from harness.cluster.docker import file_export
 from harness.cluster.docker.engine import Engine, engine_errors
-from harness.cluster.docker.ground import PLACE
+from harness.cluster.docker.environment import PLACE
 from harness.cluster.docker.infra import Infra
 from harness.cluster.docker.namespace import Entry, Namespace
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 _STOP_S = 15
 _FILLS_MAX = 5
-_FILLER = f"{PLACE}/data/filler"  # brokers look at folders only
-# Its output is part of what it leaves: it goes into the volume, one file over all of its lives.
+_FILLER = f"{PLACE}/data/filler"  # brokers ignore plain files in their data directory
+# Its output belongs to the run's evidence: one log file in the volume for all of its lives.
 _LOGGED = ["sh", "-c", f'exec "$@" >> {PLACE}/log 2>&1', "sh"]
 
 
@@ -35,8 +35,8 @@ _LOGGED = ["sh", "-c", f'exec "$@" >> {PLACE}/log 2>&1', "sh"]
 class ContainerNode:
     """`folder`: the volume as the harness sees it, or (`copied`) a copy of it in the run folder.
 
-    `disk`: a volume of limited size for the data alone, so that a full disk leaves the log writable; "" where there is
-    none. `disk_folder`: the same, as the harness sees it.
+    `disk`: a volume of limited size for the data alone, so that the log stays writable when the disk is full; "" if
+    there is none. `disk_folder`: the same volume as the harness sees it.
     """
 
     node: NodeId
@@ -49,7 +49,7 @@ class ContainerNode:
     disk: str = ""
     disk_folder: Path | None = None
     container: Container | None = None
-    ended: str | None = None  # how the process has ended, in words
+    ended: str | None = None  # how the process ended, in words
     _lives: int = field(default=0)
 
     @property
@@ -58,7 +58,7 @@ class ContainerNode:
 
     @property
     def volumes(self) -> Sequence[tuple[str, str]]:
-        """(volume, its place in the node's containers)."""
+        """(volume, mount point in the node's containers)."""
         return [(self.volume, str(PLACE)), *([(self.disk, f"{PLACE}/data")] if self.disk else [])]
 
     @property
@@ -89,7 +89,7 @@ class ContainerNode:
             container.reload()
         self.ended = None
         self._lives += 1
-        # A thread of its own: a process may end at any time, and nobody is there to be told otherwise.
+        # A thread of its own, because a process may end at any time and nothing else would notice.
         threading.Thread(target=self._watch, args=(container, self._lives), daemon=True).start()
 
     def _watch(self, container: Container, life: int) -> None:
@@ -110,7 +110,7 @@ class ContainerNode:
         return f"container {container.short_id} is {state['Status']} after SIGKILL"
 
     def shut_down(self) -> tuple[str, bool]:
-        """(what was seen, whether it ended by itself)."""
+        """Returns (what was observed, whether the process ended by itself)."""
         container = self._made()
         with engine_errors(f"stopping container {container.name}"):
             container.stop(timeout=_STOP_S)
@@ -133,10 +133,11 @@ class ContainerNode:
         return state
 
     def empty(self) -> int:
-        """Empties the data directory through the infra container, which has the volume too; the bytes removed."""
+        """Empties the data directory through the infra container, which mounts the volume too; returns the bytes
+        removed."""
         data = f"{PLACE}/data"
-        told = self._execute(["sh", "-c", f"du -sb {data} | cut -f1; find {data} -mindepth 1 -delete; ls -A {data}"])
-        size, *left = told.split()
+        output = self._execute(["sh", "-c", f"du -sb {data} | cut -f1; find {data} -mindepth 1 -delete; ls -A {data}"])
+        size, *left = output.split()
         if left:
             raise HarnessError(f"the data directory of node {self.node} still has {left[0]!r} in it after it was wiped")
         if self.copied:
@@ -145,29 +146,30 @@ class ContainerNode:
         return int(size)
 
     def send(self) -> None:
-        """What the harness has written into the node's folders, where those are copies, goes into the volume."""
+        """Copies what the harness has written for the node into the volume, if its folders are copies."""
         if self.copied:
             self._send()
 
     def refresh(self) -> None:
-        """What the node has written since, where its folders are copies, comes into the run folder."""
+        """Copies what the node has written since into the run folder, if its folders are copies."""
         if self.copied:
             self._bring(self.folder)
 
     def keep(self, folder: Path) -> None:
-        """Copies the whole volume to where it stays after the run."""
+        """Copies the whole volume to its place after the run."""
         if self.copied:
             self._bring(folder)
             return
-        left_out = taking_out.copy(self.folder, folder)
+        left_out = file_export.copy(self.folder, folder)
         if self.disk_folder is not None:
-            left_out += taking_out.copy(self.disk_folder, folder / "data")
-        taking_out.note(left_out, folder)
+            left_out += file_export.copy(self.disk_folder, folder / "data")
+        file_export.note(left_out, folder)
 
     def fill(self) -> int:
-        """Takes every free byte of the data directory's volume; how many there were. Raises HarnessError if not all."""
+        """Takes every free byte of the data directory's volume; returns their number. Raises HarnessError if some
+        remain."""
         before = self._free()
-        for _ in range(_FILLS_MAX):  # the broker may free some meanwhile
+        for _ in range(_FILLS_MAX):  # the broker may free some space meanwhile
             self._execute(["sh", "-c", f"cat /dev/zero >> {_FILLER} 2> /dev/null || true"])
             left = self._free()
             if not left:
@@ -175,7 +177,7 @@ class ContainerNode:
         raise HarnessError(f"{left} bytes of the data volume of node {self.node} are free after it was filled")
 
     def free(self) -> int:
-        """Removes what filled it; how many bytes are free then."""
+        """Removes the filling file; returns the number of free bytes afterwards."""
         self._execute(["rm", "-f", _FILLER])
         return self._free()
 
@@ -194,9 +196,9 @@ class ContainerNode:
     def _bring(self, folder: Path) -> None:
         with engine_errors(f"reading the volume of node {self.node}"):
             pieces, _ = self.infra.container.get_archive(f"{PLACE}/.")
-            archive = taking_out.joined(pieces, f"the volume of node {self.node}")
+            archive = file_export.joined(pieces, f"the volume of node {self.node}")
         try:
-            taking_out.note(taking_out.extract(archive, folder), folder)
+            file_export.note(file_export.extract(archive, folder), folder)
         except tarfile.TarError as error:
             raise HarnessError(f"the volume of node {self.node} came broken from the engine ({error})") from None
 

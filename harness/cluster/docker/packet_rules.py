@@ -1,7 +1,8 @@
-"""The links of a cluster of containers, cut by packet rules: written whole, read back, and seen to stop something.
+"""Cuts the links of a cluster of containers by packet rules: written as a whole, read back, and proved by stopped
+packets.
 
-Each node's chain is replaced in one step, so that no mixture of two partitions is ever in force at one node. A heal
-takes the rules away and nothing more: connections live on or come back as TCP and their owners have it.
+Each node's chain is replaced in one step, so a mixture of two partitions is never active at one node. Healing only
+removes the rules; connections survive or are opened again, as TCP and their owners decide.
 """
 
 import asyncio
@@ -22,9 +23,9 @@ from harness.cluster.docker.rules import (
     rules_of_link,
 )
 from harness.errors import HarnessError
-from harness.interfaces import Link, NodeId
+from harness.ports.cluster import Link, NodeId
 
-_TRAFFIC_S = 0.3  # how long a busy link is given to show a stopped packet before a connection is tried
+_TRAFFIC_S = 0.3  # seconds to wait for a stopped packet on a busy link before a connection is tried
 _TRY_S = 0.25
 _POLL_S = 0.05
 _SAVE = ["iptables-save", "-c", "-t", "filter"]
@@ -33,17 +34,17 @@ _WORDS: Mapping[Mode, tuple[str, Reached]] = {"hang": ("dropped", "silent"), "re
 
 
 class PacketRules:
-    """One namespace per node. What is cut is held here; what is in force is always read back."""
+    """One namespace per node. Keeps the set of cut links; the rules in force are always read back."""
 
     def __init__(self, namespaces: Mapping[NodeId, Namespace], places: Places) -> None:
         self._namespaces = namespaces
         self._places = places
         self._cuts: dict[Link, Mode] = {}
         self._wanted: dict[NodeId, tuple[Rule, ...]] = dict.fromkeys(namespaces, ())
-        # What each chain is known to hold; None while it is written, and after a writing that did not succeed.
+        # The known contents of each chain; None while it is written, and after a failed write.
         self._written: dict[NodeId, tuple[Rule, ...] | None] = dict.fromkeys(namespaces, ())
         self._writing = {node: threading.Lock() for node in namespaces}
-        self._earlier: Counter[Link] = Counter()  # packets counted by rules that were written anew since
+        self._earlier: Counter[Link] = Counter()  # packets counted by rules that have been replaced since
         self._turn = asyncio.Lock()
 
     @property
@@ -51,7 +52,7 @@ class PacketRules:
         return dict(self._cuts)
 
     async def cut(self, links: Sequence[Link], *, mode: Mode) -> str:
-        """Returns, in one sentence, how each link was seen to be cut. Raises HarnessError when one is not."""
+        """Returns one sentence per link with the proof of its cut. Raises HarnessError if a link is not cut."""
         async with self._turn:
             await self._become({**self._cuts, **dict.fromkeys(links, mode)})
             for link in links:
@@ -63,36 +64,36 @@ class PacketRules:
         async with self._turn:
             wanted = {link: mode for link, mode in self._cuts.items() if link not in set(links)}
             await self._become(wanted)
-            told = [f"{_name(link)} ({self._earlier.pop(link, 0)} packets had been stopped)" for link in links]
-            return "no packet rule is left for " + ", ".join(told)
+            sentences = [f"{link.short_name} ({self._earlier.pop(link, 0)} packets had been stopped)" for link in links]
+            return "no packet rule is left for " + ", ".join(sentences)
 
     async def stopped(self, links: Iterable[Link]) -> Mapping[Link, int]:
-        """How many packets of each link were stopped since it was cut."""
+        """The number of packets stopped on each link since it was cut."""
         chosen = list(links)
-        nodes = sorted({self._places.target(link) for link in chosen})
+        nodes = sorted({link.target for link in chosen})
         standing = dict(zip(nodes, await asyncio.gather(*map(self._read, nodes)), strict=True))
-        return {link: self._earlier[link] + self._counted(link, standing[self._places.target(link)]) for link in chosen}
+        return {link: self._earlier[link] + self._counted(link, standing[link.target]) for link in chosen}
 
     async def _become(self, wanted: Mapping[Link, Mode]) -> None:
         rules = rules_of(wanted, self._places)
         changed = [node for node in self._namespaces if self._written[node] != tuple(rules[node])]
         for node in changed:
             self._wanted[node], self._written[node] = tuple(rules[node]), None
-        # All of them are waited for, also when one is refused: what raises is raised about a network at rest.
+        # Wait for all of them, even if one is refused: an error is raised only when nothing changes any more.
         writes = (asyncio.to_thread(self._write, node) for node in changed)
         former = await asyncio.gather(*writes, return_exceptions=True)
         for node, standing in zip(changed, former, strict=True):
             if isinstance(standing, BaseException):
                 raise standing
             for link in self._cuts:
-                if self._places.target(link) == node:
+                if link.target == node:
                     self._earlier[link] += self._counted(link, standing)
         self._cuts = dict(wanted)
 
     def _write(self, node: NodeId) -> Standing:
-        """Sets a node's chain and returns what stood there before.
+        """Sets a node's chain and returns its previous contents.
 
-        A cut that is cancelled goes on in its thread; whoever comes last writes what is wanted by then.
+        A cancelled cut continues in its thread; the last caller writes what is wanted by then.
         """
         namespace = self._namespaces[node]
         with self._writing[node]:
@@ -126,32 +127,33 @@ class PacketRules:
             counted = await self.stopped(links)
         quiet = [link for link in links if not counted[link]]
         await asyncio.gather(*(self._seen_closed(link, mode) for link in quiet))
-        # Silence alone could have another cause: the connection that was tried was stopped by these very rules.
+        # Silence could have another cause, so check that these rules stopped the connection attempt.
         for link, packets in (await self.stopped(quiet)).items():
             if not packets:
                 raise HarnessError(
-                    f"link {_name(link)} has its packet rules, and they stopped nothing of what was tried"
+                    f"link {link.short_name} has its packet rules, and they stopped nothing of what was tried"
                 )
         done, sign = _WORDS[mode]
-        told = [
-            f"{_name(link)} ({counted[link]} packets {done})"
+        sentences = [
+            f"{link.short_name} ({counted[link]} packets {done})"
             if counted[link]
-            else f"{_name(link)} (no traffic; a new connection is {sign})"
+            else f"{link.short_name} (no traffic; a new connection is {sign})"
             for link in links
         ]
-        return "packet rules stop " + ", ".join(told)
+        return "packet rules stop " + ", ".join(sentences)
 
     async def _seen_closed(self, link: Link, mode: Mode) -> None:
-        address = self._places.addresses[self._places.target(link)]
+        address = self._places.addresses[link.target]
         for port in self._places.server_ports(link):
-            if link.source.startswith("c"):
+            if link.source is None:
                 seen = await _reached_from_here(address, port)
             else:
-                source = self._namespaces[NodeId(int(link.source[1:]))]
+                source = self._namespaces[link.source]
                 seen = await asyncio.to_thread(source.reaches, address, port, timeout_s=_TRY_S)
             if seen != _WORDS[mode][1]:
                 raise HarnessError(
-                    f"link {_name(link)} has its packet rules, and yet a new connection to {address}:{port} is {seen}"
+                    f"link {link.short_name} has its packet rules, and yet a new connection to {address}:{port} "
+                    f"is {seen}"
                 )
 
 
@@ -165,7 +167,3 @@ async def _reached_from_here(address: str, port: int) -> Reached:
         return "silent"
     writer.close()
     return "open"
-
-
-def _name(link: Link) -> str:
-    return str(link).replace("n", "")

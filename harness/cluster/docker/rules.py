@@ -1,8 +1,8 @@
-"""Which packets a set of cut links stops: pure functions from links to each node's own chain of packet rules.
+"""Computes each node's packet rules from the set of cut links, with pure functions.
 
-Link (a, b) is the connections that a opens to b. Its packets are known by a's address and b's server port, both ways,
-and stopped at b; so the connections that b opens to a, which go to another server port or come from another address,
-live on. Clients all come from the host's address: each client link has a server port to itself, and that names it.
+Link (a, b) means the connections that a opens to b. Its packets are identified by a's address and b's server port, in
+both directions, and stopped at b. Connections that b opens to a have another server port or source address and are not
+affected. All clients have the host's address; each client link has its own server port, which identifies it.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.interfaces import ClientId, Link, NodeId
+from harness.ports.cluster import ClientId, Link, NodeId
 
 Mode = Literal["hang", "reset"]
 CHAIN = "KAFKA_CHAOS"
@@ -21,28 +21,23 @@ _TARGETS: Mapping[Mode, str] = {"hang": "DROP", "reset": "REJECT"}
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where links lead, as a network sees it."""
+    """The addresses and ports of links in the network."""
 
     addresses: Mapping[NodeId, str]
-    peer_ports: Mapping[NodeId, Sequence[int]]  # where a node listens for other nodes
-    client_ports: Mapping[ClientId, int]  # of the listener that each broker has for one client link
-
-    def target(self, link: Link) -> NodeId:
-        return NodeId(int(link.target[1:]))
+    peer_ports: Mapping[NodeId, Sequence[int]]  # the port where a node listens for other nodes
+    client_ports: Mapping[ClientId, int]  # the port of each broker's listener for one client link
 
     def source_address(self, link: Link) -> str | None:
-        """None for a client: its port alone tells it from others."""
-        return None if link.source.startswith("c") else self.addresses[NodeId(int(link.source[1:]))]
+        """None for a client: only its port distinguishes it from others."""
+        return None if link.source is None else self.addresses[link.source]
 
     def server_ports(self, link: Link) -> Sequence[int]:
-        if link.source.startswith("c"):
-            return [self.client_ports[ClientId(int(link.source[1:]))]]
-        return self.peer_ports[self.target(link)]
+        return self.peer_ports[link.target] if link.client is None else [self.client_ports[link.client]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule of a chain, stopping one direction of a link's packets where the link leads to."""
+    """One rule of a chain; it stops one direction of a link's packets at the link's target."""
 
     inbound: bool
     peer: str | None
@@ -53,7 +48,7 @@ class Rule:
         peer = [] if self.peer is None else ["-s" if self.inbound else "-d", f"{self.peer}/32"]
         words = ["-A", CHAIN, *peer, "-p", "tcp", "-m", "tcp", "--dport" if self.inbound else "--sport", str(self.port)]
         if self.mode == "reset":
-            # The resets sent on behalf of one direction's rule pass the other direction's.
+            # The TCP resets that one direction's rule sends must pass the other direction's rule.
             words += ["--tcp-flags", "RST", "NONE"]
         words += ["-j", _TARGETS[self.mode]]
         if self.mode == "reset":
@@ -63,11 +58,11 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What a node's table holds: read back, not remembered."""
+    """The contents of a node's table, read back from the kernel."""
 
-    packets: Mapping[Rule, int]  # each rule of our chain and how many packets it stopped since it was written
-    hooked: frozenset[str]  # the chains that lead into ours
-    strange: tuple[str, ...] = ()  # lines of our chain that none of our rules is written as
+    packets: Mapping[Rule, int]  # each rule of our chain with the number of packets it stopped since it was written
+    hooked: frozenset[str]  # the chains that jump to ours
+    strange: tuple[str, ...] = ()  # lines of our chain that match none of our rules
 
 
 def rules_of_link(link: Link, mode: Mode, places: Places) -> list[Rule]:
@@ -79,24 +74,24 @@ def rules_of_link(link: Link, mode: Mode, places: Places) -> list[Rule]:
 
 
 def rules_of(cuts: Mapping[Link, Mode], places: Places) -> Mapping[NodeId, Sequence[Rule]]:
-    """Each node's whole set of rules, in a fixed order; a node that nothing is cut at has none."""
+    """Each node's complete rules in a fixed order; a node without cut links has none."""
     found: dict[NodeId, list[Rule]] = {node: [] for node in places.addresses}
     for link, mode in sorted(cuts.items(), key=lambda cut: str(cut[0])):
-        found[places.target(link)].extend(rules_of_link(link, mode, places))
+        found[link.target].extend(rules_of_link(link, mode, places))
     return found
 
 
 def restore_text(rules: Iterable[Rule], *, hooked: Iterable[str]) -> str:
-    """For `iptables-restore --noflush`: our chain becomes exactly these rules in one step, all else stays.
+    """The input of `iptables-restore --noflush`: replaces our chain in one step and leaves everything else.
 
-    `hooked`: the chains that lead into ours already.
+    `hooked`: the chains that jump to ours already.
     """
     hooks = [f"-I {hook} 1 -j {CHAIN}" for hook in HOOKS if hook not in set(hooked)]
     return "\n".join(["*filter", f":{CHAIN} - [0:0]", *hooks, *(rule.line() for rule in rules), "COMMIT", ""])
 
 
 def read_saved(text: str) -> Standing:
-    """From `iptables-save -c -t filter`."""
+    """Parses `iptables-save -c -t filter`."""
     packets: dict[Rule, int] = {}
     hooked: set[str] = set()
     strange: list[str] = []
@@ -116,7 +111,7 @@ def read_saved(text: str) -> Standing:
 
 
 def _rule(rest: str) -> Rule | None:
-    """By its options, whose order may differ between versions of the tool."""
+    """Parses a rule by its options, whose order differs between versions of the tool."""
     words = rest.split()
     ports = [(word, words[place + 1]) for place, word in enumerate(words[:-1]) if word in ("--dport", "--sport")]
     peers = [words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-s", "-d")]

@@ -1,7 +1,7 @@
-"""Removes what runs left in the engine when their harness was killed: containers, networks and volumes, by label.
+"""Removes containers, networks and volumes that runs left in the engine when their harness was killed.
 
-Whose they are the labels say, and whether the run goes on its entry in the state directory: what goes on, or is another
-user's or machine's, is left alone.
+Labels identify the owner, and the entry in the state directory shows whether the run is still active. Objects of an
+active run, another user or another machine are left alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 
 
 def sweep() -> list[str]:
-    """One sentence for each thing removed; nothing to do where no engine answers."""
+    """Returns one sentence per removed object; does nothing if no engine answers."""
     try:
         engine = connect()
     except HarnessError:
@@ -30,22 +30,23 @@ def sweep() -> list[str]:
 
 
 def sweep_engine(engine: Engine) -> list[str]:
-    told = []
+    sentences = []
     for run in sorted({_run_of(thing) for _, thing in _ours(engine)}):
         with when_over(Path(run)) as over:
             if over:
-                told.extend(remove_run(engine, Path(run)))
-    return told
+                sentences.extend(remove_run(engine, Path(run)))
+    return sentences
 
 
 def remove_run(engine: Engine, run: Path) -> list[str]:
-    """Everything that bears this run's labels: containers first, for they hold the others. One sentence each."""
-    told = [_removed(kind, thing, run) for kind, thing in _ours(engine, run=run)]
-    return [sentence for sentence in told if sentence]
+    """Removes everything with this run's labels: containers first, because they use the others. Returns one sentence
+    each."""
+    sentences = [_removed(kind, thing, run) for kind, thing in _ours(engine, run=run)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _ours(engine: Engine, *, run: Path | None = None) -> Iterator[tuple[str, Any]]:
-    """Of each kind, what this state directory's runs made; looked up when its turn comes."""
+    """The objects of each type that runs of this state directory created, listed when they are needed."""
     labels = [f"{OWNER}={owner()}", RUN if run is None else f"{RUN}={run}"]
     kinds: Sequence[tuple[str, Any, dict[str, bool]]] = (
         ("container", engine.client.containers, {"all": True, "ignore_removed": True}),
@@ -64,7 +65,7 @@ def _run_of(thing: Any) -> str:
 
 
 def _removed(kind: str, thing: Any, run: Path) -> str:
-    """Empty when another sweep, or the engine itself, was done with it first."""
+    """Empty if another sweep or the engine itself removed it first."""
     options = {"container": {"force": True, "v": True}, "network": {}, "volume": {"force": True}}[kind]
     try:
         thing.remove(**options)

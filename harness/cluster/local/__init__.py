@@ -1,1 +1,1 @@
-"""The local world: OS processes, a TCP link fabric, loopback addresses, ownership and the sweep."""
+"""The local world: OS processes, TCP forwarders as links, loopback addresses, ownership of processes and the sweep."""

@@ -1,8 +1,8 @@
-"""A run's own addresses: a locked block 127.B.0.0/16 and a few ports, so that runs side by side never meet.
+"""Addresses of one run: a locked block 127.B.0.0/16 and a few ports, so that concurrent runs never share any.
 
-The n-th node (from 1; the coordination service is a node too) listens at 127.B.0.n, the link from n to m at 127.B.n.m,
-the link from client c to m at 127.B.(128+c).m. A link keeps the port of the listener it leads to, because a hosts file
-maps names and not ports.
+The n-th node (from 1; the coordination service is a node too) listens at 127.B.0.n. The link from n to m is at
+127.B.n.m, the link from client c to m at 127.B.(128+c).m. A link has the same port as the listener it leads to, because
+a hosts file maps names, not ports.
 """
 
 import fcntl
@@ -14,15 +14,16 @@ from types import TracebackType
 
 from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, NodeId
+from harness.ports.cluster import ClientId, NodeId
 
-_BLOCKS = range(10, 250)  # 127.0 and its neighbours are everybody's
+_BLOCKS = range(10, 250)  # 127.0 and its neighbours are used by other programs
 _PORTS = range(21_000, 31_000, 100)  # below the ephemeral range of Linux
 CLIENT_LINKS_MAX = 90
+NODES_MAX = 127
 
 
 class AddressBlock:
-    """The addresses of one run; the lock goes with the process. Nodes are numbered in the order given."""
+    """The addresses of one run; the lock ends with the process. Nodes are numbered in the given order."""
 
     def __init__(self, nodes: Sequence[NodeId], *, client_links: int) -> None:
         if client_links > CLIENT_LINKS_MAX:
@@ -61,21 +62,21 @@ class AddressBlock:
 
     @property
     def internal_port(self) -> int:
-        """The brokers' inter-broker listener, and the coordination service's client port."""
+        """The port of the brokers' inter-broker listener, and the coordination service's client port."""
         return self.port
 
     def client_port(self, client: ClientId) -> int:
-        """One listener per client link, on every broker."""
+        """The port of one client link's listener, the same on every broker."""
         return self.port + client
 
     @property
     def admin_port(self) -> int:
-        """The harness's own listener, at the real address, never cut."""
+        """The port of the harness's own listener at the node's real address; it is never cut."""
         return self.port + self.client_links + 1
 
     @property
     def controller_port(self) -> int:
-        """The controller's listener on a node that is a broker too."""
+        """The port of the controller's listener on a node that is also a broker."""
         return self.port + self.client_links + 2
 
 
@@ -98,7 +99,7 @@ def _locked_block() -> tuple[int, int]:
 
 
 def _is_quiet(block: int) -> bool:
-    """No process listens in the block, also none of another user whose locks we do not see."""
+    """True if no process listens in the block; this also detects other users, whose locks are not visible."""
     prefix = f"{block:02X}7F"
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         local, state = line.split()[1], line.split()[3]
@@ -108,7 +109,7 @@ def _is_quiet(block: int) -> bool:
 
 
 def _free_ports(block: int, *, count: int) -> int:
-    """The first of `count` ports in a row that nobody holds on the wildcard address or in the block."""
+    """The first of `count` consecutive ports that are free on the wildcard address and in the block."""
     for first in _PORTS:
         if all(_is_free(f"127.{block}.0.1", port) for port in range(first, first + count)):
             return first

@@ -1,4 +1,5 @@
-"""A cluster as processes on this machine: nothing is needed, and every fault but the packet's is possible."""
+"""A cluster of processes on this machine: it has no requirements, and supports every fault except
+packet impairments."""
 
 import asyncio
 import os
@@ -6,29 +7,30 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.clock import Clock
+from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
 from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.brokers.system import Ground
+from harness.cluster.brokers.system import NodeEnvironment
 from harness.cluster.confined import empty
 from harness.cluster.local.addresses import AddressBlock
+from harness.cluster.local.environment import LocalEnvironment
 from harness.cluster.local.fabric import Route
 from harness.cluster.local.fabric_control import FabricControl
-from harness.cluster.local.ground import LocalGround
 from harness.cluster.local.leaks import leaks
 from harness.cluster.local.processes import Spawner, state_of
-from harness.cluster.running import BrokerCluster, after_refusals, link_names
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, Evidence, Link, NodeId, TopicDefinition
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
 
 _STOP_S = 15.0
 _TOOL_S = 30.0
 
 
 class LocalCluster(BrokerCluster):
-    """Implements Cluster and all capabilities of harness.interfaces. Until `start`, only its books can be read."""
+    """Implements Cluster and all capabilities of harness.ports.cluster. Before `start`, only its records
+    can be read."""
 
     def __init__(self, *, run_path: Path, spec: ClusterSpec, client_links: int, clock: Clock) -> None:
         super().__init__(run_path=run_path, system=system_of(spec), client_links=client_links, clock=clock)
@@ -41,12 +43,12 @@ class LocalCluster(BrokerCluster):
 
     async def start(self) -> None:
         addresses = self._addresses = AddressBlock([node.node for node in self.nodes], client_links=self._client_links)
-        ground = self._ground = LocalGround(
+        environment = self._environment = LocalEnvironment(
             addresses=addresses, nodes_folder=self._run / "nodes", one_listener=self._system.has_one_listener
         )
-        await self._system.prepare(ground)
-        self._observation = self._system.observation(ground, is_running=self.is_running, clock=self._clock)
-        await self._fabric.start(self._routes(ground))
+        await self._system.prepare(environment)
+        self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
+        await self._fabric.start(self._routes(environment))
         for number, stage in enumerate(self._system.stages):
             for node in stage:
                 await self._spawn(node)
@@ -61,14 +63,14 @@ class LocalCluster(BrokerCluster):
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         for topic in topics:
-            command = self._system.topic_command(topic, self._running_ground())
+            command = self._system.topic_command(topic, self._running_environment())
             if command:
                 await self._use_tool(command, f"topic {topic.name!r} was not created; see [[topics]]")
             else:
                 await super().create_topics([topic])
 
     async def _use_tool(self, command: Sequence[str], refused: str) -> None:
-        """Raises HarnessError that begins with `refused` when the command fails or hangs."""
+        """Raises HarnessError that begins with `refused` if the command fails or does not end in time."""
         log = self._run / "nodes" / "tool" / "log"
         process = await self._spawner.spawn(command, log=log)
         try:
@@ -82,7 +84,7 @@ class LocalCluster(BrokerCluster):
             raise HarnessError(f"{refused}, and {log}: Kafka's tool ended with code {code}")
 
     async def stop(self) -> None:
-        """Coordination service and fabric last, so that no broker spends its end on electing."""
+        """Stops coordination service and fabric last, so that no broker spends its shutdown on elections."""
         for node, process in sorted(self._processes.items(), key=lambda item: item[0] not in self.brokers):
             if process.returncode is None:
                 process.kill()
@@ -93,7 +95,7 @@ class LocalCluster(BrokerCluster):
             self._observation.close()
         if self._addresses is not None:
             self._addresses.release()
-            self._addresses = self._ground = None
+            self._addresses = self._environment = None
 
     # -- CanCrash -----------------------------------------------------------------------------------------------------
 
@@ -129,6 +131,25 @@ class LocalCluster(BrokerCluster):
     async def _launch(self, node: NodeId) -> None:
         await self._spawn(node)
 
+    def whereabouts(self) -> list[dict[str, Any]]:
+        """Each node's process, folders, and the address at which this machine reaches it, for other programs."""
+        environment = self._running_environment()
+        found = []
+        for node in self.nodes:
+            folders = self._folders(node.node)
+            found.append(
+                {
+                    "node": int(node.node),
+                    "role": node.role,
+                    "name": node.name,
+                    "process": self._process(node.node).pid,
+                    "address": f"{environment.harness_reaches(node.node)}:{self._port_of(node.node)}",
+                    "data": str(folders.data),
+                    "log": str(folders.log),
+                }
+            )
+        return found
+
     # -- CanPause -----------------------------------------------------------------------------------------------------
 
     async def pause(self, node: NodeId) -> Evidence:
@@ -156,13 +177,13 @@ class LocalCluster(BrokerCluster):
         self._refuse_leaks()
         still = sum(each["connections"] for each in seen.values())
         how = "bytes wait" if mode == "hang" else "connections are reset"
-        assert all(each["cut"] for each in seen.values()), "the fabric does as it is told"
+        assert all(each["cut"] for each in seen.values()), "the fabric has not executed the command"
         return self._seen(f"{link_names(links)} cut, {how}, {still} connections held")
 
     async def _heal_links(self, links: Sequence[Link], *, mode: Literal["resume", "reset"]) -> Evidence:
         before = await self._fabric.command("look", [str(link) for link in links])
         seen = await self._fabric.command("heal", [str(link) for link in links], mode=mode)
-        assert not any(each["cut"] for each in seen.values()), "the fabric does as it is told"
+        assert not any(each["cut"] for each in seen.values()), "the fabric has not executed the command"
         passed = sum(seen[name]["bytes"] - before[name]["bytes"] for name in seen)
         self._refuse_leaks()
         return self._seen(f"{link_names(links)} pass again ({mode}), {passed} bytes so far")
@@ -173,10 +194,10 @@ class LocalCluster(BrokerCluster):
         return self._seen(f"{link_names(links)} {what}")
 
     def leaks(self) -> Sequence[str]:
-        ground = self._running_ground()
+        environment = self._running_environment()
         running = {self._name(node): process.pid for node, process in self._processes.items() if self.is_running(node)}
-        real = {node.name: ground.listens_at(node.node) for node in self.nodes}
-        return leaks(running, real, peer_ports={ground.internal_port, ground.controller_port})
+        real = {node.name: environment.listens_at(node.node) for node in self.nodes}
+        return leaks(running, real, peer_ports={environment.internal_port, environment.controller_port})
 
     def _refuse_leaks(self) -> None:
         found = self.leaks()
@@ -189,33 +210,35 @@ class LocalCluster(BrokerCluster):
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
         removed = empty(self._folders(node).data, top=self._top(node))
-        await self._system.restore(node, self._running_ground())
+        await self._system.restore(node, self._running_environment())
         sentence = f"data directory of {self._name(node)} is empty, {removed} bytes removed"
         return self._seen(sentence, node=node, extent="disk")
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------------------------
 
     async def spawn_worker(self, arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
-        """A client process of the run, owned like its nodes."""
+        """Starts a client process of the run, owned like its nodes."""
         return await self._spawner.spawn_worker(arguments, log=log)
 
-    def _routes(self, ground: Ground) -> list[Route]:
+    def _routes(self, environment: NodeEnvironment) -> list[Route]:
         routes: list[Route] = []
         for link in self.links():
-            target = NodeId(int(link.target[1:]))
-            if link.source.startswith("c"):
-                client = ClientId(int(link.source[1:]))
-                listen, ports = ground.client_reaches(client, target), [ground.client_port(client)]
+            if link.source is not None:
+                listen = environment.reached_at(link.source, link.target)
+                ports = list(self._system.peer_ports(link.target, environment))
             else:
-                listen = ground.reached_at(NodeId(int(link.source[1:])), target)
-                ports = list(self._system.peer_ports(target, ground))
-            at = ground.listens_at(target)
+                assert link.client is not None, "a link without a source is a client's"
+                listen, ports = (
+                    environment.client_reaches(link.client, link.target),
+                    [environment.client_port(link.client)],
+                )
+            at = environment.listens_at(link.target)
             routes.extend(Route(link=str(link), listen=(listen, port), target=(at, port)) for port in ports)
         return routes
 
     async def _spawn(self, node: NodeId) -> asyncio.subprocess.Process:
         process = await self._spawner.spawn(
-            self._system.command(node, self._running_ground()),
+            self._system.command(node, self._running_environment()),
             log=self._folders(node).log,
             environment={"PYTHONPATH": os.pathsep.join(sys.path)},
         )

@@ -1,7 +1,8 @@
-"""What the state directory knows of a run: which folder it has, in an entry that is locked while the run goes on.
+"""Entries of runs in the state directory: each identifies a run's folder and is locked while the run is active.
 
-The folder's path says little once the run is over: whoever may write beside it can move it away and put another there.
-So an entry, which only this user can write, names the very folder, and the sweep reads from no other one.
+The path of a run folder is not enough after the run: whoever may write beside it can move it and put another one there.
+So an entry, which only this user can write, identifies the folder itself (device and inode), and the sweep reads from
+no other.
 """
 
 import contextlib
@@ -24,11 +25,11 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class DamagedEntry(Exception):
-    """What lies in the place of an entry is none; the message says why."""
+    """The entry is invalid; the message says why."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """`run`: the folder's resolved path, by which the run's processes and containers are marked."""
+    """`run`: the folder's resolved path, which marks the run's processes and containers."""
 
     run: str
     device: int
@@ -41,26 +42,26 @@ def entries() -> Path:
     folder = state_directory() / "runs"
     try:
         folder.mkdir(exist_ok=True)
-    except OSError as error:  # a file, or a link that leads nowhere
+    except OSError as error:  # a file, or a broken link
         raise HarnessError(f"{folder}: no folder for what runs leave word of ({error.strerror}); remove it") from None
     return folder
 
 
 def entry_path(run: Path) -> Path:
-    """Of the resolved path of a run folder."""
+    """The entry's path for the resolved path of a run folder."""
     return entries() / (hashlib.sha256(os.fsencode(run)).hexdigest()[:24] + ".json")
 
 
 def enter(run: Path, folder: int) -> int:
-    """Enters the run whose folder is open as `folder`; the lock on the entry, which is held until it is closed.
+    """Registers the run whose folder is open as `folder`; returns the lock on the entry, held until it is closed.
 
-    Raises BlockingIOError where a sweep is at work on what the last run in that place left.
+    Raises BlockingIOError while a sweep works on what the previous run at that path left.
     """
     path = entry_path(run)
     found = os.fstat(folder)
     entry = Entry(run=str(run), device=found.st_dev, inode=found.st_ino, uid=found.st_uid, boot=boot_id())
     with _last(path):
-        # Entered whole and locked, or not at all: another command's sweep may be reading just now.
+        # Created complete and locked, because another command's sweep may read it at any time.
         draft = path.with_suffix(f".{os.getpid()}.new")
         lock = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,7 +72,7 @@ def enter(run: Path, folder: int) -> int:
 
 @contextlib.contextmanager
 def _last(path: Path) -> Iterator[None]:
-    """Holds the entry that is there already, of a run that is over."""
+    """Locks the existing entry of a run that is over."""
     try:
         descriptor = lock(path)
     except FileNotFoundError:
@@ -86,12 +87,12 @@ def _last(path: Path) -> Iterator[None]:
 
 
 def lock(path: Path) -> int | None:
-    """A descriptor of the entry, locked; None while its run, or another sweep, is at work.
+    """Returns a locked descriptor of the entry; None while its run or another sweep holds it.
 
-    Raises FileNotFoundError where there is none (any more), DamagedEntry where it cannot be opened.
+    Raises FileNotFoundError if it does not exist (any more), DamagedEntry if it cannot be opened.
     """
     try:
-        # Neither a link nor a pipe may lead this user elsewhere, or keep him waiting.
+        # Refuse links and pipes: they could redirect or block this process.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
@@ -100,7 +101,7 @@ def lock(path: Path) -> int | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(descriptor), path.lstat()):
-            raise FileNotFoundError(path)  # its run, or another sweep, was done with it first
+            raise FileNotFoundError(path)  # its run or another sweep removed it first
     except BlockingIOError:
         os.close(descriptor)
         return None
@@ -111,7 +112,7 @@ def lock(path: Path) -> int | None:
 
 
 def read(descriptor: int) -> Entry:
-    """Raises DamagedEntry for everything that `enter` did not write."""
+    """Raises DamagedEntry for contents that `enter` did not write."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise DamagedEntry("it is no file")
@@ -131,15 +132,15 @@ def read(descriptor: int) -> Entry:
 def _is_path(text: str) -> bool:
     try:
         os.fsencode(text)
-    except UnicodeEncodeError:  # surrogates that stand for no byte
+    except UnicodeEncodeError:  # surrogates that do not represent a byte
         return False
     return True
 
 
 def open_folder(entry: Entry) -> int:
-    """A descriptor of the very folder that the run began in, which stays that folder whatever happens to its path.
+    """Returns a descriptor of exactly the folder in which the run began, whatever happens to its path.
 
-    Raises FileNotFoundError when there is none, HarnessError when what is there is not this user's run folder.
+    Raises FileNotFoundError if there is none, HarnessError if the folder at the path is not this user's run folder.
     """
     try:
         descriptor = os.open(entry.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -155,10 +156,10 @@ def open_folder(entry: Entry) -> int:
 
 
 def _what_differs(entry: Entry, found: os.stat_result) -> str:
-    """Why it is not the folder of the run; empty when it is."""
+    """Why it is not the folder of the run; empty if it is."""
     if found.st_uid != os.geteuid() or found.st_uid != entry.uid:
         return f"it belongs to user {found.st_uid}"
-    # Devices get other numbers when the machine starts anew; inodes keep theirs.
+    # Device numbers change when the machine restarts; inode numbers stay.
     if found.st_ino != entry.inode or (found.st_dev != entry.device and entry.boot == boot_id()):
         return "another folder was put in its place"
     if found.st_mode & _WRITABLE_BY_OTHERS:

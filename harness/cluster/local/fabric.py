@@ -1,9 +1,9 @@
-"""The link fabric: TCP forwarders, one per directed link, that can hang, reset and delay what passes.
+"""The link fabric: TCP forwarders, one per directed link, that can hang, reset and delay connections.
 
-A link is the connections its source opens to its target, requests and answers alike. Cutting it by hanging is what DROP
-does to living connections: bytes wait in both directions and go on at the heal, and new connections stay silent.
-Resetting is what REJECT does. A peer's kernel still accepts the bytes and the connection, so a connect never times out
-here; that is where a forwarder differs from packet loss.
+A link consists of the connections that its source opens to its target, in both directions. A cut with mode "hang" acts
+like DROP on existing connections: bytes wait in both directions and continue after healing, and new connections get no
+answer. Mode "reset" acts like REJECT. In contrast to packet loss, the kernel still accepts bytes and connections, so a
+connect never times out here.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """Where a link listens and where it leads."""
+    """Where a link listens, and its target."""
 
     link: str
     listen: tuple[str, int]
@@ -37,12 +37,12 @@ class _Connection:
                 _reset(writer)
         current = asyncio.current_task()
         for task in self.tasks:
-            if task is not current:  # a handler at its end is not cancelled: asyncio would log that as an error
+            if task is not current:  # a handler that is ending is not cancelled: asyncio would log that as an error
                 task.cancel()
 
 
 class LinkForwarder:
-    """One link. `passing` is clear while it hangs; `refusing` while it resets."""
+    """One link. `passing` is cleared while it hangs; `refusing` is set while it resets."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -87,7 +87,7 @@ class LinkForwarder:
     def _reset_all(self) -> None:
         for connection in list(self._connections):
             connection.reset()
-        self._connections.clear()  # at once: how many are held is told before their handlers have ended
+        self._connections.clear()  # at once, because the caller counts connections before their handlers have ended
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refusing:
@@ -107,21 +107,22 @@ class LinkForwarder:
             connection.tasks.append(back)
             await self._pump(reader, connection.far)
             await back
-            # What the last writes left in buffers still goes out: a reset here would take it back.
+            # Bytes still in buffers are sent: a reset here would discard them.
             for end in (writer, connection.far):
                 end.close()
             for end in (writer, connection.far):
                 await end.wait_closed()
         except OSError:
-            _reset(writer)  # nobody listens there: the source sees what it would see without us
+            _reset(writer)  # nobody listens there: the source sees what it would see without the forwarder
         except asyncio.CancelledError:
-            return  # reset, or the fabric ends; nobody waits for a handler
+            return  # reset, or the fabric ends; nobody awaits a handler
         finally:
             self._connections.discard(connection)
             connection.reset()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One direction. An end or a reset passes on like bytes do: after them, and not through a link that hangs."""
+        """Forwards one direction. The end of the stream or a reset is forwarded after all bytes, and not through a link
+        that hangs."""
         pending: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=64)
         sender = asyncio.create_task(self._send(pending, writer))
         try:
@@ -146,7 +147,7 @@ class LinkForwarder:
             if due > loop.time():
                 await asyncio.sleep(due - loop.time())
             await self._passing.wait()
-            with contextlib.suppress(ConnectionError, RuntimeError):  # the other side is gone: its pump will see it
+            with contextlib.suppress(ConnectionError, RuntimeError):  # the other side is closed: its pump will notice
                 if not piece:
                     if writer.can_write_eof():
                         writer.write_eof()

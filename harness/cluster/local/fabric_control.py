@@ -1,4 +1,4 @@
-"""The harness's end of the fabric: starts its process and sends it commands, one at a time."""
+"""Controls the fabric from the harness: starts its process and sends it commands, one at a time."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class FabricControl:
         await self._exchange(0, lines)
 
     async def command(self, do: str, links: Sequence[str], **options: Any) -> dict[str, dict[str, Any]]:
-        """Returns what each link looks like afterwards: bytes, connections, cut."""
+        """Returns each link's state afterwards: bytes, connections, cut."""
         self._number += 1
         number = self._number
         answer = await self._exchange(number, {"id": number, "do": do, "links": list(links), **options})
@@ -50,7 +50,7 @@ class FabricControl:
                 async with asyncio.timeout(_ANSWER_S):
                     while line := await process.stdout.readline():
                         answer: dict[str, Any] = json.loads(line)
-                        # An older number answers a command whose caller was cancelled while it waited.
+                        # A lower number belongs to a command whose caller was cancelled.
                         if answer["id"] == number:
                             return answer
         raise HarnessError(f"the link fabric does not answer; see {self._log}")

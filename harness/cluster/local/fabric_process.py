@@ -1,11 +1,12 @@
-"""The fabric as one process, commanded by lines of JSON on stdin and answering each on stdout.
+"""The fabric as one process: it reads commands as lines of JSON on stdin and answers each on stdout.
 
-`python -m harness.cluster.local.fabric_process`: the first line is the list of routes, every later one a command. A
-closed stdin means that the harness is gone: the fabric ends, and with it every link.
+`python -m harness.cluster.local.fabric_process`: the first line is the list of routes, every later one a command. When
+stdin closes, the harness is gone: the fabric ends, and with it every link.
 """
 
 import asyncio
 import json
+import resource
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from harness.cluster.local.fabric import LinkForwarder, Route
 
 
 def links_of(routes: Iterable[Route]) -> dict[str, list[LinkForwarder]]:
-    """A link leads to every port that its target listens on: a broker that is a controller too has two."""
+    """One link per port of its target: a broker that is also a controller has two."""
     links: dict[str, list[LinkForwarder]] = {}
     for route in routes:
         links.setdefault(route.link, []).append(LinkForwarder(route))
@@ -46,6 +47,12 @@ def _seen(forwarders: Sequence[LinkForwarder]) -> dict[str, Any]:
     }
 
 
+def _raise_descriptor_limit() -> None:
+    """A link needs two descriptors for each connection."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def _serve() -> None:
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader(limit=1 << 22)
@@ -70,4 +77,5 @@ def _answer(answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    _raise_descriptor_limit()
     asyncio.run(_serve())

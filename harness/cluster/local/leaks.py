@@ -1,6 +1,7 @@
-"""The leak check: no node holds a connection to another node's real address; all goes by links.
+"""The leak check: no node may hold a connection to another node's real address; all connections must use links.
 
-A leak looks right and is not: leadership moves as planned while the node that was cut still hears of it.
+A leak makes a fault ineffective without a visible sign: leadership moves as planned, but the node that was cut still
+gets messages.
 """
 
 import os
@@ -11,7 +12,7 @@ _ESTABLISHED = "01"
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """Inode numbers of the process's sockets."""
+    """The inode numbers of the process's sockets."""
     found: set[str] = set()
     try:
         names = os.listdir(f"/proc/{pid}/fd")
@@ -21,20 +22,21 @@ def _sockets_of(pid: int) -> set[str]:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
         except OSError:
-            continue  # closed while we looked
+            continue  # closed meanwhile
         if target.startswith("socket:["):
             found.add(target[8:-1])
     return found
 
 
 def _address(text: str) -> str:
-    """127.B.0.n from the kernel's little-endian hexadecimal."""
+    """Decodes an IPv4 address in the kernel's little-endian hexadecimal."""
     raw = bytes.fromhex(text.split(":")[0])
     return ".".join(str(byte) for byte in reversed(raw))
 
 
 def leaks(pids: Mapping[str, int], real_addresses: Mapping[str, str], *, peer_ports: set[int]) -> list[str]:
-    """One sentence per leak. `pids` and `real_addresses` by node name; only `peer_ports` are the peers' business."""
+    """Returns one sentence per leak. `pids` and `real_addresses` are by node name; only connections to `peer_ports`
+    count."""
     owners = {address: name for name, address in real_addresses.items()}
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
     connections = [line.split() for line in lines]

@@ -1,8 +1,8 @@
-"""Who owns what: a run holds a lock on RUN/lock and on its entry in the state directory; free locks mean it is over.
+"""Ownership of a run: locks on RUN/lock and on its entry in the state directory; free locks mean that the run is over.
 
-The sweep is the second line behind PR_SET_PDEATHSIG: every command ends the processes of runs whose locks are free, and
-only those whose pid, start time, boot and marker all agree. It reads from the very folder that the run began in
-(entries.py), never from what somebody put in its place.
+The sweep complements PR_SET_PDEATHSIG: every command ends the processes of runs with free locks, but only those whose
+pid, start time, boot id and marker all match. It reads only from the folder in which the run began (entries.py), never
+from one that was put in its place.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from harness.cluster.local.processes import MARKER, PROCESSES, boot_id, start_ti
 from harness.errors import HarnessError
 
 LOCK = "lock"
-_PID_MAX = 1 << 22  # Linux has no greater one
+_PID_MAX = 1 << 22  # the largest pid of Linux
 
 
 class RunOwnership:
-    """Held while a run goes on."""
+    """Held while a run is active."""
 
     def __init__(self, run: Path) -> None:
         self._run = run.resolve()
         self._locks = contextlib.ExitStack()
-        self.owes = False  # set when the run leaves something undone: the next command's sweep tries again
+        self.owes = False  # set if the run leaves something undone: the next command's sweep tries again
 
     def __enter__(self) -> "RunOwnership":
         with contextlib.ExitStack() as locks:
@@ -60,7 +60,7 @@ class RunOwnership:
 
 
 def _lock_in(folder: int, *, create: bool) -> int:
-    """Locks the file in that very folder. Raises BlockingIOError when another has it."""
+    """Locks the file in exactly that folder. Raises BlockingIOError if another process has the lock."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
     descriptor = os.open(LOCK, flags, 0o644, dir_fd=folder)
     try:
@@ -72,15 +72,15 @@ def _lock_in(folder: int, *, create: bool) -> int:
 
 
 def is_anything_entered() -> bool:
-    """Whether there are runs that go on, or that ended without leaving in order."""
+    """True if there are active runs, or runs that ended without cleaning up."""
     return any(entries().glob("*.json"))
 
 
 @contextlib.contextmanager
 def when_over(run: Path) -> Iterator[bool]:
-    """Whether nobody works on a run of this user's any more: all that go on are entered, and hold their entries.
+    """True if no process works on any run of this user: all active runs are registered and hold their entries.
 
-    Its folder is not asked, which may be anybody's by now. While this lasts, nobody begins anew in its place.
+    The run folder itself is not used: it may belong to anybody by now. While this holds, no run can begin in its place.
     """
     try:
         descriptor = lock(entry_path(run))
@@ -96,7 +96,7 @@ def when_over(run: Path) -> Iterator[bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftRun:
-    """A run that is over. `folder` leads to the very folder it began in while the sweep holds it; `path` names it."""
+    """A run that is over. `folder` leads to exactly its folder while the sweep holds it; `path` names it."""
 
     path: Path
     folder: Path
@@ -107,27 +107,27 @@ def _nothing(left: LeftRun) -> tuple[list[str], bool]:
 
 
 def sweep(undo: Callable[[LeftRun], tuple[list[str], bool]] = _nothing) -> list[str]:
-    """Ends what runs left behind whose harness is gone; one sentence for each process ended.
+    """Ends what runs left behind whose harness is gone; returns one sentence per ended process.
 
-    `undo` undoes what else a run owes: its sentences, and whether nothing is left to be tried again next time.
-    An entry that is damaged, or whose folder is not the run's, costs a sentence and itself; the others are swept.
+    `undo` undoes other effects of a run: returns its sentences, and whether nothing has to be retried. A damaged entry,
+    or one with a foreign folder, costs a sentence and only itself; the others are swept.
     """
-    told = []
+    sentences = []
     for path in sorted(entries().glob("*.json")):
         try:
-            told.extend(_sweep_one(path, undo))
+            sentences.extend(_sweep_one(path, undo))
         except DamagedEntry as error:
-            told.append(_removed(path, str(error)))
-    return told
+            sentences.append(_removed(path, str(error)))
+    return sentences
 
 
 def _removed(path: Path, reason: str) -> str:
-    told = f"{path} is no entry of a run ({reason})"
+    description = f"{path} is no entry of a run ({reason})"
     try:
         path.unlink(missing_ok=True)
     except OSError as error:  # a folder
-        return f"{told}, and cannot be removed ({error.strerror}); do it by hand"
-    return f"removed {told}"
+        return f"{description}, and cannot be removed ({error.strerror}); do it by hand"
+    return f"removed {description}"
 
 
 def _sweep_one(path: Path, undo: Callable[[LeftRun], tuple[list[str], bool]]) -> list[str]:
@@ -135,7 +135,7 @@ def _sweep_one(path: Path, undo: Callable[[LeftRun], tuple[list[str], bool]]) ->
         try:
             descriptor = lock(path)
         except FileNotFoundError:
-            return []  # its run, or another sweep, was done with it first
+            return []  # its run or another sweep removed it first
         if descriptor is None:
             return []
         held.callback(os.close, descriptor)
@@ -143,10 +143,10 @@ def _sweep_one(path: Path, undo: Callable[[LeftRun], tuple[list[str], bool]]) ->
         try:
             folder = open_folder(entry)
             held.callback(os.close, folder)
-            with contextlib.suppress(FileNotFoundError):  # removed, with all else that it held
+            with contextlib.suppress(FileNotFoundError):  # removed with everything else in its folder
                 held.callback(os.close, _lock_in(folder, create=False))
         except BlockingIOError:
-            return []  # entered in another state directory too
+            return []  # registered in another state directory too
         except FileNotFoundError:
             path.unlink(missing_ok=True)  # the run folder was removed
             return []
@@ -158,11 +158,11 @@ def _sweep_one(path: Path, undo: Callable[[LeftRun], tuple[list[str], bool]]) ->
             lock_file = Path(entry.run) / LOCK
             return [f"{lock_file} is no lock of a run ({error.strerror}): what that run left is yours to end"]
         left = LeftRun(path=Path(entry.run), folder=Path(f"/proc/self/fd/{folder}"))
-        told = _end_processes(left)
+        sentences = _end_processes(left)
         undone, over = undo(left)
         if over:
             path.unlink(missing_ok=True)
-        return [*told, *undone]
+        return [*sentences, *undone]
 
 
 class _Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +174,7 @@ class _Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def processes_of(run: Path) -> Iterator[int]:
-    """Pids of the run's processes that are still there, checked by start time, boot and marker."""
+    """The pids of the run's processes that still exist, checked by start time, boot id and marker."""
     return (process.pid for process in _left_in(run, marker=run.resolve()))
 
 
@@ -189,7 +189,7 @@ def _left_in(folder: Path, *, marker: Path) -> Iterator[_Started]:
         try:
             process = msgspec.json.decode(line, type=_Started)
         except (ValueError, RecursionError):
-            continue  # the last line of a harness that was killed while writing it
+            continue  # the last line of a harness that was killed while writing
         if _is_there(process, marker):
             yield process
 
@@ -205,23 +205,23 @@ def _is_there(process: _Started, marker: Path) -> bool:
 
 
 def _end_processes(left: LeftRun) -> list[str]:
-    told = []
+    sentences = []
     try:
         for process in _left_in(left.folder, marker=left.path):
             if _kill(process, left.path):
-                told.append(f"ended process {process.pid} that {left.path} had left behind")
+                sentences.append(f"ended process {process.pid} that {left.path} had left behind")
     except OSError as error:
-        told.append(f"{left.path / PROCESSES} cannot be read ({error.strerror}): its processes, if any, are left")
-    return told
+        sentences.append(f"{left.path / PROCESSES} cannot be read ({error.strerror}): its processes, if any, are left")
+    return sentences
 
 
 def _kill(process: _Started, marker: Path) -> bool:
-    """SIGKILL, to no other process that has got its pid since: it is asked for again once it is held."""
+    """Sends SIGKILL, but to no other process that got the pid meanwhile: it is checked again once a pidfd holds it."""
     try:
         held = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return False
-    except OSError:  # a kernel before 5.3, or one that is told to refuse
+    except OSError:  # a kernel before 5.3, or one that refuses pidfds
         return _signal(process, marker, lambda: os.kill(process.pid, signal.SIGKILL))
     try:
         return _signal(process, marker, lambda: signal.pidfd_send_signal(held, signal.SIGKILL))
@@ -234,6 +234,6 @@ def _signal(process: _Started, marker: Path, send: Callable[[], None]) -> bool:
         return False
     try:
         send()
-    except ProcessLookupError:  # it ended by itself in this moment
+    except ProcessLookupError:  # it ended by itself at this moment
         return False
     return True

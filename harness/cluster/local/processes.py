@@ -1,7 +1,7 @@
-"""Child processes that cannot outlive the harness: they die with it, and what dies not is found by the sweep.
+"""Child processes that cannot outlive the harness: the kernel kills them with it, and the sweep finds the rest.
 
-A child gets PR_SET_PDEATHSIG where the kernel has it, the run's path in its environment, and a line in
-RUN/processes.jsonl with pid, start time and boot id, so that no other process can be taken for it.
+A child gets PR_SET_PDEATHSIG where the kernel supports it, the run's path in its environment, and a line in
+RUN/processes.jsonl with pid, start time and boot id, so that no other process is mistaken for it.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot when the process began; None when there is none."""
+    """The start of the process in clock ticks since boot; None if there is no such process."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def state_of(pid: int) -> str:
-    """R, S, T (stopped), Z ...; "" when there is no such process."""
+    """R, S, T (stopped), Z ...; "" if there is no such process."""
     fields = _stat(pid)
     return fields[0] if fields else ""
 
@@ -40,11 +40,11 @@ def _stat(pid: int) -> list[str]:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return text.rpartition(")")[2].split()  # the name before may hold anything
+    return text.rpartition(")")[2].split()  # the process name before it may contain any character
 
 
 def die_with_parent() -> Callable[[], None]:
-    """What a child does between fork and exec. Made in the parent, since loading a library after fork is unsafe."""
+    """Runs between fork and exec. Created in the parent, because loading a library after fork is unsafe."""
     parent = os.getpid()
     name = ctypes.util.find_library("c")
     library = ctypes.CDLL(name, use_errno=True) if name else None
@@ -52,7 +52,7 @@ def die_with_parent() -> Callable[[], None]:
     def arrange() -> None:
         if library is not None and hasattr(library, "prctl"):
             library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it died in between
+            if os.getppid() != parent:  # the parent died in between
                 os._exit(1)
 
     return arrange
@@ -60,7 +60,7 @@ def die_with_parent() -> Callable[[], None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Spawner:
-    """Starts the processes of one run and writes each down before anybody waits for it."""
+    """Starts the processes of one run and records each before anybody waits for it."""
 
     run: Path
 
@@ -72,7 +72,7 @@ class Spawner:
         pipes: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> asyncio.subprocess.Process:
-        """Its stderr (and stdout, unless `pipes`) goes to `log`; with `pipes` it is talked to by stdin and stdout."""
+        """stderr (and stdout, unless `pipes`) goes to `log`; with `pipes` the caller uses stdin and stdout."""
         log.parent.mkdir(parents=True, exist_ok=True)
         pipe = asyncio.subprocess.PIPE
         with log.open("ab") as stderr:
@@ -82,7 +82,7 @@ class Spawner:
                 stdout=pipe if pipes else stderr,
                 stderr=stderr,
                 env={**os.environ, MARKER: str(self.run.resolve()), **(environment or {})},
-                start_new_session=True,  # Ctrl-C is for the harness, which heals and stops in order
+                start_new_session=True,  # only the harness gets Ctrl-C; it heals and stops in order
                 preexec_fn=die_with_parent(),
                 limit=1 << 20,
             )

@@ -1,6 +1,6 @@
-"""Where this user's runs are entered and address blocks are locked: $XDG_STATE_HOME/kafka-chaos, closed to all others.
+"""The state directory, $XDG_STATE_HOME/kafka-chaos: registered runs and locked address blocks, private to this user.
 
-The sweep believes what lies there, so it must be this user's own: root obeys no entry that another user could write.
+The sweep trusts its contents, so it must belong to this user: root follows no entry that another user could write.
 """
 
 import os
@@ -10,14 +10,17 @@ from harness.errors import HarnessError
 
 
 def state_directory() -> Path:
-    """Made if it is not there. A relative XDG_STATE_HOME is void, as the specification has it. Raises HarnessError."""
+    """Created if missing. A relative XDG_STATE_HOME is ignored, as its specification says. Raises HarnessError."""
     chosen = Path(os.environ.get("XDG_STATE_HOME", ""))
-    path = (chosen if chosen.is_absolute() else Path.home() / ".local" / "state") / "kafka-chaos"
+    try:
+        path = (chosen if chosen.is_absolute() else Path.home() / ".local" / "state") / "kafka-chaos"
+    except RuntimeError as error:
+        raise HarnessError(f"{error} HOME or XDG_STATE_HOME says where runs leave word; set one of them") from None
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077:
-            path.chmod(found.st_mode & 0o700)  # as an older kafka-chaos made it
+            path.chmod(found.st_mode & 0o700)  # as an older kafka-chaos created it
     except OSError as error:
         raise HarnessError(
             f"{path}: no place for what runs leave word of ({error.strerror}); XDG_STATE_HOME chooses another"

@@ -12,14 +12,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from harness.checks import client_stuck
+from harness.checks.families.cluster import client_stuck
 from harness.checks.judge import Judgement
-from harness.checks.story import read_story
-from harness.history.journal_columns import NO_ANSWER
-from harness.scenario import ExpectSpec, FindingPattern, WorkloadSpec
-from tests.harness.checks.build import ISR, SECOND, History, judge_all, scenario, tables
+from harness.checks.model.partition_history import read_run_history
+from harness.history.journals.journal_columns import NO_ANSWER
+from harness.scenario.model import ExpectSpec, FindingPattern
+from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, scenario, tables
+from tests.struck import struck
+from workloads.produce_and_poll import ProduceAndPollSettings
 
-WORKLOAD = WorkloadSpec(stuck_after_s=10.0)
+WORKLOAD = ProduceAndPollSettings(stuck_after_s=10.0)
 Rows = Sequence[Mapping[str, Any]]
 TWINS: dict[str, Callable[[], History]] = {}
 
@@ -38,7 +40,7 @@ def stuck(
     history.state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history.fault("cut", [1], at=2, until=heal)
-    history.rows["faults"][-1]["links"] = "2>1 3>1"
+    history.rows["faults"][-1]["links"] = struck("2>1 3>1")
     if tuple(isr) != ISR:
         history.state(1, 0, isr, at=heal + 1)
     number, at = 1, 3.0
@@ -99,7 +101,7 @@ def a_fault_came_again_in_between() -> History:
 def a_fault_whose_effect_was_never_seen() -> History:
     history = stuck(until=18)
     history.fault("pause", [2], at=11.9, until=12.1)
-    history.rows["faults"][-1] |= {"t_begin": None, "t_end": None}
+    history.rows["faults"][-1] |= {"begin_ns": None, "end_ns": None}
     return history
 
 
@@ -192,7 +194,7 @@ def test_a_stuck_client_is_told_with_its_library_its_outcomes_and_what_excuses_i
         "1.000 s before."
     )
     assert (finding.classification, finding.count, finding.faults) == ("observation", 4, [0])
-    assert (finding.t_first, finding.t_last) == (6 * SECOND, 18 * SECOND)
+    assert (finding.first_ns, finding.last_ns) == (6 * SECOND, 18 * SECOND)
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -207,7 +209,7 @@ batches = settings(
 
 def random_history(run: int, chance: random.Random) -> History:
     least = chance.choice(("1", "2", "2"))
-    workload = WorkloadSpec(stuck_after_s=BOUND_S)
+    workload = ProduceAndPollSettings(stuck_after_s=BOUND_S)
     history = History(run=run, scenario_=scenario(workload=workload, settings={"min.insync.replicas": least}))
     times = sorted(chance.choice((0, 0, 0.5, 3, 6, 8)) + chance.choice((0, 0.25)) for _ in range(chance.randrange(4)))
     for epoch, at in enumerate(times):
@@ -217,7 +219,7 @@ def random_history(run: int, chance: random.Random) -> History:
         begin = chance.choice((0.0, 1.5, 4.0, 7.5))
         history.fault("pause", [1], at=begin, until=chance.choice((begin, begin + 0.5, begin + 2, None)))
         if chance.random() < 0.2:
-            history.rows["faults"][-1]["t_begin"] = None
+            history.rows["faults"][-1]["begin_ns"] = None
     for value in range(chance.randrange(14)):
         status = chance.choice((0, 1, 2, 2, 2, 2))
         at = chance.choice((0.5, 1, 2, 3, 4, 5, 6, 7, 8)) + chance.choice((0, 0.1))
@@ -240,18 +242,22 @@ def modelled(history: History) -> set[tuple[int, int, int, int, int, int]]:
         own = [row for row in sends if row["process"] == process]
         groups: list[list[dict[str, Any]]] = []
         for row in own:
-            if row["status"] != 0 and healthy(history, row["t0"], row["t1"]):
+            if row["status"] != 0 and healthy(history, row["invoked_ns"], row["completed_ns"]):
                 mates = next((group for group in groups if together(history, own, group[0], row)), None)
                 if mates is None:
                     groups.append([row])
                 else:
                     mates.append(row)
         for group in groups:
-            first, end = min(row["t1"] for row in group), max(row["t1"] for row in group)
-            before = [row["t1"] for row in own if row["status"] == 0 and row["t1"] <= first]
-            begin = max([min(row["t0"] for row in group), *before])
+            first, end = min(row["completed_ns"] for row in group), max(row["completed_ns"] for row in group)
+            before = [row["completed_ns"] for row in own if row["status"] == 0 and row["completed_ns"] <= first]
+            begin = max([min(row["invoked_ns"] for row in group), *before])
             if end - begin >= BOUND_S * SECOND:
-                others = [r for r in sends if r["process"] != process and r["status"] == 0 and begin <= r["t1"] <= end]
+                others = [
+                    r
+                    for r in sends
+                    if r["process"] != process and r["status"] == 0 and begin <= r["completed_ns"] <= end
+                ]
                 unknown = sum(row["status"] == 2 for row in group)
                 found.add((process, begin, end, len(group), unknown, len(others)))
     return found
@@ -259,18 +265,18 @@ def modelled(history: History) -> set[tuple[int, int, int, int, int, int]]:
 
 def together(history: History, own: Rows, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Healthy all the way from one to the other, and nothing was acknowledged between their answers."""
-    first, last = sorted((one["t1"], other["t1"]))
-    parted = any(row["status"] == 0 and first < row["t1"] <= last for row in own)
-    return not parted and healthy(history, min(one["t0"], other["t0"]), last)
+    first, last = sorted((one["completed_ns"], other["completed_ns"]))
+    parted = any(row["status"] == 0 and first < row["completed_ns"] <= last for row in own)
+    return not parted and healthy(history, min(one["invoked_ns"], other["invoked_ns"]), last)
 
 
 def healthy(history: History, begin: int, end: int) -> bool:
     """At every moment from begin to end; it only changes at the edges of faults and states."""
     edges = {begin, end}
     for fault in history.rows["faults"]:
-        edges |= {fault["t_begin"] or begin, fault["t_end"] or end}
+        edges |= {fault["begin_ns"] or begin, fault["end_ns"] or end}
     for state in history.rows["partition_states"]:
-        edges |= {state["t"] - state["uncertainty_ns"], state["t"] + state["uncertainty_ns"]}
+        edges |= {state["time_ns"] - state["uncertainty_ns"], state["time_ns"] + state["uncertainty_ns"]}
     moments = sorted(edge for edge in edges if begin <= edge <= end)
     moments += [(one + other) // 2 for one, other in pairwise(moments)]
     return all(healthy_at(history, moment) for moment in moments)
@@ -279,17 +285,17 @@ def healthy(history: History, begin: int, end: int) -> bool:
 def healthy_at(history: History, moment: int) -> bool:
     assert history.scenario is not None
     for fault in history.rows["faults"]:
-        began = fault["t_begin"] is not None and fault["t_begin"] <= moment
-        if began and (fault["t_end"] is None or moment <= fault["t_end"]):
+        began = fault["begin_ns"] is not None and fault["begin_ns"] <= moment
+        if began and (fault["end_ns"] is None or moment <= fault["end_ns"]):
             return False
     least = int(history.scenario.cluster.settings["min.insync.replicas"])
     states = history.rows["partition_states"]  # built in order of time
-    if not states or moment <= states[0]["t"] + states[0]["uncertainty_ns"]:
+    if not states or moment <= states[0]["time_ns"] + states[0]["uncertainty_ns"]:
         return False
     for place, state in enumerate(states):
-        begun = state["t"] - state["uncertainty_ns"] <= moment
+        begun = state["time_ns"] - state["uncertainty_ns"] <= moment
         after = states[place + 1] if place + 1 < len(states) else None
-        perhaps_in_force = begun and (after is None or moment <= after["t"] + after["uncertainty_ns"])
+        perhaps_in_force = begun and (after is None or moment <= after["time_ns"] + after["uncertainty_ns"])
         if perhaps_in_force and (state["leader"] < 0 or len(state["isr"]) < least):
             return False
     return True
@@ -303,11 +309,11 @@ def test_every_stretch_is_what_the_model_says(seed: int, spark: SparkSession, tm
     folder = tmp_path / str(seed)
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
-    stories = [read_story(built, history.run, history.scenario, 0) for history in histories]
+    stories = [read_run_history(built, history.run, history.scenario, 0) for history in histories]
     rows = client_stuck.stretches(spark, built, stories)
     for history in histories:
         found = {
-            (row["process"], row["begin_t"], row["end_t"], row["sends"], row["unknown"], row["others"])
+            (row["process"], row["begin_ns"], row["end_ns"], row["sends"], row["unknown"], row["others"])
             for row in rows
             if row["run"] == history.run
         }

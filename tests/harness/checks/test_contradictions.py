@@ -1,132 +1,18 @@
 """Evidence against evidence: each contradiction beside a lawful history that differs in what explains it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from harness.history.schemas import UNREADABLE_EVENT
+from harness.history.schema.schemas import UNREADABLE_EVENT
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, SECOND, History, judge_all, judge_stories
-from tests.harness.checks.twins import acknowledged
+from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, judge_stories
+from tests.harness.checks.histories.disks_and_reads import ALL, STORIES, read_then_collected, story
+from tests.harness.checks.twins.twins import acknowledged
 
-STORIES: dict[str, Callable[[], History]] = {}
 VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
-ALL = [(off, 0, off) for off in range(10)]
-
-
-def story(make: Callable[[], History]) -> Callable[[], History]:
-    STORIES[make.__name__] = make
-    return make
-
-
-def read_then_collected(
-    logs: dict[int, list[tuple[int, int, int]]], *, at: float = 110, marks: dict[int, int] | None = None,
-    exact: bool = True,
-) -> History:  # fmt: skip
-    """Ten records are acknowledged and read; then the logs of these brokers are read from disk."""
-    history = acknowledged()
-    if not exact:
-        history.rows["partition_states"].clear()
-    history.final([(off, off) for off in range(10)])
-    for node, log in logs.items():
-        history.snapshot(node, log, at=at, high_watermark=(marks or {}).get(node, len(log)), epochs="0:0")
-    return history
-
-
-def with_another(off: int) -> list[tuple[int, int, int]]:
-    return [(each, epoch, 77 if each == off else value) for each, epoch, value in ALL]
-
-
-# ---- disks against reads
-
-
-@story
-def disks_hold_what_was_read() -> History:
-    return read_then_collected(dict.fromkeys(ISR, ALL))
-
-
-@story
-def disks_hold_another_value_than_was_read() -> History:
-    return read_then_collected(dict.fromkeys(ISR, with_another(5)))
-
-
-@story
-def disks_hold_another_value_and_nothing_tells_of_elections() -> History:
-    return read_then_collected(dict.fromkeys(ISR, with_another(5)), exact=False)
-
-
-@story
-def disks_that_were_read_before_the_reader_hold_another_value_than_was_acknowledged() -> History:
-    return read_then_collected(dict.fromkeys(ISR, with_another(5)), at=90)
-
-
-@story
-def only_a_followers_disk_was_read() -> History:
-    return read_then_collected({2: with_another(5)})
-
-
-@story
-def only_the_leaders_disk_was_read() -> History:
-    return read_then_collected({1: with_another(5)})
-
-
-@story
-def a_new_leader_wrote_another_value_there_before_the_disks_were_read() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, with_another(5)))
-    history.state(2, 1, (2,), at=105, start=5)
-    return history
-
-
-@story
-def disks_lack_a_record_that_was_read() -> History:
-    return read_then_collected(
-        {key: [each for each in ALL if each[0] != 5] for key in ISR}, marks=dict.fromkeys(ISR, 10)
-    )
-
-
-@story
-def disks_lack_a_record_of_a_compacted_topic() -> History:
-    history = disks_lack_a_record_that_was_read()
-    history.partition["cleanup_policy"] = "compact"
-    return history
-
-
-@story
-def a_record_was_removed_from_the_head_after_it_was_read() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL[3:]), marks=dict.fromkeys(ISR, 10))
-    for row in history.rows["replica_snapshots"]:
-        row["log_start"] = 3
-    return history
-
-
-@story
-def logs_end_before_what_was_read() -> History:
-    return read_then_collected(dict.fromkeys(ISR, ALL[:8]))
-
-
-@story
-def logs_end_before_what_was_read_since_power_was_lost() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL[:8]))
-    for node in ISR:
-        history.fault("power-loss", [node], at=104, until=106)
-    return history
-
-
-@story
-def the_final_read_stops_before_its_end() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] < 7]
-    return history
-
-
-@story
-def the_final_read_leaves_one_out() -> History:
-    history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2 or row["off"] != 7]
-    return history
 
 
 # ---- high watermarks against log ends
@@ -159,8 +45,8 @@ def a_high_watermark_above_the_log_of_a_broker_that_follows_a_shorter_one() -> H
 
 
 def wrote_down(history: History, node: int, mark: int, *, at: float) -> History:
-    history._add("broker_events", node=node, t=int(at * SECOND), event="high_watermark_checkpoint", topic="t", part=0,
-                 to_offset=mark)  # fmt: skip
+    history._add("broker_events", node=node, time_ns=int(at * SECOND), event="high_watermark_checkpoint", topic="t",
+                 partition=0, to_offset=mark)  # fmt: skip
     return history
 
 
@@ -229,15 +115,17 @@ def in_sync_and_no_replica() -> History:
 def led_in_an_epoch_that_the_books_lack() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
     history.state(1, 2, ISR, at=20, start=10)
-    history._add("broker_events", node=2, t=10 * SECOND, event="leadership_start", topic="t", part=0, epoch=1,
-                 from_offset=10)  # fmt: skip
+    history._add("broker_events", node=2, time_ns=10 * SECOND, event="leadership_start", topic="t", partition=0,
+                 leader_epoch=1, from_offset=10)  # fmt: skip
     return history
 
 
 @story
 def a_line_of_a_brokers_journal_cannot_be_read() -> History:
     history = read_then_collected(dict.fromkeys(ISR, ALL))
-    history._add("broker_events", node=2, t=SECOND, event=UNREADABLE_EVENT, detail="2/evidence/events.jsonl:7")
+    history._add(
+        "broker_events", node=2, time_ns=SECOND, event=UNREADABLE_EVENT, detail_text="2/evidence/events.jsonl:7"
+    )
     return history
 
 
@@ -362,7 +250,7 @@ def test_both_sides_are_shown(judged: dict[str, Judgement]) -> None:
     (finding,) = (each for _, each in judged["disks_hold_another_value_than_was_read"].findings)
 
     assert (finding.offsets, finding.values) == ([5], [5])
-    assert finding.evidence["read"] == [{"offset": 5, "value": 5, "epoch": None, "t_ns": 100_100_000_000}]
+    assert finding.evidence["read"] == [{"offset": 5, "value": 5, "leader_epoch": None, "t_ns": 100_100_000_000}]
     assert [(each["node"], each["offset"], each["value"]) for each in finding.evidence["on_disk"]] == [
         (1, 5, 77), (2, 5, 77), (3, 5, 77),
     ]  # fmt: skip
@@ -393,3 +281,25 @@ def test_logs_that_are_not_what_their_digests_say_are_told(spark: SparkSession, 
     (finding,) = (each for _, each in judgement.findings)
     assert (finding.check, finding.kind) == ("evidence", "digests-and-records")
     assert judgement.verdict is OPEN
+
+
+def test_a_log_whose_high_watermark_was_never_written_down_has_no_digest_that_it_could_belie(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its disk was lost, and there was no time for a checkpoint since."""
+    collected = acknowledged()
+    collected.final([(off, off) for off in range(10)])
+    for node in ISR:
+        collected.snapshot(node, ALL, at=110, high_watermark=8 if node == ISR[0] else None, epochs="0:0")
+    for row in collected.rows["replica_snapshots"]:
+        row["digest"] = 7 if row["node"] == ISR[0] else None
+        row["run"] = 1
+    for rows in collected.rows.values():
+        for row in rows:
+            row["run"] = 1
+    collected.run = 1
+
+    _, judgement = judge_all(spark, tmp_path, [read_then_collected({}), collected])
+
+    assert [each.kind for _, each in judgement.findings] == []
+    assert judgement.verdict is PASS

@@ -4,11 +4,28 @@ import pytest
 
 from harness.checks.coverage import COUNTERS
 from harness.errors import UsageError
-from harness.verdict import COVERAGE_CONDITIONS, check_coverage_names, is_met
+from harness.verdict import (
+    COVERAGE_CONDITIONS,
+    FAULT_CONDITIONS,
+    check_coverage_names,
+    coverage_of_kind,
+    is_met,
+    kinds_counted_by,
+)
 
 
 def test_every_condition_that_a_scenario_may_name_can_be_counted() -> None:
-    assert COUNTERS.keys() == COVERAGE_CONDITIONS.keys()
+    assert COUNTERS.keys() | FAULT_CONDITIONS.keys() == COVERAGE_CONDITIONS.keys()
+    assert not COUNTERS.keys() & FAULT_CONDITIONS.keys()
+
+
+def test_faults_of_any_kind_can_be_counted_by_the_name_of_their_kind() -> None:
+    check_coverage_names(["faults_of_clock_skew"])
+    assert kinds_counted_by("faults_of_clock_skew") == ("clock-skew",)
+    assert coverage_of_kind("clock-skew") == "faults_of_clock_skew"
+    assert coverage_of_kind("kill") == "kills"
+    with pytest.raises(UsageError, match="unknown condition 'faults_of_'"):
+        check_coverage_names(["faults_of_"])
 
 
 def test_an_unknown_condition_is_refused_with_the_nearest_known_name() -> None:

@@ -13,10 +13,10 @@ from benchmarks.history_writing import write_run
 from harness import compose
 from harness.checks.judge import Judgement, judge
 from harness.errors import HarnessError
-from harness.history.controller_rows import BOOKS, ROWS
-from harness.history.opened_journals import opened_journals
+from harness.history.journals.controller_rows import BOOKS, ROWS
+from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
+from harness.history.sealed.sealing import seal
 from harness.verdict import Verdict
 
 EVERY = ["producer-0.jsonl", "consumer-0.jsonl", "final-read.jsonl"]
@@ -145,7 +145,7 @@ def test_a_journal_that_a_worker_or_the_final_read_must_have_opened_is_named(old
     (old.path / "workers").mkdir()
     for path in old.history.glob("*-?.jsonl"):
         (old.path / "workers" / f"{path.stem}.json").write_text("{}")
-    old.update(phases=[{"name": name, "t": 1} for name in ("act", "drain", "read back", "collect", "seal")])
+    old.update(phases=[{"name": name, "time_ns": 1} for name in ("act", "drain", "read back", "collect", "seal")])
     (old.history / name).unlink()
 
     with pytest.raises(HarnessError, match=rf"^{old.history / name} is missing"):

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks import evidence
+from harness.checks import evidence_tables as evidence
 from harness.checks.findings import Finding
-from tests.harness.checks.build import History, tables
+from harness.history.schema.evidence_rows import ShownOperationRow
+from tests.harness.checks.histories.build import History, tables
 
-Rows = dict[str, list[dict[str, Any]]]
+Rows = dict[str, list[ShownOperationRow]]
 
 
 def finding(**changes: Any) -> Finding:
     told: dict[str, Any] = {
-        "run": 0, "check": "group-skip", "classification": "violation", "kind": "skipped", "topic": "t", "part": 0,
+        "run": 0, "check": "group-skip", "classification": "violation", "kind": "skipped", "topic": "t", "partition": 0,
         "count": 1, "sentence": "skipped.",
     }  # fmt: skip
     return Finding(**{**told, **changes})
@@ -27,7 +28,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     history.send(2, 1, at=2.0)
     history.poll([(0, 1), (1, 2)], at=3.0)
     history.final([(0, 1), (1, 2)])
-    polled = next(row["op"] for row in history.rows["records"] if row["kind"] == 1)
+    polled = next(row["operation"] for row in history.rows["records"] if row["kind"] == 1)
     told = [
         ("F1", finding(values=[2])),
         ("F2", finding(operations=[polled])),
@@ -42,13 +43,13 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     return grouped
 
 
-def seen(rows: Rows, name: str) -> list[tuple[str, int, int]]:
-    return [(row["kind"], row["value"], row["off"]) for row in rows.get(name, ())]
+def seen(rows: Rows, name: str) -> list[tuple[str, int, int | None]]:
+    return [(row["kind"], row["value"], row["offset"]) for row in rows.get(name, ())]
 
 
 def test_a_finding_is_proved_by_what_was_done_to_its_values(rows: Rows) -> None:
     assert seen(rows, "F1") == [("send", 2, 1), ("poll", 2, 1), ("final_poll", 2, 1)]
-    assert {(row["topic"], row["part"]) for row in rows["F1"]} == {("t", 0)}
+    assert {(row["topic"], row["partition"]) for row in rows["F1"]} == {("t", 0)}
 
 
 def test_a_finding_is_proved_by_the_operations_that_it_names(rows: Rows) -> None:

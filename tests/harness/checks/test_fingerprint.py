@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.checks.elections import NOWHERE, Election
+from harness.checks.contract.rulings import CAUSE_CODES, Cause, Doubt
 from harness.checks.findings import Finding
-from harness.checks.rulings import CAUSE_CODES, Cause, Doubt
-from harness.checks.unclean_rules import DEFAULT_PERMISSION
+from harness.checks.model.elections import NOWHERE, Election
+from harness.checks.model.unclean_rules import DEFAULT_PERMISSION
 from harness.checks.wording import causes as wording
-from harness.history.finding_facts import Setting
+from harness.history.facts.finding_facts import Setting
 
 UNCLEAN = Setting(key="unclean.leader.election.enable", value="true", scope="topic")
 NUMBERS = st.integers(min_value=0, max_value=2**40)
@@ -23,26 +23,27 @@ KINDS = st.lists(st.sampled_from(("kill", "cut", "pause", "wipe", "slow")), max_
 
 def election(epoch: int = 5, leader: int = 2, start: int | None = 1247) -> Election:
     return Election(
-        t=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=1, unclean=True, isr=(leader,),
+        time_ns=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=1, unclean=True, isr=(leader,),
         isr_before=(1,), elr_before=(), start=start, start_from=NOWHERE, permission=DEFAULT_PERMISSION,
     )  # fmt: skip
 
 
 def finding(**changes: object) -> Finding:
     told: dict[str, Any] = {
-        "run": 0, "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders", "part": 0,
-        "count": 3, "sentence": "3 values.", "epoch": 5, "offsets": [1, 2], "values": [7], "t_first": 10,
-        "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)), "fault_kinds": ["cut"],
+        "run": 0, "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders",
+        "partition": 0, "count": 3, "sentence": "3 values.", "epoch": 5, "offsets": [1, 2], "values": [7],
+        "first_ns": 10, "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)),
+        "fault_kinds": ["cut"],
     }  # fmt: skip
     return Finding(**{**told, **changes})
 
 
 ELSEWHERE = st.fixed_dictionaries(
     {
-        "run": st.integers(0, 50), "topic": st.text(max_size=20) | st.none(), "part": st.integers(0, 99) | st.none(),
-        "count": NUMBERS, "epoch": NUMBERS | st.none(), "offsets": st.lists(NUMBERS, max_size=4),
+        "run": st.integers(0, 50), "topic": st.text(max_size=20) | st.none(), "partition": st.integers(0, 99)
+        | st.none(), "count": NUMBERS, "epoch": NUMBERS | st.none(), "offsets": st.lists(NUMBERS, max_size=4),
         "values": st.lists(NUMBERS, max_size=4), "operations": st.lists(NUMBERS, max_size=4),
-        "t_first": NUMBERS | st.none(), "t_last": NUMBERS | st.none(),
+        "first_ns": NUMBERS | st.none(), "last_ns": NUMBERS | st.none(),
         "faults": st.lists(st.integers(0, 9), max_size=3),
         "sentence": st.text(), "evidence": st.dictionaries(st.text(max_size=5), NUMBERS, max_size=3),
         "cause": st.builds(
@@ -56,6 +57,7 @@ ELSEWHERE = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(ELSEWHERE)
 def test_topic_offsets_counts_times_nodes_and_words_change_no_fingerprint(changes: dict[str, Any]) -> None:
     assert finding(**changes).fingerprint == finding().fingerprint
@@ -123,9 +125,9 @@ def test_who_set_it_is_no_part_of_it() -> None:
 def test_rewording_every_cause_leaves_all_fingerprints() -> None:
     every = [finding(cause=cause(code, election=election(), by="fail-over", nodes=(1,))) for code in CAUSE_CODES]
     before = [one.fingerprint for one in every]
-    said = [one.as_row("F1")["cause"] for one in every]
+    said = [one.as_row("F1")["cause_text"] for one in every]
     with patch.object(wording, "_WORDS", dict.fromkeys(wording._WORDS, "otherwise said")):
-        assert [one.as_row("F1")["cause"] for one in every] != said
+        assert [one.as_row("F1")["cause_text"] for one in every] != said
         assert [one.fingerprint for one in every] == before
         assert [one.as_row("F1")["fingerprint"] for one in every] == before
 

@@ -2,17 +2,17 @@
 
 from itertools import permutations
 
-from harness.checks.group_register import Commit, Register
+from harness.checks.families.groups.group_register import Commit, Register
 
 FAR = 2**62
 
 
-def commit(off: int, t0: int, t1: int, *, certain: bool = True) -> Commit:
-    return Commit(off, t0, t1 if certain else FAR, certain, {})
+def commit(offset: int, invoked_ns: int, completed_ns: int, *, certain: bool = True) -> Commit:
+    return Commit(offset, invoked_ns, completed_ns if certain else FAR, certain, 1)
 
 
-def offsets(register: Register, t0: int, t1: int) -> list[int]:
-    return sorted(each.off for each in register.admissible(t0, t1))
+def offsets(register: Register, invoked_ns: int, completed_ns: int) -> list[int]:
+    return sorted(each.offset for each in register.admissible(invoked_ns, completed_ns))
 
 
 def test_only_the_last_of_commits_that_followed_each_other_may_be_answered() -> None:
@@ -57,4 +57,4 @@ def test_the_steps_say_what_was_committed_at_every_moment() -> None:
 
     for t in range(9):
         _, least, most = [step for step in steps if step[0] <= t][-1]
-        assert (least, most) == (register.least_at(t), max(each.off for each in register.admissible(t, t)))
+        assert (least, most) == (register.least_at(t), max(each.offset for each in register.admissible(t, t)))

@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from harness.checks.judge import judge, judge_many
 from harness.compose import sealed
-from harness.history.derived import derived_of
-from harness.history.evidence_schemas import EVIDENCE
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import DERIVED, TABLES
-from tests.harness.checks import twins
-from tests.harness.checks.build import History, arrow_of
+from harness.history.schema.evidence_schemas import EVIDENCE
+from harness.history.schema.schemas import DERIVED, TABLES
+from harness.history.sealed.derived_tables import derived_of
+from tests.harness.checks.histories.build import History, arrow_of
+from tests.harness.checks.twins import twins
 
 SCENARIO = """
 # A test.
@@ -48,15 +48,15 @@ def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(spark
     findings = pq.read_table(path / "tables" / "findings.parquet").to_pylist()
     assert [(row["finding"], row["check"]) for row in findings] == [("F1", "lost-write"), ("F2", "unclean-election")]
     evidence = {name: pq.read_table(path / "tables" / f"evidence_{name}.parquet").to_pylist() for name in EVIDENCE}
-    assert [(row["off"], row["value"], row["epoch"]) for row in evidence["lost_records"]] == [
+    assert [(row["offset"], row["value"], row["leader_epoch"]) for row in evidence["lost_records"]] == [
         (7, 7, 0),
         (8, 8, 0),
         (9, 9, 0),
     ]
     assert sum(row["count"] for row in evidence["accounting"]) == 10
     assert {row["value"] for row in evidence["operations"] if row["kind"] == "send"} == {7, 8, 9}
-    rows = {(row["off"], row["replica"]): row for row in evidence["log_rows"] if row["finding"] == "F1"}
-    assert (rows[8, 1]["value"], rows[8, 1]["epoch"], rows[8, 1]["truncated"]) == (8, 0, True)
+    rows = {(row["offset"], row["replica"]): row for row in evidence["log_rows"] if row["finding"] == "F1"}
+    assert (rows[8, 1]["value"], rows[8, 1]["leader_epoch"], rows[8, 1]["truncated"]) == (8, 0, True)
     assert (rows[8, 2]["value"], rows[8, 2]["truncated"], rows[8, 2]["end_value"]) == (None, False, None)
     assert (rows[6, 2]["value"], rows[6, 2]["truncated"], rows[6, 2]["final_value"]) == (6, False, 6)
     assert rows[8, 1]["acknowledged_value"] == 8

@@ -1,36 +1,38 @@
 """The families that ask questions of their own answer what the slow models of clients and groups say, run by run."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from harness.checks import (
+from harness.checks.families.groups import group_delivery, group_offsets, group_owners
+from harness.checks.families.groups.delivery_rows import DeliveryRow
+from harness.checks.families.groups.group_owners import TwoOwnersRow
+from harness.checks.families.reads import head_skip
+from harness.checks.families.records import timestamps
+from harness.checks.families.transactions import (
     exactly_once,
-    group_delivery,
-    group_offsets,
-    group_owners,
-    head_skip,
     isolation,
     stable_offset,
-    timestamps,
     torn_transaction,
     zombie_transaction,
 )
-from harness.checks.detection import detect
-from harness.checks.runs import Runs
-from harness.checks.story import read_story
-from harness.checks.tables import Row
-from tests.harness.checks import generator_client_planters, generator_group_planters, model_of_groups
-from tests.harness.checks import model_of_clients as model
-from tests.harness.checks.build import History, tables
-from tests.harness.checks.generator_catalogue import PLANTERS
-from tests.harness.checks.generator_collisions import colliding_groups
-from tests.harness.checks.generator_of_processors import Processing
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import read_run_history
+from harness.checks.spark.detection import detect
+from harness.history.schema.client_rows import TransactionRow
+from harness.history.schema.typed_rows import AnyRow
+from tests.harness.checks.histories import generator_client_planters, generator_group_planters, model_of_groups
+from tests.harness.checks.histories import model_of_clients as model
+from tests.harness.checks.histories.build import History, tables
+from tests.harness.checks.histories.generator_catalogue import PLANTERS
+from tests.harness.checks.histories.generator_collisions import colliding_groups
+from tests.harness.checks.histories.generator_of_processors import Processing
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 BATCHES, HISTORIES = (20, 500) if NIGHTLY else (1, 300)
@@ -60,20 +62,21 @@ def drawn(run: int, seed: str) -> History:
     return history
 
 
-def answers(rows: Iterable[Row], *names: str, kind: str | None = None) -> Answers:
+def answers(told: Iterable[AnyRow], *names: str, kind: str | None = None) -> Answers:
     found: Answers = {}
+    rows: Iterable[Mapping[str, Any]] = told  # by the names that a test asks for
     for row in rows:
         if kind is None or row["kind"] == kind:
             found.setdefault(row["run"], set()).add(tuple(row[name] for name in names))
     return found
 
 
-def summed(rows: Iterable[Row]) -> Answers:
+def summed(rows: Iterable[DeliveryRow]) -> Answers:
     """What several members read, whatever the reason."""
-    places: dict[tuple[int, int, str], list[Row]] = {}
+    places: dict[tuple[int, int, str], list[DeliveryRow]] = {}
     for row in rows:
         if row["kind"] == "at-least-once":
-            places.setdefault((row["run"], row["tp"], row["group"]), []).append(row)
+            places.setdefault((row["run"], row["partition_id"], row["group"]), []).append(row)
     found: Answers = {}
     for (run, tp, group), own in places.items():
         count, low, high = sum(row["count"] for row in own), min(row["low"] for row in own), max(r["high"] for r in own)
@@ -81,16 +84,16 @@ def summed(rows: Iterable[Row]) -> Answers:
     return found
 
 
-def owners(rows: Iterable[Row]) -> Answers:
+def owners(rows: Iterable[TwoOwnersRow]) -> Answers:
     pairs = [{**row, "one": min(row["processes"]), "other": max(row["processes"])} for row in rows]
-    return answers(pairs, "tp", "group", "generation", "one", "other")
+    return answers(pairs, "partition_id", "group", "generation", "one", "other")
 
 
 def zombies(histories: Iterable[History]) -> Answers:
     found: Answers = {}
     for history in histories:
-        for name, row, _ in zombie_transaction.fenced(history.rows["transactions"]):
-            found.setdefault(history.run, set()).add((name, row["txn"]))
+        for name, row, _ in zombie_transaction.fenced(cast(list[TransactionRow], history.rows["transactions"])):
+            found.setdefault(history.run, set()).add((name, row["transaction"]))
     return found
 
 
@@ -103,32 +106,39 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
     folder = tmp_path / str(seed)
     folder.mkdir(exist_ok=True)
     built = tables(spark, folder, histories)
-    stories = [read_story(built, history.run, history.scenario, 0, anchors=CLOCK) for history in histories]
+    stories = [read_run_history(built, history.run, history.scenario, 0, anchors=CLOCK) for history in histories]
     detected = detect(spark, built)
-    runs = Runs(spark=spark, tables=built, stories=stories, detecting=lambda: detected)
+    runs = JudgedRuns(spark=spark, tables=built, histories=stories, detecting=lambda: detected)
     delivered, stamps = group_delivery.query(runs), timestamps.query(runs)
     pairs: dict[str, tuple[Answers, Callable[[History], object]]] = {
-        "head skips": (answers(head_skip.query(runs), "process", "assignment", "tp", "skipped"), model.head_skips),
-        "torn": (answers(torn_transaction.query(runs), "txn", "sent", "visible"), model.torn),
-        "stable": (answers(stable_offset.query(runs), "tp", "off", "op"), model.past_the_stable_offset),
-        "isolation": (answers(isolation.query(runs), "tp", "value", "strict"), model.uncommitted_reads),
-        "offsets": (answers(group_offsets.query(runs), "process", "tp", "t0", "kind"), model.wrong_offsets),
-        "changed": (answers(stamps, "tp", "value", kind="changed"), model.changed_timestamps),
-        "out of time": (answers(stamps, "tp", "value", kind="out-of-time"), model.stamped_out_of_time),
-        "backwards": (answers(stamps, "tp", "off", "before_ms", "now_ms", kind="backwards"), model.stamped_backwards),
+        "head skips": (answers(head_skip.query(runs), "process", "assignment", "partition_id", "skipped"),
+            model.head_skips),
+        "torn": (answers(torn_transaction.query(runs), "transaction", "sent", "visible"), model.torn),
+        "stable": (answers(stable_offset.query(runs), "partition_id", "offset", "operation"),
+            model.past_the_stable_offset),
+        "isolation": (answers(isolation.query(runs), "partition_id", "value", "strict"), model.uncommitted_reads),
+        "offsets": (answers(group_offsets.query(runs), "process", "partition_id", "invoked_ns", "kind"),
+            model.wrong_offsets),
+        "changed": (answers(stamps, "partition_id", "value", kind="changed"), model.changed_timestamps),
+        "out of time": (answers(stamps, "partition_id", "value", kind="out-of-time"), model.stamped_out_of_time),
+        "backwards": (answers(stamps, "partition_id", "offset", "before_ms", "now_ms", kind="backwards"),
+            model.stamped_backwards),
         "owners": (owners(group_owners.query(runs)), model_of_groups.two_owners),
         "several": (summed(delivered), model_of_groups.read_by_several),
         "after commit": (
-            answers(delivered, "tp", "group", "process", "assignment", "high", "low", "last", kind="after-commit"),
+            answers(delivered, "partition_id", "group", "process", "assignment", "high", "low", "last",
+                kind="after-commit"),
             model_of_groups.read_after_commit,
         ),
-        "skipped": (answers(delivered, "tp", "group", "count", "low", "last", kind="skipped"), model_of_groups.skipped),
+        "skipped": (answers(delivered, "partition_id", "group", "count", "low", "last", kind="skipped"),
+            model_of_groups.skipped),
         "ahead": (
-            answers(delivered, "tp", "group", "count", "low", "last", kind="ahead"), model_of_groups.committed_ahead,
+            answers(delivered, "partition_id", "group", "count", "low", "last", kind="ahead"),
+            model_of_groups.committed_ahead,
         ),
         "zombies": (zombies(histories), model_of_groups.zombies),
         "processed": (
-            answers(exactly_once.query(runs), "tp", "group", "kind", "count", "low", "high"),
+            answers(exactly_once.query(runs), "partition_id", "group", "kind", "count", "low", "high"),
             model_of_groups.processed_wrongly,
         ),
     }  # fmt: skip

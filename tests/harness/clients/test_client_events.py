@@ -13,16 +13,17 @@ import confluent_kafka
 import pytest
 from aiokafka import errors
 
-from harness.client_events import ClientEvent, TellsEvents
 from harness.clients import aio_log, confluent_log
 from harness.clients.catalogue import CLIENTS
 from harness.clients.client_log import ClientLog
-from harness.clients.outcomes import told_by
+from harness.clients.outcomes import library_error_of
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
-from harness.interfaces import ClientId, NodeId, Send, SendOutcome, TopicDefinition
-from harness.scenario import ClusterSpec, WorkloadSpec
+from harness.ports.client_events import ClientEvent, TellsEvents
+from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
+from harness.scenario.model import ClusterSpec, WorkloadSpec
 from tests.end_to_end.shell import Shell
+from tests.waiting import PATIENCE_S
 
 LIBRARIES = list(CLIENTS)
 SETTINGS = WorkloadSpec(idempotence=False, request_timeout_ms=1000, delivery_timeout_ms=4000)
@@ -73,13 +74,14 @@ class Producer:
         ]
 
     async def acknowledged(self) -> SendOutcome:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (outcome := await self.send()).status != "ok":
                 pass
         return outcome
 
 
-async def test_each_library_tells_the_attempt_that_a_paused_leader_left_unanswered_and_the_leader_after_it(
+@pytest.mark.cluster
+async def test_each_library_reports_the_attempt_that_a_paused_leader_left_unanswered_and_the_leader_after_it(
     cluster: LocalCluster,
 ) -> None:
     producers = [Producer(library, cluster) for library in LIBRARIES]
@@ -93,7 +95,7 @@ async def test_each_library_tells_the_attempt_that_a_paused_leader_left_unanswer
     await cluster.kill(NodeId(1))
     await asyncio.gather(*(producer.acknowledged() for producer in producers))
     for producer in producers:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(event.event == "leader" and event.node in (2, 3) for event in producer.events):
                 await producer.send()
         await producer.client.close()
@@ -146,7 +148,7 @@ AT = "[rdkafka#producer-1] [thrd:127.0.0.1:21001/2]: 127.0.0.1:21001/2:"
          ("leader", 2, 1, None, None)),
     ],
 )  # fmt: skip
-def test_a_line_of_librdkafkas_log_becomes_the_event_it_tells(
+def test_a_line_of_librdkafkas_log_becomes_the_event_it_reports(
     line: str, told: tuple[str, int | None, int | None, str | None, str | None]
 ) -> None:
     assert read(line) == [told]
@@ -199,7 +201,7 @@ class AioKafkaClient:
 
 async def met_by(answer: Any, request: Any) -> list[tuple[int | None, str | None, str | None]]:
     log, client = ClientLog(), AioKafkaClient(answer)
-    aio_log.watch(client, log, told_by)
+    aio_log.watch(client, log, library_error_of)
     with suppress(errors.KafkaError):
         assert await client.send(2, request) is answer
     return [(event.partition, event.status, event.error) for event in log.take()]
@@ -224,7 +226,9 @@ async def test_only_partitions_that_a_broker_refused_failed_and_only_of_produce_
 # ---- what is kept ---------------------------------------------------------------------------------------------------
 
 
-def test_metadata_is_told_where_it_says_otherwise_than_before_and_what_a_client_meets_while_it_closes_is_not() -> None:
+def test_metadata_is_reported_where_it_says_otherwise_than_before_and_what_a_client_meets_while_it_closes_is_not() -> (
+    None
+):
     log = ClientLog()
     log.leaders([("t", 0, 1, 5), ("t", 1, 2, 3)])
     log.leaders([("t", 0, 1, 5), ("t", 1, -1, 3)])
@@ -236,7 +240,7 @@ def test_metadata_is_told_where_it_says_otherwise_than_before_and_what_a_client_
     assert log.take() == []
 
 
-def test_a_broker_that_stays_out_of_reach_is_told_once() -> None:
+def test_a_broker_that_stays_out_of_reach_is_reported_once() -> None:
     log = ClientLog()
     for kind in ("connect", "disconnect", "disconnect", "connect", "disconnect"):
         log.connection(kind, 1)
@@ -246,7 +250,7 @@ def test_a_broker_that_stays_out_of_reach_is_told_once() -> None:
     assert told == [("connect", 1), ("disconnect", 1), ("connect", 1), ("disconnect", 1), ("disconnect", 2)]
 
 
-def test_an_attempt_is_told_with_what_the_one_table_of_outcomes_says_of_it() -> None:
+def test_an_attempt_is_reported_with_what_the_one_table_of_outcomes_says_of_it() -> None:
     log = ClientLog()
     refused = SimpleNamespace(errno=19)
     before = time.monotonic_ns()

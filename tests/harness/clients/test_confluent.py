@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients import answers
 from harness.clients.confluent import ConfluentClient, limits
-from harness.interfaces import Send, TopicPartition
-from harness.scenario import WorkloadSpec
+from harness.ports.cluster import Send, TopicPartition
+from harness.scenario.model import WorkloadSpec
 
 SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
 RECORDS = [Send(topic="t", partition=0, value=b"%d" % number) for number in range(3)]

@@ -9,17 +9,20 @@ import pytest
 from kafka import TopicPartition as Theirs
 from kafka import errors
 
-from harness.client_use import ClientUse
 from harness.clients import answers, kafka_python
 from harness.clients.catalogue import CLIENTS
 from harness.clients.kafka_python_member import KafkaPythonMember, Listener
 from harness.errors import UsageError
-from harness.interfaces import TopicPartition
-from harness.membership import GroupClient, TransactionalClient
-from harness.scenario import WorkloadSpec
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import TopicPartition
+from harness.ports.membership import GroupClient, TransactionalClient
+from harness.scenario.model import WorkloadSpec
 
-SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200, session_timeout_ms=1200)
-USE = ClientUse(role="both", group="g", transactional_id="x", isolation="read_committed", offset_reset="earliest")
+SETTINGS = WorkloadSpec(delivery_timeout_ms=300, request_timeout_ms=200)
+USE = ClientUse(
+    role="both", group="g", session_timeout_ms=1200, transactional_id="x", isolation="read_committed",
+    offset_reset="earliest",
+)  # fmt: skip
 ORDERS = TopicPartition(topic="orders", partition=1)
 Membership = namedtuple("Membership", "generation_id member_id")
 
@@ -140,7 +143,7 @@ def test_only_a_library_that_is_taught_groups_is_taken_for_one() -> None:
         CLIENTS["aiokafka"](bootstrap="127.0.0.1:1", settings=SETTINGS, use=USE)
 
 
-async def test_rebalances_are_told_once_in_order_with_generation_and_member(member_of: Make) -> None:
+async def test_rebalances_are_reported_once_in_order_with_generation_and_member(member_of: Make) -> None:
     library, member = member_of()
     await member.subscribe(["orders"])
     library.listener.on_partitions_revoked(set())  # at a first join
@@ -204,7 +207,7 @@ async def test_a_commit_is_refused_for_certain_only_at_its_first_attempt(
     assert event.t1_ns >= event.t0_ns
 
 
-async def test_committed_offsets_are_told_as_answered(member_of: Make) -> None:
+async def test_committed_offsets_are_reported_as_answered(member_of: Make) -> None:
     _, member = member_of()
     other = TopicPartition(topic="orders", partition=2)
 
@@ -217,7 +220,7 @@ async def test_committed_offsets_are_told_as_answered(member_of: Make) -> None:
     assert (sought.event, sought.offsets) == ("seek", {ORDERS: 3})
 
 
-async def test_what_could_not_be_fetched_is_told_too(member_of: Make) -> None:
+async def test_what_could_not_be_fetched_is_reported_too(member_of: Make) -> None:
     _, member = member_of({"committed": errors.NotCoordinatorError()})
 
     event = await member.committed([ORDERS])

@@ -10,7 +10,7 @@ import kafka.errors
 import pytest
 
 from harness.clients import outcomes
-from harness.clients.outcomes import of_code, of_delivery, of_hand_over, told_by
+from harness.clients.outcomes import library_error_of, of_code, of_delivery, of_hand_over
 
 UNKNOWN_SERVER_ERROR = -1
 LIBRARIES = {"kafka-python": kafka.errors, "aiokafka": aiokafka.errors}
@@ -35,7 +35,7 @@ BY_CODE: dict[int, list[Any]] = {}
 OWN: list[tuple[str, Any]] = []
 for library, module in LIBRARIES.items():
     for error in exceptions_of(module):
-        code = told_by(error).code
+        code = library_error_of(error).code
         if code is None:
             OWN.append((library, error))
         else:
@@ -56,21 +56,23 @@ def test_every_library_is_there_with_its_errors() -> None:
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
 @pytest.mark.parametrize("retried", [True, False])
-def test_a_kafka_error_has_the_same_outcome_and_code_whichever_library_tells_it(code: int, retried: bool) -> None:
+def test_a_kafka_error_has_the_same_outcome_and_code_whichever_library_reports_it(code: int, retried: bool) -> None:
     wanted = "info" if code == 0 else of_code(code, retried=retried)  # an error that says "none" says nothing
 
     assert {of_delivery(error, retried=retried) for error in BY_CODE[code]} == {wanted}
-    assert {told_by(error).code for error in BY_CODE[code]} == {code}
-    assert all(str(told_by(error)).endswith(f" {code}") for error in BY_CODE[code])
+    assert {library_error_of(error).code for error in BY_CODE[code]} == {code}
+    assert all(str(library_error_of(error)).endswith(f" {code}") for error in BY_CODE[code])
 
 
-@pytest.mark.parametrize(("library", "error"), OWN, ids=[f"{library}-{told_by(error).name}" for library, error in OWN])
+@pytest.mark.parametrize(
+    ("library", "error"), OWN, ids=[f"{library}-{library_error_of(error).name}" for library, error in OWN]
+)
 def test_a_librarys_own_error_leaves_it_open_once_the_record_was_sent(library: str, error: Any) -> None:
     number = error.code() if library == "confluent-kafka" else None
 
     assert of_delivery(error, retried=True) == "info"
     assert of_delivery(error, retried=False) == ("fail" if number in outcomes.NOT_SENT_THIS_TIME else "info")
-    assert told_by(error).code is None
+    assert library_error_of(error).code is None
 
 
 @pytest.mark.parametrize(
@@ -82,16 +84,16 @@ def test_a_librarys_own_error_leaves_it_open_once_the_record_was_sent(library: s
 def test_librdkafkas_own_errors_are_definite_only_where_the_record_never_left_its_queue(name: str, once: str) -> None:
     error = confluent_kafka.KafkaError(getattr(confluent_kafka.KafkaError, name))
 
-    assert told_by(error).name == name
+    assert library_error_of(error).name == name
     assert (of_delivery(error, retried=False), of_delivery(error, retried=True)) == (once, "info")
 
 
 def test_a_class_without_a_number_is_taken_for_the_error_it_stands_for() -> None:
-    assert told_by(aiokafka.errors.ProducerFenced()).code == kafka.errors.InvalidProducerEpochError.errno
+    assert library_error_of(aiokafka.errors.ProducerFenced()).code == kafka.errors.InvalidProducerEpochError.errno
 
 
 def test_the_systems_error_number_is_no_error_of_kafkas() -> None:
-    assert told_by(ConnectionResetError(19, "reset")).code is None
+    assert library_error_of(ConnectionResetError(19, "reset")).code is None
     assert of_delivery(ConnectionResetError(19, "reset"), retried=False) == "info"
 
 

@@ -1,4 +1,4 @@
-"""Writes metadata logs byte by byte, as the tests' own second opinion of the format."""
+"""Writes metadata logs byte by byte, independently of the reader under test."""
 
 import base64
 import struct

@@ -1,4 +1,4 @@
-"""What is wiped or damaged is the node's disk and nothing beside it, whatever links were laid on it."""
+"""A wipe or damage affects the node's disk only, whatever links were put there."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_data_directory_behind_a_link_is_not_emptied(top: Path, elsewhere: Pat
     assert (elsewhere / "as" / below / "precious").read_text() == "precious"
 
 
-def test_a_folder_that_is_not_there_is_told(top: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(top: Path) -> None:
     with pytest.raises(HarnessError, match="No such file"), folder_below(top, top / "nodes" / "2"):
         pass
 

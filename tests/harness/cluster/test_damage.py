@@ -1,4 +1,4 @@
-"""Damage to a log: one batch is not believed any more, and everything else is as it was."""
+"""Damage invalidates one batch of a log and changes nothing else."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from harness.cluster.damage import damage_log
 from harness.cluster.record_batches import batches, is_intact
 from harness.cluster.replica_logs import log_end, segment_files
 from harness.errors import HarnessError
-from harness.harms import Place
+from harness.ports.capabilities import Place
 from tests.harness.cluster.log_folders import batch, replica_folder
 
 _SEGMENTS = {
@@ -18,7 +18,7 @@ _SEGMENTS = {
 
 
 @pytest.mark.parametrize(("at", "offsets", "segment"), [("last", (6, 10), 4), ("middle", (4, 6), 4)])
-def test_one_batch_is_damaged_and_told_by_its_offsets(
+def test_one_batch_is_damaged_and_reported_by_its_offsets(
     tmp_path: Path, at: Place, offsets: tuple[int, int], segment: int
 ) -> None:
     folder = replica_folder(tmp_path, _SEGMENTS)
@@ -33,7 +33,7 @@ def test_one_batch_is_damaged_and_told_by_its_offsets(
     assert log_end(folder) == 10
 
 
-def test_only_the_bytes_that_are_told_have_changed(tmp_path: Path) -> None:
+def test_only_the_bytes_that_are_reported_have_changed(tmp_path: Path) -> None:
     folder = replica_folder(tmp_path, _SEGMENTS)
     done = damage_log(folder, at="last")
     now = done.segment.read_bytes()

@@ -1,4 +1,4 @@
-"""The logging configuration: what the brokers said in earnest gets through, as text that is read again."""
+"""The logging configuration passes the needed lines of real brokers in a form that can be parsed."""
 
 import re
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ import pytest
 from harness.clock import Anchor
 from harness.cluster.kafka_log_lines import events_of, read_log_lines
 from harness.cluster.kafka_log_patterns import LINE, PATTERNS, matches
-from harness.interfaces import BrokerEvent, NodeId
+from harness.ports.cluster import BrokerEvent, NodeId
 
 _DATA = Path(__file__).parent / "data" / "kafka_log_lines"
 _ANCHOR = Anchor(monotonic_ns=0, wall_ns=0)
@@ -87,7 +87,7 @@ def test_every_line_of_the_data_says_something() -> None:
         ("4.3.1", (1, 5, 3), (3, 9, 8), (2, 8, 6)),
     ],
 )
-def test_truncations_are_told_with_epoch_and_both_ends(
+def test_truncations_are_reported_with_epoch_and_both_ends(
     version: str, first: tuple[object, ...], zombie: tuple[object, ...], unclean: tuple[object, ...]
 ) -> None:
     """Epoch followed, log end before, and after: of the killed leader, of the zombie, of the cleanly elected one."""
@@ -114,7 +114,7 @@ def test_truncations_are_told_with_epoch_and_both_ends(
         ),
     ],
 )
-def test_truncations_are_told_with_a_reason(version: str, reasons: list[str]) -> None:
+def test_truncations_are_reported_with_a_reason(version: str, reasons: list[str]) -> None:
     first = [next(e.reason for e in _events(version, broker) if e.event == "truncation") for broker in (1, 2)]
     assert first == reasons
 
@@ -131,7 +131,7 @@ def test_leaderships_start_and_end_once_each(version: str) -> None:
         assert ends == sorted(set(ends))
 
 
-def test_a_leadership_is_told_with_its_first_offset_since_1_1() -> None:
+def test_a_leadership_is_reported_with_its_first_offset_since_1_1() -> None:
     """Before, only of a leader that has just begun to run: what a follower fetched is told nowhere."""
     for version in VERSIONS[2:]:
         told = _story(_events(version, 2), "leadership_start")
@@ -152,7 +152,7 @@ def test_a_leader_back_in_its_own_epoch_does_not_start_it_again() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_starts_and_ends_of_a_broker_are_told(version: str) -> None:
+def test_starts_and_ends_of_a_broker_are_reported(version: str) -> None:
     events = [event.event for event in _events(version, 2)]
     assert events.count("broker_start") == 4
     assert events.count("broker_stopping") == events.count("broker_stopped") == 2
@@ -163,26 +163,26 @@ def test_starts_and_ends_of_a_broker_are_told(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_isr_changes_are_told_by_the_leader(version: str) -> None:
+def test_isr_changes_are_reported_by_the_leader(version: str) -> None:
     changes = [(e.event, e.detail) for e in _events(version, 2) if e.event.startswith("isr_")]
     assert changes[0] == ("isr_expand", "[2] -> [2,1]") or version == "4.3.1"
     assert any(event == "isr_shrink" and (detail or "").startswith("[2,1] -> [2]") for event, detail in changes)
 
 
 @pytest.mark.parametrize(("version", "of"), [("0.9.0.1", 1), ("0.10.2.2", 1), ("3.9.1", 1), ("4.3.1", 1)])
-def test_unclean_elections_are_told_where_a_log_tells_them(version: str, of: int) -> None:
+def test_unclean_elections_are_reported_where_a_log_reports_them(version: str, of: int) -> None:
     told = [e for e in _events(version, of) if e.event == "unclean_election"]
     assert [(e.topic, e.partition, e.detail) for e in told] == [("t", 0, "broker 1 elected")]
 
 
 @pytest.mark.parametrize("version", ["0.9.0.1", "0.10.2.2", "2.8.2", "3.9.1"])
-def test_a_zombie_leaders_refused_change_is_told_once(version: str) -> None:
+def test_a_zombie_leaders_refused_change_is_reported_once(version: str) -> None:
     refused = [e for e in _events(version, 1) if e.event == "isr_change_refused" and e.epoch in (3, 4)]
     assert len({(e.epoch, e.detail) for e in refused}) == len(refused) > 0
 
 
 @pytest.mark.parametrize(("version", "to"), [("2.8.2", 17), ("3.9.1", 17), ("4.3.1", 17)])
-def test_a_torn_tail_is_told_as_a_truncation_of_unknown_length(version: str, to: int) -> None:
+def test_a_torn_tail_is_reported_as_a_truncation_of_unknown_length(version: str, to: int) -> None:
     told = _story(_events(version, 2, "repair"), "corrupt_batch", "truncation")
     assert [each for each in told if each[-1] == to] == [
         ("corrupt_batch", None, None, to),
@@ -259,7 +259,7 @@ def test_a_truncation_without_effect_is_none() -> None:
     )
 
 
-def test_what_was_said_again_is_told_again_only_after_the_isr_grew() -> None:
+def test_a_repeated_line_is_an_event_again_only_after_the_isr_grew() -> None:
     shrink = "[Partition t-0 broker=1] Shrinking ISR from 1,2 to 1"
     expand = "[Partition t-0 broker=1] Expanding ISR from 1 to 1,2"
     events = _said(shrink, _FROM_JARS["1.1.1"][0], shrink, _FROM_JARS["1.1.1"][0], expand, expand, shrink, expand)
@@ -267,6 +267,6 @@ def test_what_was_said_again_is_told_again_only_after_the_isr_grew() -> None:
     assert [event.event for event in events] == told
 
 
-def test_a_failed_start_is_told() -> None:
+def test_a_failed_start_is_reported() -> None:
     (event,) = _said(*_FROM_JARS["2.8.2"])
     assert (event.event, event.detail) == ("broker_start_failed", "Prepare to shutdown")

@@ -1,9 +1,9 @@
-"""Links that several faults hold: what is in force is what the newest says, and the last one to end lets go."""
+"""Links with several faults: the newest determines the state, and the last one to end heals the link."""
 
 from harness.cluster.link_holders import LinkHolders
-from harness.interfaces import Link
+from harness.ports.cluster import Link, NodeId
 
-A, B = Link(source="n2", target="n1"), Link(source="n3", target="n1")
+A, B = (Link(source=NodeId(node), target=NodeId(1)) for node in (2, 3))
 
 
 def test_a_link_is_free_when_its_last_holder_lets_go() -> None:

@@ -1,11 +1,11 @@
-"""From metadata records to a history: each kind by hand, and what two real Kafka clusters went through."""
+"""From metadata records to a history: each record type by hand, and two real Kafka clusters."""
 
 from pathlib import Path
 
 from harness.clock import Anchor
-from harness.cluster.metadata_history import EXACT, history_of
-from harness.cluster.metadata_log import read_log
-from harness.interfaces import BrokerEvent, ClusterHistory, PartitionState
+from harness.cluster.books.metadata_history import EXACT, history_of
+from harness.cluster.books.metadata_log import read_log
+from harness.ports.cluster import BrokerEvent, ClusterHistory, PartitionState
 from tests.harness.cluster import metadata_writer as writer
 from tests.harness.cluster.test_metadata_log import DATA, write, write_snapshot
 
@@ -44,7 +44,7 @@ def test_a_state_is_exact_and_good_to_a_millisecond_on_the_runs_axis(tmp_path: P
     ]  # fmt: skip
 
 
-def test_each_record_is_one_partition_epoch_and_each_told_leader_one_leader_epoch(tmp_path: Path) -> None:
+def test_each_record_is_one_partition_epoch_and_each_named_leader_one_leader_epoch(tmp_path: Path) -> None:
     changes = (
         writer.change("orders", isr=(1,)),
         writer.change("orders", leader=1),  # the same leader: an older state of it is fenced
@@ -59,7 +59,7 @@ def test_each_record_is_one_partition_epoch_and_each_told_leader_one_leader_epoc
     assert states[-1].replicas == (1, 2, 3)
 
 
-def test_eligible_leader_replicas_are_told_from_the_feature_on_and_kept_until_changed(tmp_path: Path) -> None:
+def test_eligible_leader_replicas_are_reported_from_the_feature_on_and_kept_until_changed(tmp_path: Path) -> None:
     history = told(
         tmp_path,
         writer.ELR_ON,
@@ -73,7 +73,7 @@ def test_eligible_leader_replicas_are_told_from_the_feature_on_and_kept_until_ch
     assert [state.last_known_leader for state in history.partition_states] == [None, None, 1, 1]
 
 
-def test_only_those_who_just_registered_are_told_as_dropped_from_the_eligible_ones(tmp_path: Path) -> None:
+def test_only_those_who_just_registered_are_reported_as_dropped_from_the_eligible_ones(tmp_path: Path) -> None:
     waiting = writer.change("orders", isr=(), leader=-1, elr=(2,), last_known_elr=(1,))
     elected = writer.change("orders", isr=(1,), leader=1, elr=(), last_known_elr=(), recovery=1)
     back = writer.registration(2, "d")
@@ -111,7 +111,7 @@ def test_an_unclean_election_is_marked_and_its_recovery_is_not(tmp_path: Path) -
     assert marked.node == 2
 
 
-def test_a_deleted_topic_and_a_new_one_of_its_name_are_told_apart(tmp_path: Path) -> None:
+def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: Path) -> None:
     again = writer.record(2, 0, writer.text("orders") + writer.uuid_of("other"))
     history = told(
         tmp_path,
@@ -210,7 +210,7 @@ def test_the_recorded_kafka_4_3_elected_one_topic_from_the_elr_and_the_other_unc
     assert {state.replicas for state in of(history, "gone")} == {(3,)}
 
 
-def test_the_recorded_kafka_4_3_tells_of_restarts_a_lost_disk_settings_and_two_reigns() -> None:
+def test_the_recorded_kafka_4_3_reports_restarts_a_lost_disk_settings_and_two_controller_terms() -> None:
     history = recorded("cluster_metadata_4_3")
     assert [node for _, node in events(history, "broker_registered")] == [1, 2, 3, 1, 2, 3, 1, 3]
     assert events(history, "directory_lost", "broker_gone") == [("directory_lost", 3), ("broker_gone", 3)]

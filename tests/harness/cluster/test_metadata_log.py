@@ -1,4 +1,4 @@
-"""The reader of KRaft's metadata log, on bytes of the tests' own writer and on logs that real Kafka wrote."""
+"""The reader of KRaft's metadata log, with logs from the tests' own writer and from real Kafka."""
 
 import gzip
 import json
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.cluster.metadata_log import MetadataEntry, longest, read_log
-from harness.cluster.metadata_records import (
+from harness.cluster.books.metadata_log import MetadataEntry, longest, read_log
+from harness.cluster.books.metadata_records import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,

@@ -1,4 +1,4 @@
-"""Who controls a KRaft cluster is what the quorum's own leader says, whatever the others answer."""
+"""The controller of a KRaft cluster is the one that the quorum's leader names, whatever other nodes answer."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import pytest
 from kafka.protocol.admin import DescribeQuorumResponse
 
 from harness.clock import SystemClock
-from harness.cluster import observing_quorum
-from harness.cluster.observing_quorum import QuorumObservation
-from harness.interfaces import NodeId
+from harness.cluster.books import observing_quorum
+from harness.cluster.books.observing_quorum import QuorumObservation
+from harness.ports.cluster import NodeId
 
 NOT_LEADER = 6
 SILENT = None

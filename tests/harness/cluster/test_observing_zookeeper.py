@@ -14,9 +14,9 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from harness.clock import SystemClock
-from harness.cluster.observing_zookeeper import ZookeeperObservation
+from harness.cluster.books.observing_zookeeper import ZookeeperObservation
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 _CREATE, _CLOSE = 1, -11
 _HEADER = struct.pack(">iiq", int.from_bytes(b"ZKLG", "big"), 2, 0)

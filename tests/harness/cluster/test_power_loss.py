@@ -7,7 +7,7 @@ import pytest
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.replica_logs import log_end, read_replica
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 from tests.harness.cluster.log_folders import batch, replica_folder
 
 # Offsets 0 to 2, 3, 4 and 5 in one segment; 6 and 7 in the next.

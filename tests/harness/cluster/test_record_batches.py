@@ -15,7 +15,7 @@ from kafka.record.util import calc_crc32, calc_crc32c
 from harness.cluster.record_batches import batches, end_of, records_of
 from harness.cluster.record_codecs import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from harness.errors import HarnessError
-from harness.interfaces import LogRecord
+from harness.ports.cluster import LogRecord
 
 _DATA = Path(__file__).parent / "data" / "segments"
 _NO_EPOCH = -1

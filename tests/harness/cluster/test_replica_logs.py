@@ -14,7 +14,7 @@ from harness.cluster.replica_logs import (
     read_high_watermarks,
     read_replica,
 )
-from harness.interfaces import LogRecord, NodeId
+from harness.ports.cluster import LogRecord, NodeId
 from tests.harness.cluster.log_folders import batch, replica_folder
 
 _CONTROL_BIT = 0x20

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from harness.clock import Anchor
+from harness.cluster.books.znode_history import EXACT, history_of
+from harness.cluster.books.zookeeper_log import ZnodeChange, read_changes
 from harness.cluster.local.processes import die_with_parent
-from harness.cluster.znode_history import EXACT, history_of
-from harness.cluster.zookeeper_log import ZnodeChange, read_changes
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
+
+pytestmark = pytest.mark.jvm
 
 _CREATE, _DELETE, _SET, _CHECK, _MULTI, _ERROR, _OPEN, _CLOSE = 1, 2, 5, 13, 14, -1, -10, -11
 _HEADER = struct.pack(">iiq", int.from_bytes(b"ZKLG", "big"), 2, 0)
@@ -60,7 +62,7 @@ def _short(changes: list[ZnodeChange]) -> list[tuple[int, str, bytes | None, int
     return [(change.zxid, change.path, change.data, change.version) for change in changes]
 
 
-def test_creates_sets_and_deletes_are_told_in_order_with_their_versions(tmp_path: Path) -> None:
+def test_creates_sets_and_deletes_are_reported_in_order_with_their_versions(tmp_path: Path) -> None:
     folder = _write(
         tmp_path,
         _entry(1, (_OPEN, struct.pack(">i", 2500))),
@@ -138,7 +140,7 @@ def test_another_kind_of_file_is_refused_by_name(tmp_path: Path) -> None:
         list(read_changes(tmp_path))
 
 
-def test_a_folder_without_logs_tells_nothing(tmp_path: Path) -> None:
+def test_a_folder_without_logs_reports_nothing(tmp_path: Path) -> None:
     assert list(read_changes(tmp_path / "none")) == []
 
 
@@ -188,7 +190,7 @@ def test_the_history_has_states_controllers_events_and_settings_at_their_times(t
     ]
 
 
-def test_a_deleted_topic_and_a_new_one_of_its_name_are_told_apart(tmp_path: Path) -> None:
+def test_a_deleted_topic_and_a_new_one_of_its_name_are_distinguished(tmp_path: Path) -> None:
     """With ids as since 2.8, and by creation and deletion alone as before."""
     topic, state = "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"
     data = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
@@ -290,6 +292,7 @@ def _act_as_a_client(port: int) -> None:
             each.close()
 
 
+@pytest.mark.cluster
 async def test_what_the_real_service_writes_is_read_as_it_happened(tmp_path: Path) -> None:
     port = _free_port()
     config = tmp_path / "zoo.cfg"

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from harness.client_use import ClientUse
 from harness.clock import SystemClock
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run, partitions_of
-from harness.controller.worker_main import WorkerSpec, act
+from harness.controller.worker_main import WorkerSpec, act, settings_of
 from harness.controller.workers import controller_numbers, worker_specs
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import (
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import (
     BrokerEvent,
     Client,
     ClientId,
@@ -34,9 +34,9 @@ from harness.interfaces import (
     TopicDefinition,
     TopicPartition,
 )
-from harness.scenario import Scenario, WorkloadSpec
-from harness.scenario_written import written_out
-from workloads.produce_and_poll import make_workload
+from harness.scenario.model import Scenario, WorkloadSpec
+from harness.scenario.written import written_out
+from workloads.produce_and_poll import ProduceAndPollSettings
 
 CLOCK = SystemClock()
 
@@ -241,7 +241,7 @@ class TaskWorkers:
         for spec in self._specs:
             work = act(
                 spec,
-                make_workload=make_workload,
+                settings=settings_of(spec),
                 make_client=self._make_client,
                 until=self._until,
                 count=count,
@@ -296,11 +296,9 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
 
         def workers(acks: Acknowledgements) -> TaskWorkers:
             specs = worker_specs(
-                producers=workload.producers,
-                consumers=workload.consumers,
                 bootstrap=lambda client: memory.bootstrap(ClientId(client)),
                 partitions=[(each.topic, each.partition) for each in partitions_of(wanted)],
-                workload=dataclasses.asdict(workload),
+                workload=workload,
                 seed=1,
                 folder=folder.history,
             )
@@ -313,8 +311,8 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
             cluster=memory,
             plan=PlanOf(story),
             make_client=make_client,
-            workers=None if workload.name == "none" else workers,
-            numbers=controller_numbers(producers=workload.producers, consumers=workload.consumers),
+            workers=workers if workload.workers else None,
+            numbers=controller_numbers(workload.workers),
             clock=CLOCK,
             seed=1,
             interrupt=asyncio.Event(),
@@ -328,7 +326,7 @@ def stage(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def scenario() -> Scenario:
-    from harness.scenario import ClusterSpec, ExpectSpec, TopicSpec
+    from harness.scenario.model import ClusterSpec, ExpectSpec, TopicSpec
 
     return Scenario(
         name="story",
@@ -336,7 +334,7 @@ def scenario() -> Scenario:
         source="",
         cluster=ClusterSpec(),
         topics=(TopicSpec(name="orders", assignment=((1, 2, 3), (2, 3, 1))),),
-        workload=WorkloadSpec(rate_per_second=2000, warm_up_s=0.0, producers=2, consumers=1),
+        workload=ProduceAndPollSettings(rate_per_second=2000, warm_up_s=0.0, producers=2, consumers=1),
         faults=(),
         steps=(),
         expect=ExpectSpec(),

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from faults import links, targets
-from harness.client_use import ClientUse
+from faults.book import BOOK
 from harness.controller.context import PlanResult, RunContext
 from harness.controller.observer import Observer
 from harness.controller.probes import Probes
@@ -18,12 +17,14 @@ from harness.controller.recorder import Recorder
 from harness.controller.steps import OrderedSteps
 from harness.controller.workers import controller_numbers
 from harness.errors import HarnessError
-from harness.harms import Impairment, Place
-from harness.history.controller_rows import ROWS, read_rows
-from harness.interfaces import (
+from harness.history.journals.controller_rows import ROWS, read_rows
+from harness.ports.capabilities import Impairment, Place
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import (
+    COORDINATION,
     Client,
+    ClientId,
     Evidence,
-    Fetched,
     Link,
     NodeId,
     PartitionState,
@@ -33,8 +34,9 @@ from harness.interfaces import (
     TopicDefinition,
     TopicPartition,
 )
-from harness.scenario import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec, WorkloadSpec
-from harness.scenario_steps import read_step
+from harness.ports.questions import Fetched
+from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec, WorkloadSpec
+from harness.scenario.steps import read_step
 from tests.harness.controller.conftest import CLOCK, MemoryClient, MemoryCluster
 
 ORDERS = TopicPartition(topic="orders", partition=0)
@@ -99,6 +101,7 @@ class FaultyCluster(MemoryCluster):
         self.answer: tuple[str, int | None] = ("ok", 0)  # what every produce request is answered with
         self.ends_known = True
         self.isr: tuple[int, ...] | None = None
+        self.nobody_leads = False
         self.controller_epochs: list[int] = []
         self.fails: OSError | TimeoutError | None = None
 
@@ -114,6 +117,8 @@ class FaultyCluster(MemoryCluster):
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         states = await super().live_partition_states(topics)
+        if self.nobody_leads:
+            states = [dataclasses.replace(state, leader=-1, leader_epoch=state.leader_epoch + 1) for state in states]
         return states if self.isr is None else [dataclasses.replace(state, isr=self.isr) for state in states]
 
     async def kill(self, node: NodeId) -> Evidence:
@@ -148,6 +153,11 @@ class FaultyCluster(MemoryCluster):
         self.wiped.add(int(node))
         return await self._do(f"wipe {node}")
 
+    async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
+        if int(node) in self.running:
+            raise HarnessError(f"broker {node} is running; kill it before its tail is lost")
+        return await self._do(f"lose {node} {topic}-{partition} {records}")
+
     async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
         return await self._do(f"damage {node} {topic}-{partition} {at}")
 
@@ -164,9 +174,9 @@ class FaultyCluster(MemoryCluster):
         return [] if int(node) in self.wiped else super().read_replicas(node)
 
     def links(self) -> Sequence[Link]:
-        brokers = [f"n{n.node}" for n in self.nodes]
-        made = [Link(source=a, target=b) for a in brokers for b in [*brokers, "n100"] if a != b]
-        return made + [Link(source="c1", target=b) for b in brokers]
+        brokers = [node.node for node in self.nodes]
+        made = [Link(source=a, target=b) for a in brokers for b in [*brokers, COORDINATION] if a != b]
+        return made + [Link(client=ClientId(1), target=b) for b in brokers]
 
     async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
         names = [str(link) for link in links]
@@ -225,7 +235,7 @@ class FaultWorld:
     folder: Path
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        return read_rows(self.folder / ROWS).get(table, [])
+        return cast(list[dict[str, Any]], read_rows(self.folder / ROWS).named(table))
 
     def faults(self) -> list[dict[str, Any]]:
         return self.rows("faults")
@@ -242,7 +252,11 @@ def steps_of(*tables: Mapping[str, Any]) -> tuple[StepSpec, ...]:
 
 
 def scenario_of(
-    *, steps: Sequence[StepSpec] = (), faults: Sequence[FaultSpec] = (), duration_s: float = 0.2
+    *,
+    steps: Sequence[StepSpec] = (),
+    faults: Sequence[FaultSpec] = (),
+    duration_s: float = 0.2,
+    warm_up_s: float = 1.0,
 ) -> Scenario:
     return Scenario(
         name="story",
@@ -250,7 +264,7 @@ def scenario_of(
         source="",
         cluster=ClusterSpec(),
         topics=(TopicSpec(name="orders", assignment=((1, 2, 3),)),),
-        workload=WorkloadSpec(name="none", duration_s=duration_s),
+        workload=WorkloadSpec(duration_s=duration_s, warm_up_s=warm_up_s),
         faults=tuple(faults),
         steps=tuple(steps),
         expect=ExpectSpec(),
@@ -284,7 +298,7 @@ async def fault_world(folder: Path, scenario: Scenario) -> AsyncIterator[FaultWo
             settings=scenario.workload,
             folder=folder,
             clock=CLOCK,
-            numbers=controller_numbers(producers=0, consumers=0),
+            numbers=controller_numbers(0),
         ),
     )
     await observer.poll_once()
@@ -323,7 +337,7 @@ async def player(folder: Path) -> AsyncIterator[Play]:
             if before is not None:
                 before(world.cluster)
                 await world.context.observer.poll_once()
-            plan = OrderedSteps(scenario=scenario, resolve=targets.resolve, links=links)
+            plan = OrderedSteps(scenario=scenario, book=BOOK)
             meddling = asyncio.create_task(during(world)) if during is not None else None
             result = await plan.run(world.context)
             if meddling is not None:

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from harness.client_use import ClientUse
 from harness.clock import SystemClock
 from harness.controller import final_read
 from harness.controller.final_read import FinalRead
-from harness.history.journal import ProcessNumbers
-from harness.history.values import encode
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.membership import GroupEvent
-from harness.scenario import Scenario, TopicSpec, WorkloadSpec
+from harness.history.facts.values import encode
+from harness.history.journals.journal import ProcessNumbers
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent
+from harness.scenario.model import Scenario, TopicSpec, WorkloadSpec
 from tests.harness.history.test_tables import converted
+from workloads.consumer_groups import ConsumerGroupsSettings
+from workloads.produce_and_poll import ProduceAndPollSettings
+from workloads.transactions import TransactionsSettings
 
 ORDERS = TopicPartition(topic="orders", partition=0)
 RESULTS = TopicPartition(topic="results", partition=0)
@@ -115,13 +118,19 @@ class Reader:
         self._positions = {}
 
 
+def load(**workload: Any) -> WorkloadSpec:
+    if "output" in workload:
+        return TransactionsSettings(**workload)
+    return ConsumerGroupsSettings(**workload) if "group" in workload else ProduceAndPollSettings()
+
+
 @pytest.fixture
 def read(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(final_read, "ASK_AGAIN_S", 0.01)
 
     async def read_all(cluster: Cluster, *, timeout_s: float = 10, **workload: Any) -> tuple[list[str], Any]:
         topics = (TopicSpec(name="orders", settings={"cleanup.policy": "compact"}), TopicSpec(name="results"))
-        wanted = dataclasses.replace(scenario, workload=WorkloadSpec(**workload), topics=topics)
+        wanted = dataclasses.replace(scenario, workload=load(**workload), topics=topics)
 
         def make_client(*, bootstrap: str, settings: WorkloadSpec, use: ClientUse | None = None) -> Any:
             cluster.uses.append(use)
@@ -144,7 +153,7 @@ def read(tmp_path: Path, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) ->
 
 def offsets(tables: Any, kind: int, partition: TopicPartition) -> list[int]:
     rows = tables.records.to_pylist()
-    return [row["off"] for row in rows if (row["kind"], row["topic"]) == (kind, partition.topic)]
+    return [row["offset"] for row in rows if (row["kind"], row["topic"]) == (kind, partition.topic)]
 
 
 async def test_the_final_log_is_the_committed_one_and_the_uncommitted_is_a_readers_own(read: Any) -> None:
@@ -189,7 +198,7 @@ async def test_a_groups_offsets_are_asked_for_until_they_are_told(read: Any) -> 
 
     rows = tables.group_events.to_pylist()
     assert unread == []
-    assert [(row["topic"], row["off"], row["status"]) for row in rows] == [
+    assert [(row["topic"], row["offset"], row["status"]) for row in rows] == [
         ("orders", None, 1),
         ("orders", None, 1),
         ("orders", 2, 0),

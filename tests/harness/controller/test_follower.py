@@ -5,15 +5,24 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.history_writing import write_run
+from harness.controller import follower
 from harness.controller.context import RunContext
 from harness.controller.follower import Follower
 from harness.controller.workers import spawn_plainly
-from harness.history.pieces import FOLDER, Journals
+from harness.history.journals.pieces import FOLDER, Journals
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import TABLES
-from harness.history.sealing import seal
-from tests.waiting import comes_true
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.sealing import seal
+from tests.waiting import PATIENCE_S, comes_true
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on a busy machine gives it up after a second, and converts again: not what is looked at here."""
+    monkeypatch.setattr(follower, "END_S", PATIENCE_S)
 
 
 async def started(run: Path) -> tuple[Follower, Any]:

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.controller.in_force import FaultInForce, FaultsInForce
+from faults.disks.wipe import Wipe
+from faults.network.cut import Cut
+from faults.processes.kill import Kill
+from faults.processes.pause import Pause
+from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
+from harness.ports.faults import Fault
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
 
 ONE, TWO = NodeId(1), NodeId(2)
@@ -22,21 +26,20 @@ async def world(tmp_path: Path) -> AsyncIterator[FaultWorld]:
         yield world
 
 
+async def begun(world: FaultWorld, in_force: FaultsInForce, fault: Fault, *nodes: NodeId) -> FaultInForce:
+    struck = fault.strikes(world.cluster, nodes)
+    label = f"{fault.name} broker {', '.join(map(str, struck.nodes))}"
+    asked = in_force.ask(fault, struck, label=label, occasion=Occasion(planned_ns=1, step=4))
+    await in_force.begin(asked)
+    return asked
+
+
 async def killed(world: FaultWorld, in_force: FaultsInForce, node: NodeId = ONE) -> FaultInForce:
-    begin, end = partial(world.cluster.kill, node), partial(world.cluster.start_node, node)
-    return await in_force.begin(kind="kill", label=f"kill broker {node}", nodes=[node], begin=begin, end=end, step=4)
+    return await begun(world, in_force, Kill(), node)
 
 
 async def cut(world: FaultWorld, in_force: FaultsInForce) -> FaultInForce:
-    links = [link for link in world.cluster.links() if str(link) == "n2>n1"]
-    return await in_force.begin(
-        kind="cut",
-        label="cut 2>1",
-        nodes=[ONE, TWO],
-        begin=lambda: world.cluster.cut(links),
-        end=lambda: world.cluster.heal(links),
-        links=lambda: "n2>n1",
-    )
+    return await begun(world, in_force, Cut(links=("2>1",)))
 
 
 async def test_a_fault_is_asked_begun_with_proof_and_ended_with_proof(world: FaultWorld) -> None:
@@ -47,8 +50,8 @@ async def test_a_fault_is_asked_begun_with_proof_and_ended_with_proof(world: Fau
     await in_force.end(fault)
 
     (row,) = world.faults()
-    assert row["t_asked"] <= row["t_begin"] <= row["t_end_asked"] <= row["t_end"]
-    assert (row["proof"], row["healed_proof"], row["step"]) == ("kill 1 was seen", "start 1 was seen", 4)
+    assert row["asked_ns"] <= row["begin_ns"] <= row["end_asked_ns"] <= row["end_ns"]
+    assert (row["proof_text"], row["healed_proof_text"], row["step"]) == ("kill 1 was seen", "start 1 was seen", 4)
     assert in_force.all() == []
     assert await world.context.heal_everything() == []
     assert world.cluster.deeds == ["kill 1", "start 1"]
@@ -74,17 +77,11 @@ async def test_a_disk_is_read_after_a_kill_and_before_a_heal(world: FaultWorld) 
 async def test_a_disk_that_is_wiped_under_a_running_broker_is_read_before(world: FaultWorld) -> None:
     in_force = FaultsInForce(world.context)
 
-    async def lose(node: NodeId) -> Any:
-        await world.cluster.kill(node)
-        return await world.cluster.wipe(node)
-
-    start = partial(world.cluster.start_node, ONE)
-    await in_force.begin(kind="wipe", label="lost", nodes=[ONE], begin=partial(lose, ONE), end=start)
+    await begun(world, in_force, Wipe(), ONE)
     assert world.snapshots() == [("wipe", 1)]
 
     await killed(world, in_force, TWO)
-    wipe = partial(world.cluster.wipe, TWO)
-    await in_force.begin(kind="wipe", label="lost", nodes=[TWO], begin=wipe, end=partial(world.cluster.start_node, TWO))
+    await begun(world, in_force, Wipe(), TWO)
     assert world.snapshots() == [("wipe", 1), ("kill", 2)], "a dead broker's disk was read when it died"
 
 
@@ -112,7 +109,7 @@ async def test_an_end_that_was_broken_off_is_kept_by_the_run(world: FaultWorld) 
 
     assert await world.context.heal_everything() == []
 
-    assert world.faults()[0]["healed_proof"].startswith("heal n2>n1")
+    assert world.faults()[0]["healed_proof_text"].startswith("heal n2>n1")
     assert world.cluster.cut_links == set()
 
 
@@ -125,8 +122,8 @@ async def test_a_fault_broken_off_while_it_began_is_undone_all_the_same(world: F
     await world.context.heal_everything()
 
     (row,) = world.faults()
-    assert row["t_begin"] is None
-    assert row["t_end"] is not None
+    assert row["begin_ns"] is None
+    assert row["end_ns"] is not None
     assert world.cluster.deeds == ["kill 1", "start 1"]
 
 
@@ -140,14 +137,52 @@ async def test_a_heal_that_fails_is_told_and_the_others_go_on_newest_first(world
 
     assert failures == ["healing 'kill broker 2' failed: start 2 did not work"]
     assert world.cluster.deeds[3:] == ["start 3", "start 2", "start 1"]
-    assert [row["t_end"] is not None for row in world.faults()] == [True, False, True]
+    assert [row["end_ns"] is not None for row in world.faults()] == [True, False, True]
 
 
 async def test_what_is_not_in_force_cannot_be_undone(world: FaultWorld) -> None:
     in_force = FaultsInForce(world.context)
     fault = await killed(world, in_force)
 
-    assert in_force.one(ONE, "kill") is fault
-    assert in_force.of_node(TWO, ("kill",)) == []
-    with pytest.raises(HarnessError, match="node 1 has no pause in force"):
-        in_force.one(ONE, "pause")
+    assert in_force.undone_by("start", ONE) == [fault]
+    with pytest.raises(HarnessError, match="node 2 has nothing in force that start could undo"):
+        in_force.undone_by("start", TWO)
+    with pytest.raises(HarnessError, match="node 1 has nothing in force that resume could undo"):
+        in_force.undone_by("resume", ONE)
+
+
+async def test_a_node_is_down_or_paused_by_what_is_in_force_and_by_what_the_cluster_sees(world: FaultWorld) -> None:
+    in_force = FaultsInForce(world.context)
+    await begun(world, in_force, Pause(), TWO)
+    world.cluster.running.discard(3)
+
+    assert [in_force.state_of(NodeId(node)) for node in (1, 2, 3)] == ["up", "paused", "down"]
+
+
+async def test_a_node_is_down_until_its_start_was_seen(world: FaultWorld) -> None:
+    in_force = FaultsInForce(world.context)
+    fault = await killed(world, in_force)
+    world.cluster.slow_s = 10.0
+    ending = asyncio.create_task(in_force.end(fault))
+    while len(world.cluster.deeds) < 2:
+        await asyncio.sleep(0.001)
+    world.cluster.running.add(1)  # the process is there, and does not listen yet
+
+    assert in_force.state_of(ONE) == "down"
+
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
+    world.cluster.slow_s = 0.0
+    await in_force.end(fault)
+    assert in_force.state_of(ONE) == "up"
+
+
+async def test_a_node_that_two_faults_hold_down_is_started_once_by_the_run_too(world: FaultWorld) -> None:
+    in_force = FaultsInForce(world.context)
+    await killed(world, in_force)
+    await begun(world, in_force, Wipe(), ONE)
+
+    assert await world.context.heal_everything() == []
+
+    assert world.cluster.deeds == ["kill 1", "wipe 1", "start 1"]
+    assert all(row["healed_proof_text"] == "start 1 was seen" for row in world.faults())

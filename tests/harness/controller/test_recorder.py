@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import Anchor, SystemClock
-from harness.cluster.metadata_history import history_of
-from harness.cluster.metadata_log import read_log
+from harness.cluster.books.metadata_history import history_of
+from harness.cluster.books.metadata_log import read_log
 from harness.controller.recorder import Recorder
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
-from harness.interfaces import ClusterHistory, PartitionState
+from harness.history.sealed.sealing import seal
+from harness.ports.cluster import ClusterHistory, PartitionState
 
 
 def state(

@@ -9,12 +9,13 @@ from harness.clock import SystemClock
 from harness.controller.collection import RunningBooks, seal_unfinished
 from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.errors import HarnessError
-from harness.harms import CanImpairPackets
-from harness.history.controller_rows import ROWS
-from harness.history.texts import read_run
-from harness.interfaces import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
-from harness.scenario import ExpectSpec, Scenario, WorkloadSpec
+from harness.history.journals.controller_rows import ROWS
+from harness.history.schema.texts import read_run
+from harness.ports.capabilities import CanImpairPackets
+from harness.ports.cluster import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
+from harness.scenario.model import ExpectSpec, Scenario, WorkloadSpec
 from tests.harness.controller.conftest import MemoryCluster
+from tests.waiting import PATIENCE_S
 
 
 async def until_acks(context: RunContext, more: int = 60) -> None:
@@ -34,12 +35,12 @@ async def test_a_quiet_run_accounts_for_every_record(stage: Any) -> None:
     assert len(run["anchors"]) == 2
     assert staged.cluster.stopped
     rows = staged.folder.table("records").to_pylist()
-    sent = {(row["tp"], row["off"]): row["value"] for row in rows if row["kind"] == 0}
-    final = {(row["tp"], row["off"]): row["value"] for row in rows if row["kind"] == 2}
+    sent = {(row["partition_id"], row["offset"]): row["value"] for row in rows if row["kind"] == 0}
+    final = {(row["partition_id"], row["offset"]): row["value"] for row in rows if row["kind"] == 2}
     assert sent == final
     assert len(sent) >= 60
     partitions = staged.folder.table("partitions").to_pylist()
-    assert [(row["tp"], row["read_to_end"], row["replicas"]) for row in partitions] == [
+    assert [(row["partition_id"], row["read_to_end"], row["replicas"]) for row in partitions] == [
         (0, True, [1, 2, 3]),
         (1, True, [2, 3, 1]),
     ]
@@ -52,13 +53,13 @@ async def test_process_numbers_and_values_are_unique_over_workers_and_final_read
 
     await staged.run.go()
 
-    ops = staged.folder.table("ops").to_pylist()
+    ops = staged.folder.table("operations").to_pylist()
     clients = {(row["process"], row["client"]) for row in ops}
     assert len({process for process, _ in clients}) == len(clients)
     values = [row["value"] for row in staged.folder.table("records").to_pylist() if row["kind"] == 0]
     assert len(set(values)) == len(values)
-    assert [row["op"] for row in ops] == list(range(len(ops)))
-    assert [row["t1"] for row in ops] == sorted(row["t1"] for row in ops)
+    assert [row["operation"] for row in ops] == list(range(len(ops)))
+    assert [row["completed_ns"] for row in ops] == sorted(row["completed_ns"] for row in ops)
 
 
 async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_process(stage: Any) -> None:
@@ -76,7 +77,7 @@ async def test_an_unknown_outcome_ends_the_client_and_the_next_one_is_a_new_proc
 
     assert (await staged.run.go()).status == "complete"
 
-    sends = [row for row in staged.folder.table("ops").to_pylist() if row["f"] == "send"]
+    sends = [row for row in staged.folder.table("operations").to_pylist() if row["function"] == "send"]
     for process in {row["process"] for row in sends}:
         statuses = [row["status"] for row in sends if row["process"] == process]
         assert 2 not in statuses[:-1]
@@ -96,7 +97,9 @@ async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_ar
         context.heal_later("kill broker 1", heal)
         context.recorder.fault_begun(fault, await cluster.kill(NodeId(1)))
         await context.snapshot("kill", 1)
-        assert await context.observer.wait_until(lambda: context.observer.leader("orders", 0) == 2, timeout_s=5)
+        assert await context.observer.wait_until(
+            lambda: context.observer.leader("orders", 0) == 2, timeout_s=PATIENCE_S
+        )
         assert context.recorder.faults_in_force() == ["kill broker 1"]
         await until_acks(context)
 
@@ -106,16 +109,16 @@ async def test_a_fault_that_the_plan_left_in_force_is_healed_and_both_moments_ar
 
     assert (outcome.status, list(outcome.inconclusive)) == ("complete", [])
     (fault,) = staged.folder.table("faults").to_pylist()
-    assert fault["t_asked"] <= fault["t_begin"] <= fault["t_end_asked"] <= fault["t_end"]
-    assert fault["proof"] == "node 1 is gone"
+    assert fault["asked_ns"] <= fault["begin_ns"] <= fault["end_asked_ns"] <= fault["end_ns"]
+    assert fault["proof_text"] == "node 1 is gone"
     states = staged.folder.table("partition_states").to_pylist()
-    assert [row["leader"] for row in states if row["part"] == 0 and row["observer"] == 2] == [1, 2, 1]
+    assert [row["leader"] for row in states if row["partition"] == 0 and row["observer"] == 2] == [1, 2, 1]
     snapshots = staged.folder.table("replica_snapshots").to_pylist()
     assert [row["reason"] for row in snapshots] == ["kill"] * 2 + ["end"] * 6 + ["truncation"]
     assert [row["snapshot"] for row in snapshots] == list(range(9))
     log = staged.folder.table("replica_log").to_pylist()
     assert {row["snapshot"] for row in log} == set(range(9))
-    names = {row["value"]: row["text"] for row in staged.folder.table("value_names").to_pylist()}
+    names = {row["value"]: row["name"] for row in staged.folder.table("value_names").to_pylist()}
     assert [names.get(row["value"]) for row in log if row["snapshot"] == 8] == ["cut"]
 
 
@@ -249,13 +252,13 @@ async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> Non
         seen = await context.probe_read("orders", 0, timeout_s=1)
         assert (seen.texts, seen.end_offset, seen.reached_end) == (["r0", "r1"], 2, True)
 
-    staged = stage(probe, workload=WorkloadSpec(name="none", producers=0, consumers=0))
+    staged = stage(probe, workload=WorkloadSpec())
 
     assert list((await staged.run.go()).inconclusive) == []
 
-    ops = staged.folder.table("ops").to_pylist()
-    assert [row["f"] for row in ops][:3] == ["probe_send", "assign", "probe_poll"]
-    names = {row["text"]: row["value"] for row in staged.folder.table("value_names").to_pylist()}
+    ops = staged.folder.table("operations").to_pylist()
+    assert [row["function"] for row in ops][:3] == ["probe_send", "assign", "probe_poll"]
+    names = {row["name"]: row["value"] for row in staged.folder.table("value_names").to_pylist()}
     values = [row["value"] for row in staged.folder.table("records").to_pylist() if row["kind"] == 0]
     assert values == [names["r0"], names["r1"]]
 
@@ -266,9 +269,9 @@ async def test_every_replica_is_read_as_leader_in_turn(stage: Any) -> None:
     assert list((await staged.run.go()).inconclusive) == []
 
     rows = [row for row in staged.folder.table("records").to_pylist() if row["kind"] == 2]
-    whole = {(row["tp"], row["off"], row["value"]) for row in rows if row["replica"] is None}
+    whole = {(row["partition_id"], row["offset"], row["value"]) for row in rows if row["replica"] is None}
     for broker in (1, 2, 3):
-        assert {(row["tp"], row["off"], row["value"]) for row in rows if row["replica"] == broker} == whole
+        assert {(row["partition_id"], row["offset"], row["value"]) for row in rows if row["replica"] == broker} == whole
     assert staged.folder.run["replicas_not_read"] == []
 
 

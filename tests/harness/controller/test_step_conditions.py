@@ -11,7 +11,7 @@ import pytest
 from harness.controller.context import PlanResult
 from harness.controller.step_conditions import Condition
 from harness.controller.step_questions import ASKED
-from harness.scenario_steps import EXPECTATIONS
+from harness.scenario.steps import EXPECTATIONS
 from tests.harness.controller.fault_world import FaultWorld, Play, fault_world, player, scenario_of
 
 
@@ -46,7 +46,7 @@ async def play(tmp_path: Path) -> AsyncIterator[Play]:
 async def test_a_condition_that_holds_is_told_as_it_was_seen(play: Play, body: dict[str, Any], seen: str) -> None:
     _, world = await play({"expect": body}, before=lambda cluster: cluster.set_log("a", "b"))
 
-    assert [(row["outcome"], row["seen"]) for row in world.rows("steps")] == [("ok", seen)]
+    assert [(row["outcome"], row["seen_text"]) for row in world.rows("steps")] == [("ok", seen)]
 
 
 async def test_every_word_that_a_scenario_may_use_is_a_condition(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ async def test_one_broker_is_asked_and_its_answer_is_told(
     step = {"expect": body, "within": "10 ms"}
     _, world = await play(step, before=lambda cluster: cluster.set_log("a", "b"))
 
-    assert [(row["outcome"], row["seen"]) for row in world.rows("steps")] == [(outcome, seen)]
+    assert [(row["outcome"], row["seen_text"]) for row in world.rows("steps")] == [(outcome, seen)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_with_acks_0_a_closed_connection_is_the_answer(
 
     _, world = await play({"expect": {"produce": "x", "to": 2, "acks": "0", "closed": closed}}, before=failing)
 
-    assert [(row["outcome"], row["seen"]) for row in world.rows("steps")] == [(outcome, seen)]
+    assert [(row["outcome"], row["seen_text"]) for row in world.rows("steps")] == [(outcome, seen)]
 
 
 async def test_what_was_sent_by_a_bare_request_is_in_the_journal_with_its_outcome(play: Play) -> None:
@@ -82,5 +82,5 @@ async def test_a_broker_that_does_not_answer_is_asked_until_time_is_up(play: Pla
     _, world = await play({"expect": {"fetch": 0}, "within": "250 ms"}, before=failing)
 
     assert world.outcomes() == ["failed"]
-    assert world.rows("steps")[0]["seen"] == "no answer: TimeoutError"
+    assert world.rows("steps")[0]["seen_text"] == "no answer: TimeoutError"
     assert len(world.cluster.deeds) > 1

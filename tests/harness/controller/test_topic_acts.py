@@ -10,8 +10,8 @@ import pytest
 from harness.clock import SystemClock
 from harness.controller import topic_acts
 from harness.errors import HarnessError
-from harness.interfaces import TopicDefinition
-from harness.scenario import TopicSpec
+from harness.ports.cluster import TopicDefinition
+from harness.scenario.model import TopicSpec
 
 
 class Cluster:

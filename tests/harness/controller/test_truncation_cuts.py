@@ -6,8 +6,8 @@ from pathlib import Path
 from harness.clock import SystemClock
 from harness.controller.recorder import Recorder
 from harness.controller.truncation_cuts import cut_from, events_with_cuts, history_with_cuts
-from harness.history.values import encode
-from harness.interfaces import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
+from harness.history.facts.values import encode
+from harness.ports.cluster import BrokerEvent, ClusterHistory, LogRecord, NodeId, ReplicaLog
 
 
 def _log(t_ns: int, values: list[bytes], *, node: int = 1, partition: int = 0, start: int = 0) -> ReplicaLog:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.client_events import ClientEvent
-from harness.client_use import ClientUse
 from harness.clock import SystemClock
 from harness.controller.worker_main import CountingJournal, FreshClients
-from harness.history.journal import JournalFile, Met, Process, ProcessNumbers, Sent
-from harness.history.journal_lines import read_lines
-from harness.history.tables import Conversion
-from harness.history.values import ValueNames
-from harness.interfaces import Send, SendOutcome
-from harness.scenario import WorkloadSpec
+from harness.history.facts.values import ValueNames
+from harness.history.journals.journal import JournalFile, Met, Process, ProcessNumbers, Sent
+from harness.history.journals.journal_lines import read_lines
+from harness.history.sealed.tables import Conversion
+from harness.ports.client_events import ClientEvent
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import Send, SendOutcome
+from harness.scenario.model import WorkloadSpec
 
 SETTINGS = WorkloadSpec(idempotence=False)
 
@@ -74,8 +74,14 @@ def test_what_a_client_met_after_its_last_answer_is_its_own_and_not_its_successo
     conversion.add(tmp_path / "p.jsonl")
     converted = conversion.finish()
     (row,) = converted.client_events.to_pylist()
-    assert (row["process"], row["t"], row["event"], row["topic"], row["part"]) == (0, 5, "attempt_failed", "orders", 0)
-    assert (row["node"], row["status"], row["error"], row["epoch"]) == (1, 2, "E 7", None)
+    assert (row["process"], row["time_ns"], row["event"], row["topic"], row["partition"]) == (
+        0,
+        5,
+        "attempt_failed",
+        "orders",
+        0,
+    )
+    assert (row["node"], row["status"], row["error"], row["leader_epoch"]) == (1, 2, "E 7", None)
     assert converted.processes.column("tells_attempts").to_pylist() == [True, True]
 
 

@@ -11,17 +11,17 @@ import pytest
 from harness.controller.context import Acknowledgements
 from harness.controller.workers import WorkerProcesses, worker_specs
 from harness.errors import HarnessError
-from harness.history.tables import Conversion
-from harness.history.values import ValueNames
-from harness.scenario import WorkloadSpec
+from harness.history.facts.values import ValueNames
+from harness.history.sealed.tables import Conversion
+from tests.waiting import PATIENCE_S
+from workloads.produce_and_poll import ProduceAndPollSettings
 
-SETTINGS = WorkloadSpec(producers=1, consumers=1, rate_per_second=500, delivery_timeout_ms=200)
+SETTINGS = ProduceAndPollSettings(producers=1, consumers=1, rate_per_second=500, delivery_timeout_ms=200)
 
 PROGRAM = """
 import sys, time
 from harness.controller.worker_main import run_worker
-from harness.interfaces import SendOutcome
-from workloads.produce_and_poll import make_workload
+from harness.ports.cluster import SendOutcome
 
 class Client:
     def __init__(self): self.offset = 0
@@ -36,8 +36,7 @@ class Client:
         return []
     async def close(self): pass
 
-run_worker(sys.argv[1], workloads={"produce_and_poll": make_workload},
-           clients={"kafka-python": lambda **settings: Client()})
+run_worker(sys.argv[1], clients={"kafka-python": lambda **settings: Client()})
 """
 
 
@@ -49,11 +48,9 @@ def workers(tmp_path: Path) -> Any:
 
     def make(code: Path = program) -> tuple[WorkerProcesses, Acknowledgements, Path]:
         specs = worker_specs(
-            producers=1,
-            consumers=1,
             bootstrap=lambda client: f"c{client}",
             partitions=[("t", 0)],
-            workload={name: getattr(SETTINGS, name) for name in SETTINGS.__dataclass_fields__},
+            workload=SETTINGS,
             seed=1,
             folder=tmp_path / "history",
         )
@@ -70,7 +67,7 @@ async def test_workers_act_between_start_and_stop_and_their_journals_hold_what_t
     assert acks.ok == 0
 
     processes.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await acks.wait_for(50)
     assert await processes.stop() == []
 
@@ -95,7 +92,7 @@ async def test_a_worker_that_dies_on_the_way_is_reported(workers: Any) -> None:
     processes, acks, _ = workers()
     await processes.prepare()
     processes.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await acks.wait_for(1)
     victim = processes._workers[0]._process
     victim.kill()
@@ -110,7 +107,7 @@ async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> N
     processes, acks, _ = workers()
     await processes.prepare()
     processes.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await acks.wait_for(1)
         children = [worker._process for worker in processes._workers]
         for child in children:
@@ -126,11 +123,9 @@ async def test_workers_end_when_the_harness_closes_their_pipe(workers: Any) -> N
 
 def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: Path) -> None:
     specs = worker_specs(
-        producers=1,
-        consumers=1,
         bootstrap=lambda client: f"c{client}",
         partitions=[("t", 0)],
-        workload={},
+        workload=SETTINGS,
         seed=1,
         folder=tmp_path,
         names=lambda client: {"node1": f"127.9.{128 + client}.2"},

@@ -1,4 +1,4 @@
-"""Journals as a run would write them, with every kind of line, and how they grow on disk."""
+"""Builds journals with every kind of line, and lets them grow on disk as in a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.client_events import ClientEvent
-from harness.client_use import ClientUse
-from harness.history.journal import JournalFile
-from harness.history.values import encode
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.membership import GroupEvent, TransactionEnd
+from harness.history.facts.values import encode
+from harness.history.journals.journal import JournalFile
+from harness.ports.client_events import ClientEvent
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
 from tests.harness.history.test_tables import Ticks
 
 NAMES = ("a", "b", "c")
@@ -117,7 +117,7 @@ class _Client:
 
 
 def written(folder: Path, story: dict[str, list[tuple[Any, ...]]]) -> dict[str, bytes]:
-    """The journals' bytes. Clients act by turns, so that their operations lie among each other."""
+    """Returns the journals' bytes. Clients act in turn, so that their operations are interleaved."""
     clock = Ticks()
     clients = {name: _Client(folder / f"{name}.jsonl", number=number, clock=clock) for number, name in enumerate(NAMES)}
     for client in clients.values():
@@ -131,10 +131,8 @@ def written(folder: Path, story: dict[str, list[tuple[Any, ...]]]) -> dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """How journals come to be on disk: at each step some have grown to a share of their bytes, in the middle of a line
-
-    as like as not. A journal of which nothing was said is not there yet.
-    """
+    """How journals grow on disk: at each step some have grown to a share of their bytes, often in the middle of a line.
+    A journal without an entry does not exist yet."""
 
     steps: tuple[dict[str, float], ...]
     put_away: tuple[bool, ...]  # after each step
@@ -153,7 +151,8 @@ growths = st.integers(0, 6).flatmap(
 
 
 def grow(history: Path, whole: dict[str, bytes], growth: Growth, seen: Callable[[bool], None]) -> None:
-    """Writes the journals as `growth` says; `seen` after each step, with whether to put away. They never shrink."""
+    """Writes the journals as `growth` says; calls `seen` after each step, with whether to store a piece. They never
+    shrink."""
     history.mkdir(parents=True, exist_ok=True)
     sizes: dict[str, int] = {}
 

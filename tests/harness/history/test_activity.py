@@ -1,4 +1,4 @@
-"""What the table `activity` counts and marks, against a loop over plain rows; in one piece or in several."""
+"""The table `activity`, compared with a loop over plain rows; in one piece and in several."""
 
 from typing import Any
 
@@ -6,16 +6,17 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history.activity import SLOW_NS, Activity, activity_of
-from harness.history.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_SEND, STATUS_OK, TABLES
+from harness.history.sealed.activity import SLOW_NS, Activity, activity_of
 
 Rows = list[dict[str, Any]]
 
 records = st.fixed_dictionaries(
     {
         "kind": st.integers(0, 2), "status": st.integers(0, 2), "acks": st.sampled_from((None, 0, 1, -1)),
-        "off": st.sampled_from((None, 4)), "t0": st.integers(0, 9), "t1": st.sampled_from((10, SLOW_NS, 2 * SLOW_NS)),
-        "txn": st.sampled_from((None, None, 3)), "replica": st.sampled_from((None, 2)),
+        "offset": st.sampled_from((None, 4)), "invoked_ns": st.integers(0, 9), "completed_ns": st.sampled_from((10,
+            SLOW_NS, 2 * SLOW_NS)),
+        "transaction": st.sampled_from((None, None, 3)), "replica": st.sampled_from((None, 2)),
         "log_append": st.sampled_from((None, False, False, True)),
     }
 )  # fmt: skip
@@ -29,15 +30,16 @@ def obvious(rows: Rows) -> dict[str, Any]:
         for row in sends
         if row["acks"] != 0
         and not (
-            (row["status"] == STATUS_OK or (row["txn"] is not None and row["off"] is not None))
-            and row["t1"] - row["t0"] <= SLOW_NS
+            (row["status"] == STATUS_OK or (row["transaction"] is not None and row["offset"] is not None))
+            and row["completed_ns"] - row["invoked_ns"] <= SLOW_NS
         )
     ]
     return {
         "run": 0, "sends": len(sends), "reads": len(rows) - len(sends) - len(final),
-        "final_reads": sum(row["replica"] is None for row in final), "t_last": max(row["t1"] for row in rows),
-        "replica_reads_began": min((row["t0"] for row in final if row["replica"] is not None), default=None),
-        "transactional": any(row["txn"] is not None for row in rows), "halting": bool(halting),
+        "final_reads": sum(row["replica"] is None for row in final), "last_ns": max(row["completed_ns"]
+            for row in rows),
+        "replica_reads_began_ns": min((row["invoked_ns"] for row in final if row["replica"] is not None), default=None),
+        "transactional": any(row["transaction"] is not None for row in rows), "halting": bool(halting),
         "log_append": any(row["log_append"] for row in rows),
     }  # fmt: skip
 

@@ -1,10 +1,10 @@
-"""What was destroyed is told in columns; of older runs it is read from their faults' words, and else not known."""
-
-from typing import Any
+"""What a fault destroyed is read from columns; without them only the fault's kind counts."""
 
 import pytest
 
-from harness.history.disk_facts import DiskEvent, disk_events
+from harness.history.facts.disk_facts import DiskEvent, disk_events
+from harness.history.schema.cluster_rows import DiskEventRow, FaultRow
+from tests.rows import row_of
 
 TAIL = "the log of orders-1 on broker 2 ends at 40 and no longer at 55: 900 bytes never reached the disk"
 BATCH = (
@@ -13,32 +13,21 @@ BATCH = (
 )
 
 
-def fault(kind: str, proof: str, *nodes: int) -> dict[str, Any]:
-    return {"fault": 3, "kind": kind, "t_begin": 7, "nodes": list(nodes), "proof": proof}
+def fault(kind: str, proof: str, *nodes: int) -> FaultRow:
+    return row_of(FaultRow, fault=3, kind=kind, begin_ns=7, nodes=list(nodes), proof_text=proof)
 
 
 def test_a_row_of_disk_events_counts_and_its_faults_words_do_not() -> None:
-    row = {"node": 2, "t": 9, "extent": "tail", "fault": 3, "topic": "orders", "part": 0, "from_offset": 5,
-           "to_offset": None}  # fmt: skip
+    row = row_of(DiskEventRow, node=2, time_ns=9, extent="tail", fault=3, topic="orders", partition=0, from_offset=5)
     (event,) = disk_events([row], [fault("power-loss", TAIL, 2)])
-    assert event == DiskEvent(node=2, t=9, extent="tail", fault=3, topic="orders", part=0, from_offset=5)
+    assert event == DiskEvent(node=2, time_ns=9, extent="tail", fault=3, topic="orders", partition=0, from_offset=5)
 
 
-@pytest.mark.parametrize(
-    ("told", "taken"),
-    [
-        (fault("wipe", "data directory of broker 2 is empty", 2), {0: True, 39: True, 40: True, 44: True, 45: True}),
-        (fault("power-loss", TAIL, 2), {0: False, 39: False, 40: True, 44: True, 45: True}),
-        (fault("damage", BATCH, 2), {0: False, 39: False, 40: True, 44: True, 45: None}),
-        (fault("damage", "it is damaged", 2), {0: None, 40: None}),
-        (fault("damage", f"{BATCH}; {BATCH}", 2, 3), {0: None, 40: None}),
-    ],
-)
-def test_the_words_of_an_older_run_are_read_once(told: dict[str, Any], taken: dict[int, bool | None]) -> None:
-    event = disk_events([], [told])[0]
-    assert {offset: event.took("orders", 1, offset) for offset in taken} == taken
-    if event.topic is not None:
-        assert event.took("orders", 2, 40) is False, "another partition"
+def test_of_a_fault_without_rows_its_kind_says_how_far_it_may_reach() -> None:
+    (wiped,) = disk_events([], [fault("wipe", "data directory of broker 2 is empty", 2)])
+    assert wiped.took("orders", 1, 40) is True
+    lost, damaged = disk_events([], [fault("power-loss", TAIL, 2), fault("damage", BATCH, 2)])
+    assert (lost.took("orders", 1, 0), damaged.took("orders", 1, 0)) == (None, None), "and its words nothing"
 
 
 @pytest.mark.parametrize("kind", ["full", "pause", "cut", "kill"])

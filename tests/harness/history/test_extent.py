@@ -1,4 +1,4 @@
-"""How much there is to check is known before it is read."""
+"""The number of records is estimated without reading them."""
 
 import os
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.history_writing import write_run
-from harness.history.extent import records_in
+from harness.history.facts.extent import records_in
 from harness.history.run_folder import RunFolder
-from harness.history.sealing import seal
+from harness.history.sealed.sealing import seal
 
 
-def test_a_sealed_run_tells_its_records_and_one_that_is_not_about_as_many(tmp_path: Path) -> None:
+def test_a_sealed_run_reports_its_records_and_one_that_is_not_about_as_many(tmp_path: Path) -> None:
     wrote = write_run(tmp_path / "run", 5_000)
     assert wrote.rows / 2 < records_in(tmp_path / "run") < wrote.rows * 2
 

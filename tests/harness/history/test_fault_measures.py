@@ -1,21 +1,25 @@
-"""Time to a new leader and time until every ISR is whole, fault by fault."""
+"""Time to a new leader, and time until every ISR is complete, for each fault."""
 
-from typing import Any
-
-from harness.history.fault_measures import in_sync_times, leader_times
+from harness.history.facts.fault_measures import in_sync_times, leader_times
+from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
+from tests.rows import row_of
 
 SECOND = 10**9
 END = 60 * SECOND
 
 
-def state(at: float, leader: int, epoch: int, isr: list[int], *, part: int = 0) -> dict[str, Any]:
-    return {"topic": "t", "part": part, "t": int(at * SECOND), "exact": True, "leader": leader, "leader_epoch": epoch,
-            "partition_epoch": int(at * 10), "isr": isr, "uncertainty_ns": 5_000_000}  # fmt: skip
+def state(at: float, leader: int, epoch: int, isr: list[int], *, partition: int = 0) -> PartitionStateRow:
+    return row_of(
+        PartitionStateRow, topic="t", partition=partition, time_ns=int(at * SECOND), exact=True, leader=leader,
+        leader_epoch=epoch, partition_epoch=int(at * 10), isr=isr, uncertainty_ns=5_000_000,
+    )  # fmt: skip
 
 
-def fault(number: int, node: int, *, at: float, until: float | None, kind: str = "kill") -> dict[str, Any]:
-    return {"fault": number, "kind": kind, "nodes": [node], "t_asked": int(at * SECOND), "t_begin": int(at * SECOND),
-            "t_end": None if until is None else int(until * SECOND)}  # fmt: skip
+def fault(number: int, node: int, *, at: float, until: float | None, kind: str = "kill") -> FaultRow:
+    return row_of(
+        FaultRow, fault=number, kind=kind, nodes=[node], asked_ns=int(at * SECOND), begin_ns=int(at * SECOND),
+        end_ns=None if until is None else int(until * SECOND),
+    )  # fmt: skip
 
 
 LEADER_KILLED = [state(0, 1, 0, [1, 2, 3]), state(12, 2, 1, [2, 3]), state(30, 2, 1, [2, 3, 1])]
@@ -30,7 +34,11 @@ def test_a_new_leader_and_a_whole_isr_are_measured_from_the_fault() -> None:
 
 
 def test_the_slowest_partition_counts() -> None:
-    other = [state(0, 1, 0, [1, 2, 3], part=1), state(15, 3, 1, [2, 3], part=1), state(25, 3, 1, [1, 2, 3], part=1)]
+    other = [
+        state(0, 1, 0, [1, 2, 3], partition=1),
+        state(15, 3, 1, [2, 3], partition=1),
+        state(25, 3, 1, [1, 2, 3], partition=1),
+    ]
     faults = [fault(0, 1, at=10, until=20)]
 
     assert leader_times([*LEADER_KILLED, *other], faults, END)[0].seconds == 5.0

@@ -1,4 +1,4 @@
-"""Below a folder that somebody else made: nothing outside of it is read or written, and nothing waits for ever."""
+"""Nothing outside a foreign folder is read or written, and no access to it waits for ever."""
 
 import contextlib
 import os
@@ -143,7 +143,7 @@ def test_a_file_that_was_not_finished_leaves_the_old_one_and_nothing_else(files:
     assert {path.name: path.read_bytes() for path in files.top.iterdir() if path.is_file()} == {"run.json": b"old"}
 
 
-def test_of_two_that_write_one_file_at_once_the_second_does_and_the_first_is_told(files: FilesBelow) -> None:
+def test_of_two_that_write_one_file_at_once_the_second_does_and_the_first_gets_an_error(files: FilesBelow) -> None:
     def both() -> None:
         with contextlib.ExitStack() as stack:
             mine = stack.enter_context(files.replacing("run.json"))

@@ -1,4 +1,4 @@
-"""What a finding is told with comes back from its stored evidence as it went in, and a newer program's is read too."""
+"""A finding's facts survive storage in its evidence; facts of a newer program can be read too."""
 
 import json
 from typing import Any, get_args
@@ -6,7 +6,7 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.finding_facts import (
+from harness.history.facts.finding_facts import (
     ChainLink,
     Hold,
     LinkEvent,
@@ -28,7 +28,7 @@ LINKS = st.builds(
     offset_before=MAYBE, offset_after=MAYBE, unclean=st.none() | st.booleans(), isr_before=st.none() | NODES,
     isr_after=st.none() | NODES, held_by=st.none() | st.sampled_from(get_args(Hold)),
     held_s=st.none() | st.floats(0, 1e6), leader=MAYBE, count=MAYBE, acks=NODES, in_sync=NODES,
-    reason_text=st.none() | st.text(max_size=20),
+    reason_text=st.none() | st.text(max_size=20), deposed=st.none() | st.booleans(),
 )  # fmt: skip
 REMEDIES = st.builds(
     Remedy, code=st.sampled_from(get_args(RemedyCode)), key=st.none() | st.text(), value=st.none() | st.text(),

@@ -1,4 +1,4 @@
-"""What clients and their groups tell the journal, and the transactions they make, come out as tables."""
+"""Group events and transactions in journals become tables."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.client_use import ClientUse
-from harness.history.group_tables import IN_ABORTED, IN_UNKNOWN
-from harness.history.journal import JournalFile
-from harness.history.journal_lines import read_lines
-from harness.history.schemas import TABLES
-from harness.history.values import encode
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
-from harness.membership import GroupEvent, TransactionEnd
+from harness.history.facts.values import encode
+from harness.history.journals.journal import JournalFile
+from harness.history.journals.journal_lines import read_lines
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.group_tables import IN_ABORTED, IN_UNKNOWN
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import GroupEvent, TransactionEnd
 from tests.harness.history.test_tables import Ticks, converted
 
 Status = Literal["ok", "fail", "info"]
@@ -45,7 +45,7 @@ def send_one(journal: JournalFile, sequence: int, status: Status, transaction: i
     journal.complete_send(operation, [SendOutcome(status=status, offset=offset, error=error, t1_ns=9)])
 
 
-def test_a_client_is_told_with_what_it_was_made_for(tmp_path: Path) -> None:
+def test_a_client_is_reported_with_what_it_was_made_for(tmp_path: Path) -> None:
     journal_in(tmp_path, "a")
     journal_in(tmp_path, "b", use=MEMBER)
     told = converted(tmp_path / "a.jsonl", tmp_path / "b.jsonl").processes.to_pylist()
@@ -88,13 +88,13 @@ def test_what_was_sent_in_a_transaction_became_what_the_transaction_became(
     tables = converted(tmp_path / "w.jsonl")
 
     rows = tables.records.to_pylist()
-    assert [(row["txn"], row["value"] & 0xFF, row["status"]) for row in rows] == wanted
+    assert [(row["transaction"], row["value"] & 0xFF, row["status"]) for row in rows] == wanted
     assert all((row["error"] is None) == (row["status"] == 0) for row in rows)
     outcomes = [row["outcome"] for row in tables.transactions.to_pylist()]
     assert outcomes == [{"committed": 0, "aborted": 1}.get(end, 2) for end, _ in stories]
-    assert tables.ops.column("txn").to_pylist() == [txn for txn, _, _ in wanted]
-    assert tables.ops.column("status").to_pylist() == [status for _, _, status in wanted]
-    for name in ("ops", "records", "processes", "transactions", "group_events"):
+    assert tables.operations.column("transaction").to_pylist() == [txn for txn, _, _ in wanted]
+    assert tables.operations.column("status").to_pylist() == [status for _, _, status in wanted]
+    for name in ("operations", "records", "processes", "transactions", "group_events"):
         assert getattr(tables, name).schema.equals(TABLES[name]), name
 
 
@@ -109,11 +109,11 @@ def test_transactions_are_numbered_over_the_run_in_order_of_their_beginnings(tmp
 
     tables = converted(tmp_path / "one.jsonl", tmp_path / "two.jsonl")
 
-    assert [(row["txn"], row["outcome"], row["error"]) for row in tables.transactions.to_pylist()] == [
+    assert [(row["transaction"], row["outcome"], row["error"]) for row in tables.transactions.to_pylist()] == [
         (0, 0, None),
         (1, 1, "on purpose"),
     ]
-    assert [(row["value"] & 0xFF, row["txn"], row["error"]) for row in tables.records.to_pylist()] == [
+    assert [(row["value"] & 0xFF, row["transaction"], row["error"]) for row in tables.records.to_pylist()] == [
         (1, 1, IN_ABORTED),
         (2, 0, None),
     ]
@@ -130,14 +130,14 @@ def test_offsets_sent_to_a_transaction_share_its_outcome(tmp_path: Path) -> None
     tables = converted(tmp_path / "w.jsonl")
 
     rows = tables.group_events.to_pylist()
-    assert [(row["txn"], row["status"], row["error"]) for row in rows] == [
+    assert [(row["transaction"], row["status"], row["error"]) for row in rows] == [
         (0, 0, None),
         (1, 1, IN_ABORTED),
         (2, 2, IN_UNKNOWN),
     ]
     assert [row["group"] for row in tables.transactions.to_pylist()] == ["workers"] * 3
-    assert tables.transactions.to_pylist()[2]["t1"] >= tables.transactions.to_pylist()[2]["t0"]
-    assert [(row["f"], row["status"]) for row in tables.ops.to_pylist()] == [
+    assert tables.transactions.to_pylist()[2]["completed_ns"] >= tables.transactions.to_pylist()[2]["invoked_ns"]
+    assert [(row["function"], row["status"]) for row in tables.operations.to_pylist()] == [
         ("commit", 0),
         ("commit", 1),
         ("commit", 2),
@@ -151,7 +151,7 @@ def test_each_partition_of_an_event_is_a_row_of_its_own(tmp_path: Path) -> None:
 
     rows = converted(tmp_path / "w.jsonl").group_events.to_pylist()
 
-    assert [(row["event"], row["part"], row["off"], row["status"], row["error"]) for row in rows] == [
+    assert [(row["event"], row["partition"], row["offset"], row["status"], row["error"]) for row in rows] == [
         ("assigned", 0, None, 0, None),
         ("assigned", 1, 12, 0, None),
         ("committed", 1, 20, 1, "CommitFailedError"),
@@ -182,7 +182,7 @@ def test_a_partition_gained_by_a_rebalance_or_a_seek_begins_a_new_assignment(tmp
     tables = converted(tmp_path / "w.jsonl")
 
     assert tables.records.column("assignment").to_pylist() == [1, 2, 1, 2]
-    told = {row["f"]: (row["status"], row["count"]) for row in tables.ops.to_pylist()}
+    told = {row["function"]: (row["status"], row["count"]) for row in tables.operations.to_pylist()}
     assert told["subscribe"] == (0, 1)
     assert told["seek"] == (0, 1)
     assert told["crash"] == (2, 0)
@@ -220,8 +220,8 @@ def test_keys_and_timestamps_come_back_for_polls_and_sends(
     rows = converted(tmp_path / "w.jsonl").records.to_pylist()
 
     sent, polled = rows[: len(records)], rows[len(records) :]
-    assert [(row["part"], row["key"], row["timestamp_ms"]) for row in sent] == [each[:3] for each in records]
-    assert [(row["part"], row["key"], row["timestamp_ms"], row["log_append"]) for row in polled] == records
+    assert [(row["partition"], row["key"], row["timestamp_ms"]) for row in sent] == [each[:3] for each in records]
+    assert [(row["partition"], row["key"], row["timestamp_ms"], row["log_append"]) for row in polled] == records
 
 
 def test_a_journal_cut_anywhere_is_read_up_to_there_and_its_open_transaction_is_unknown(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_journal_from_before_these_columns_is_read_with_nulls(tmp_path: Path) 
     assert len(read_lines(path)) == len(OLD)
     tables = converted(path)
     rows = tables.records.to_pylist()
-    assert [(row["off"], row["status"], row["txn"], row["key"], row["timestamp_ms"]) for row in rows] == [
+    assert [(row["offset"], row["status"], row["transaction"], row["key"], row["timestamp_ms"]) for row in rows] == [
         (4, 0, None, None, None)
     ] * 2
     assert tables.processes.to_pylist()[0]["role"] is None

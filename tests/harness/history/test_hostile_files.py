@@ -1,4 +1,4 @@
-"""What a run folder holds may be anybody's: what is unfit is one line with file and place, in bounded memory."""
+"""Invalid files in a foreign run folder are reported in one line with file and place, in bounded memory."""
 
 import json
 from collections.abc import Callable
@@ -12,13 +12,14 @@ import pytest
 
 from harness import memory
 from harness.errors import HarnessError
-from harness.history import texts
-from harness.history.controller_rows import ROWS, read_rows, read_snapshots
-from harness.history.parquet_tables import read_table, rows_of
+from harness.history.journals.controller_rows import ROWS, read_rows, read_snapshots
+from harness.history.journals.unfit_journal import LINE_BYTES_MAX
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import TABLES
-from harness.history.sealing import seal
-from harness.history.unfit_journal import LINE_BYTES_MAX
+from harness.history.schema import texts
+from harness.history.schema.client_rows import ValueNameRow
+from harness.history.schema.parquet_tables import read_table, rows_of
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.sealing import seal
 
 DIGITS = "9" * 5_000
 DEEP = "[" * 50_000
@@ -166,13 +167,13 @@ def test_a_line_of_a_gigabyte_is_not_read_to_its_end(folder: RunFolder) -> None:
     ("line", "told"),
     [
         ("[]", "Expected `object`"), ('{"table": "faults", "row": []}', "$.row"),
-        ('{"table": "faults", "row": {"t_begin": "noon"}}', "$.t_begin"),
+        ('{"table": "faults", "row": {"begin_ns": "noon"}}', "$.begin_ns"),
         ('{"table": "faults", "row": {"nodes": [4294967296]}}', "$.nodes[0]"),
-        ('{"table": "faults", "row": {"t_begin": 99999999999999999999}}', "$.t_begin"),
-        ('{"table": "partition_states", "row": {"t": 1}}', "missing required field `topic`"),
-        ('{"table": "partitions", "row": {"topic": null, "part": 0}}', "$.topic"),
-        ('{"table": "value_names", "row": {"value": 1}}', "missing required field `text`"),
-        ('{"table": "controller_seen", "row": {"t": "x"}}', "$.t"),
+        ('{"table": "faults", "row": {"begin_ns": 99999999999999999999}}', "$.begin_ns"),
+        ('{"table": "partition_states", "row": {"time_ns": 1}}', "missing required field `topic`"),
+        ('{"table": "partitions", "row": {"topic": null, "partition": 0}}', "$.topic"),
+        ('{"table": "value_names", "row": {"value": 1}}', "missing required field `name`"),
+        ('{"table": "controller_seen", "row": {"time_ns": "x"}}', "$.time_ns"),
         ('{"table": "faults", "row": {"x": ' + DEEP, "maximum recursion depth"),
     ],
 )  # fmt: skip
@@ -202,22 +203,22 @@ def test_more_rows_of_the_controllers_than_memory_holds_are_not_read(
 
 
 def names(**columns: Any) -> pa.Table:
-    told = {"run": pa.array([0], pa.int32()), "value": pa.array([1], pa.int64()), "text": ["a"]} | columns
+    told = {"run": pa.array([0], pa.int32()), "value": pa.array([1], pa.int64()), "name": ["a"]} | columns
     return pa.table({name: column for name, column in told.items() if column is not None})
 
 
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (names(text=None), "column text is missing"),
+        (names(name=None), "column name is missing"),
         (names(value=["one"]), "column value is of type string, not int64"),
         (names(value=[1.5]), "column value is of type double, not int64"),
-        (names(text=[[1]]), "column text is of type list<element: int64>, not string"),
+        (names(name=[[1]]), "column name is of type list<element: int64>, not string"),
         (names().replace_schema_metadata({"kafka_chaos_schema": "x"}), "its schema b'x' is no number"),
         (names().replace_schema_metadata({"kafka_chaos_schema": "9"}), "schema 9 is newer than this kafka-chaos"),
     ],
 )  # fmt: skip
-def test_a_table_of_other_columns_is_told_by_file_and_column(folder: RunFolder, table: pa.Table, told: str) -> None:
+def test_a_table_of_other_columns_is_reported_by_file_and_column(folder: RunFolder, table: pa.Table, told: str) -> None:
     path = folder.path / "tables" / "value_names.parquet"
     path.parent.mkdir()
     pq.write_table(table, path)
@@ -229,7 +230,7 @@ def test_a_table_of_other_columns_is_told_by_file_and_column(folder: RunFolder, 
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 1000])
-def test_what_is_no_parquet_is_told_by_file(folder: RunFolder, content: bytes) -> None:
+def test_what_is_no_parquet_is_reported_by_file(folder: RunFolder, content: bytes) -> None:
     path = folder.path / "tables" / "steps.parquet"
     path.parent.mkdir()
     path.write_bytes(content)
@@ -243,11 +244,11 @@ def test_what_is_no_parquet_is_told_by_file(folder: RunFolder, content: bytes) -
 
 def test_columns_that_came_later_are_null_where_they_are_absent(folder: RunFolder) -> None:
     schema = TABLES["replica_snapshots"]
-    row = {"run": 0, "snapshot": 0, "node": 1, "t": 1, "reason": "end", "topic": "orders", "part": 0}
-    row |= {"log_end": 5}
+    row = {"run": 0, "snapshot": 0, "node": 1, "time_ns": 1, "reason": "end", "topic": "orders", "partition": 0}
+    row |= {"log_end_offset": 5}
     path = folder.path / "tables" / "replica_snapshots.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.Table.from_pylist([row], schema=schema).drop_columns("digest"), path)
+    pq.write_table(pa.Table.from_pylist([row], schema=schema).drop_columns("digest").replace_schema_metadata(), path)
 
     assert folder.table("replica_snapshots").column("digest").to_pylist() == [None]
 
@@ -257,7 +258,7 @@ def many_rows(path: Path) -> None:
     columns = {
         "run": pa.array(zeros, pa.int32()),
         "value": pa.array(zeros, pa.int64()),
-        "text": pa.nulls(len(zeros), "string"),
+        "name": pa.nulls(len(zeros), "string"),
     }
     pq.write_table(pa.table(columns, schema=TABLES["value_names"]), path, compression="zstd")
 
@@ -265,9 +266,10 @@ def many_rows(path: Path) -> None:
 def one_text_many_times(path: Path) -> None:
     zeros = pa.array(np.zeros(100_000, np.int32))
     text = pa.DictionaryArray.from_arrays(zeros, pa.array(["x" * 100_000]))
-    pq.write_table(pa.table({"run": zeros, "value": zeros.cast("int64"), "text": text}), path, compression="zstd")
+    pq.write_table(pa.table({"run": zeros, "value": zeros.cast("int64"), "name": text}), path, compression="zstd")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "told"), [(many_rows, "20000000 rows"), (one_text_many_times, "100000 rows")])
 def test_a_small_file_of_very_many_rows_is_refused_before_they_are_made(
     tmp_path: Path, write: Callable[[Path], None], told: str
@@ -279,11 +281,11 @@ def test_a_small_file_of_very_many_rows_is_refused_before_they_are_made(
     with pytest.raises(
         HarnessError, match=rf"value_names\.parquet: its {told} .* 2048 MB are allowed: give --memory-mb"
     ):
-        rows_of(read_table(path, TABLES["value_names"]), path)
+        rows_of(ValueNameRow, read_table(path, "value_names"), path)
 
 
 def test_a_snapshot_without_its_node_is_refused(tmp_path: Path) -> None:
-    row = dict.fromkeys(("run", "snapshot", "part", "off", "value"), 0) | {"topic": "orders"}
+    row = dict.fromkeys(("run", "snapshot", "partition", "offset", "value"), 0) | {"topic": "orders"}
     pq.write_table(pa.Table.from_pylist([row], schema=TABLES["replica_log"]), tmp_path / "snapshot-00000.parquet")
 
     with pytest.raises(HarnessError, match=r"snapshot-00000\.parquet: column node lacks values"):

@@ -1,4 +1,4 @@
-"""Which polls do not go on where their consumer was, against a loop over plain rows; in one piece or in several."""
+"""The table `jumps`, compared with a loop over plain rows; in one piece and in several."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.jumps import Jumps, jumps_of
-from harness.history.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_OK, TABLES
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_FAIL, STATUS_OK, TABLES
+from harness.history.sealed.jumps import Jumps, jumps_of
 
 Rows = list[dict[str, Any]]
 
@@ -24,14 +24,27 @@ polls = st.tuples(
 def rows_of(history: list[tuple[int, int, int, int | None, int, list[int]]]) -> list[Rows]:
     """By operation; a send lies between any two polls."""
     told = []
-    for op, (kind, status, process, assignment, tp, offsets) in enumerate(history):
-        blank = dict.fromkeys(TABLES["records"].names) | {"run": 0, "op": 2 * op, "tp": tp, "process": process}
+    for op, (kind, status, process, assignment, partition_id, offsets) in enumerate(history):
+        blank = dict.fromkeys(TABLES["records"].names) | {
+            "run": 0,
+            "operation": 2 * op,
+            "partition_id": partition_id,
+            "process": process,
+        }
         poll = [
-            blank | {"kind": kind, "status": status, "assignment": assignment, "i": i, "off": off, "value": off,
-                     "step": off - offsets[i - 1] if i else None, "last": i == len(offsets) - 1}
-            for i, off in enumerate(offsets)
+            blank | {"kind": kind, "status": status, "assignment": assignment, "position": i, "offset": offset,
+                     "value": offset, "offset_step": offset - offsets[i - 1] if i else None,
+                     "last_of_poll": i == len(offsets) - 1}
+            for i, offset in enumerate(offsets)
         ]  # fmt: skip
-        send = blank | {"kind": KIND_SEND, "status": STATUS_OK, "op": 2 * op + 1, "i": 0, "off": 3, "value": 3}
+        send = blank | {
+            "kind": KIND_SEND,
+            "status": STATUS_OK,
+            "operation": 2 * op + 1,
+            "position": 0,
+            "offset": 3,
+            "value": 3,
+        }
         told += [poll, [send]]
     return told
 
@@ -42,12 +55,12 @@ def obvious(operations: list[Rows]) -> list[tuple[int, int, int]]:
     for rows in operations:
         if rows[0]["kind"] == KIND_SEND:
             continue
-        reader = rows[0]["process"], rows[0]["assignment"], rows[0]["tp"]
-        jump = rows[0]["off"] - ends[reader] if reader in ends else 1
+        reader = rows[0]["process"], rows[0]["assignment"], rows[0]["partition_id"]
+        jump = rows[0]["offset"] - ends[reader] if reader in ends else 1
         if jump != 1:
-            found.append((rows[0]["tp"], rows[0]["off"], jump))
+            found.append((rows[0]["partition_id"], rows[0]["offset"], jump))
         if rows[0]["status"] == STATUS_OK:
-            ends[reader] = rows[-1]["off"]
+            ends[reader] = rows[-1]["offset"]
     return sorted(found)
 
 
@@ -57,8 +70,8 @@ def table(operations: list[Rows]) -> pa.Table:
 
 def told(jumps: pa.Table) -> list[tuple[int, int, int]]:
     assert jumps.schema.equals(TABLES["jumps"])
-    assert all(row["value"] == row["off"] for row in jumps.to_pylist())
-    return sorted((row["tp"], row["off"], row["jump"]) for row in jumps.to_pylist())
+    assert all(row["value"] == row["offset"] for row in jumps.to_pylist())
+    return sorted((row["partition_id"], row["offset"], row["jump"]) for row in jumps.to_pylist())
 
 
 @given(st.lists(polls, max_size=12), st.lists(st.integers(0, 24), max_size=3))

@@ -1,4 +1,5 @@
-"""Logs have one digest if they hold the same below their high watermarks, and, but for a chance of 2^-64, only then."""
+"""Logs have the same digest if and (with a probability of error of 2^-64) only if they agree below their high
+watermarks."""
 
 from typing import Any
 
@@ -6,14 +7,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.log_digest import with_digests
-from harness.history.schemas import TABLES
+from harness.history.facts.log_digest import with_digests
+from harness.history.schema.cluster_rows import SnapshotRow
+from harness.history.schema.schemas import TABLES
+from tests.rows import row_of
 
 Log = list[tuple[int, int | None, int | None]]
 
 logs = st.dictionaries(
     st.integers(0, 5), st.tuples(st.sampled_from((0, 1, None)), st.sampled_from((0, 7, -1, 2**62, None))), max_size=5
-).map(lambda drawn: [(off, *rest) for off, rest in drawn.items()])
+).map(lambda drawn: [(offset, *rest) for offset, rest in drawn.items()])
 watermarks = st.integers(0, 6)
 
 
@@ -22,9 +25,15 @@ def digests(*told: tuple[Log, int | None]) -> list[Any]:
     snapshots, rows = [], []
     for node, (log, watermark) in enumerate(told):
         place = {"run": 0, "snapshot": 10 + node, "node": node, "topic": "t"}
-        snapshots.append({**place, "part": 0, "high_watermark": watermark, "log_start": 0})
-        rows += [{**place, "part": 0, "tp": 0, "off": o, "epoch": e, "value": v} for o, e, v in log]
-        rows += [{**place, "part": 1, "tp": 1, "off": o, "epoch": 9, "value": node} for o in range(node)]
+        told_of = {**place, "partition": 0, "high_watermark": watermark, "log_start_offset": 0}
+        snapshots.append(row_of(SnapshotRow, **told_of))
+        rows += [
+            {**place, "partition": 0, "partition_id": 0, "offset": o, "leader_epoch": e, "value": v} for o, e, v in log
+        ]
+        rows += [
+            {**place, "partition": 1, "partition_id": 1, "offset": o, "leader_epoch": 9, "value": node}
+            for o in range(node)
+        ]
     table = pa.Table.from_pylist(rows, schema=TABLES["replica_log"])
     described = with_digests(snapshots, table)
     pa.Table.from_pylist(described, schema=TABLES["replica_snapshots"])
@@ -60,7 +69,7 @@ def test_where_the_high_watermark_is_not_known_there_is_no_digest() -> None:
 
 
 @given(logs, watermarks, st.integers(0, 6))
-def test_a_log_with_an_offset_twice_has_no_digest_that_could_hide_it(log: Log, watermark: int, off: int) -> None:
-    (digest,) = digests(([*log, (off, 1, 8), (off, 0, 7)], watermark))
+def test_a_log_with_an_offset_twice_has_no_digest_that_could_hide_it(log: Log, watermark: int, offset: int) -> None:
+    (digest,) = digests(([*log, (offset, 1, 8), (offset, 0, 7)], watermark))
 
-    assert (digest is None) == (off < watermark)
+    assert (digest is None) == (offset < watermark)

@@ -1,4 +1,4 @@
-"""The run folder: made once, never misread, sealed from whatever is there."""
+"""The run folder: created once, never misread, sealed from any state."""
 
 import os
 import stat
@@ -11,8 +11,8 @@ import pytest
 from harness.clock import SystemClock
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.history.schemas import SCHEMA_VERSION, TABLES
-from harness.history.sealing import seal
+from harness.history.schema.schemas import SCHEMA_VERSION, TABLES
+from harness.history.sealed.sealing import seal
 
 
 def make(runs: Path) -> RunFolder:
@@ -42,7 +42,7 @@ def test_what_somebody_else_calls_latest_is_left_alone_and_the_run_goes_on(tmp_p
     assert {each.name for each in tmp_path.iterdir()} == {"latest", run.path.name}
 
 
-def test_a_link_that_cannot_be_made_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_link_that_cannot_be_made_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     run = make(tmp_path)
     in_the_way = tmp_path / f".latest-{os.getpid()}"
     in_the_way.mkdir()
@@ -83,7 +83,7 @@ def test_a_table_of_a_newer_program_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_table_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"check"):
-        make(tmp_path).table("ops")
+        make(tmp_path).table("operations")
 
 
 def test_an_empty_run_seals_to_all_tables(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_empty_run_seals_to_all_tables(tmp_path: Path) -> None:
 
 def test_tables_come_back_as_they_were_written(tmp_path: Path) -> None:
     folder = make(tmp_path)
-    row = {"run": 0, "value": 1 << 62, "text": "r0"}
+    row = {"run": 0, "value": 1 << 62, "name": "r0"}
 
     folder.write_table("value_names", pa.Table.from_pylist([row], schema=TABLES["value_names"]))
 

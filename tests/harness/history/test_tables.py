@@ -1,4 +1,4 @@
-"""Journals become tables: the writer's columns are what a window over the rows would compute."""
+"""Journals become tables: columns computed by the writer equal those computed by a window over the rows."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.history.bins import bins_of
-from harness.history.journal import JournalFile, ProcessNumbers
-from harness.history.journal_lines import read_lines
-from harness.history.schemas import TABLES
-from harness.history.tables import Conversion
-from harness.history.values import ValueNames, encode, number
-from harness.interfaces import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.history.facts.values import ValueNames, encode, number
+from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.history.journals.journal_lines import read_lines
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.bins import bins_of
+from harness.history.sealed.tables import Conversion
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 
 
 @dataclass
@@ -61,20 +61,22 @@ def test_step_and_last_are_what_a_window_over_each_poll_says(
     journal = JournalFile(path, worker="c", clock=Ticks())
     journal.begin_process(4, client="c", acks="all")
     for poll in polls:
-        records = [read(topic, part, off) for topic, part, off in poll]
+        records = [read(topic, part, offset) for topic, part, offset in poll]
         journal.complete_poll(journal.invoke("poll"), records)
     journal.close()
 
     rows = converted(path).records.to_pylist()
 
-    assert [(row["topic"], row["part"], row["off"]) for row in rows] == [row for poll in polls for row in poll]
-    assert [row["i"] for row in rows] == [i for poll in polls for i in range(len(poll))]
+    assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [row for poll in polls for row in poll]
+    assert [row["position"] for row in rows] == [i for poll in polls for i in range(len(poll))]
     for place, row in enumerate(rows):
-        same = [o for o in rows if (o["op"], o["tp"]) == (row["op"], row["tp"])]
-        before = [o for o in same if o["i"] < row["i"]]
-        assert row["step"] == (row["off"] - before[-1]["off"] if before else None), place
-        assert row["last"] == (same[-1]["i"] == row["i"])
-        assert (row["topic"], row["part"]) == sorted({(o["topic"], o["part"]) for o in rows})[row["tp"]]
+        same = [o for o in rows if (o["operation"], o["partition_id"]) == (row["operation"], row["partition_id"])]
+        before = [o for o in same if o["position"] < row["position"]]
+        assert row["offset_step"] == (row["offset"] - before[-1]["offset"] if before else None), place
+        assert row["last_of_poll"] == (same[-1]["position"] == row["position"])
+        assert (row["topic"], row["partition"]) == sorted({(o["topic"], o["partition"]) for o in rows})[
+            row["partition_id"]
+        ]
 
 
 def test_operations_are_numbered_by_completion_over_all_workers(tmp_path: Path) -> None:
@@ -90,15 +92,15 @@ def test_operations_are_numbered_by_completion_over_all_workers(tmp_path: Path) 
 
     tables = converted(tmp_path / "one.jsonl", tmp_path / "two.jsonl")
 
-    assert tables.ops.column("process").to_pylist() == [1, 0]
+    assert tables.operations.column("process").to_pylist() == [1, 0]
     rows = tables.records.to_pylist()
-    assert [(row["op"], row["process"], row["acks"], row["status"], row["off"]) for row in rows] == [
+    assert [(row["operation"], row["process"], row["acks"], row["status"], row["offset"]) for row in rows] == [
         (0, 1, 1, 0, 7),
         (1, 0, -1, 1, None),
     ]
     assert rows[1]["error"] == "E 19"
     assert rows[0]["assignment"] is None
-    assert rows[0]["last"] is None
+    assert rows[0]["last_of_poll"] is None
     assert tables.records.schema.equals(TABLES["records"])
 
 
@@ -118,13 +120,13 @@ def test_a_killed_workers_last_operation_is_info_and_its_torn_line_is_dropped(tm
     for end in range(len(whole), len(answered) - 1):
         path.write_bytes(answered[:end])
         rows = converted(path).records.to_pylist()
-        assert [(row["value"], row["status"], row["off"]) for row in rows] == [
+        assert [(row["value"], row["status"], row["offset"]) for row in rows] == [
             (number(2, 0), 0, 0),
             (number(2, 1), 2, None),
             (number(2, 2), 2, None),
         ]
         assert rows[1]["error"] == "no answer"
-        assert rows[1]["t1"] >= rows[1]["t0"]
+        assert rows[1]["completed_ns"] >= rows[1]["invoked_ns"]
 
 
 def test_every_assignment_counts_anew_for_the_partitions_it_names(tmp_path: Path) -> None:
@@ -139,8 +141,8 @@ def test_every_assignment_counts_anew_for_the_partitions_it_names(tmp_path: Path
     tables = converted(tmp_path / "c.jsonl")
 
     assert tables.records.column("assignment").to_pylist() == [1, 1, 2, 1]
-    assert tables.ops.column("f").to_pylist() == ["assign", "poll", "assign", "poll"]
-    assert tables.ops.column("count").to_pylist() == [2, 2, 1, 2]
+    assert tables.operations.column("function").to_pylist() == ["assign", "poll", "assign", "poll"]
+    assert tables.operations.column("count").to_pylist() == [2, 2, 1, 2]
 
 
 def test_final_reads_tell_the_replica_and_probe_values_get_names(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_final_reads_tell_the_replica_and_probe_values_get_names(tmp_path: Path)
 
     assert [row["kind"] for row in rows] == [2, 2, 2]
     assert [row["replica"] for row in rows] == [2, 2, 2]
-    assert [row["epoch"] for row in rows] == [1, 4, None]
+    assert [row["leader_epoch"] for row in rows] == [1, 4, None]
     assert dict(names.items()) == {rows[0]["value"]: "r0", rows[2]["value"]: "\\xff"}
     assert rows[1]["value"] == number(1, 2)
 
@@ -188,9 +190,9 @@ def test_bins_keep_every_record_and_the_worst_latency(tmp_path: Path) -> None:
 def test_no_journals_give_empty_tables() -> None:
     tables = Conversion(names=ValueNames()).finish([("a", 1), ("a", 0)])
 
-    assert len(tables.ops) == 0
+    assert len(tables.operations) == 0
     assert len(tables.records) == 0
-    assert tables.tps == {("a", 0): 0, ("a", 1): 1}
+    assert tables.partition_ids == {("a", 0): 0, ("a", 1): 1}
     assert len(bins_of(tables.records)) == 0
 
 

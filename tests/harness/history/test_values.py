@@ -1,10 +1,10 @@
-"""Values: bytes, text and integer name the same record, and nothing else does."""
+"""Bytes, text and integer of a value identify the same record."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import values
-from harness.history.values import ValueNames
+from harness.history.facts import values
+from harness.history.facts.values import ValueNames
 
 producers = st.integers(0, values.PRODUCER_MAX)
 sequences = st.integers(0, (1 << values.SEQUENCE_BITS) - 1)

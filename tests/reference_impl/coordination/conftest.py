@@ -1,4 +1,4 @@
-"""A service on a port of its own, and the patience of the tests: conditions, never sleeps of a fixed length."""
+"""A service on a free port, and helpers that wait for conditions instead of sleeping."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,12 +8,11 @@ import pytest
 
 from reference_impl.coordination.client import CoordinationClient, SessionState, WatchEvent
 from reference_impl.coordination.service import CoordinationConfig, CoordinationService
-
-PATIENCE_S = 5.0
+from tests.waiting import PATIENCE_S
 
 
 class Witness:
-    """A client, and everything its callbacks said."""
+    """A client that records everything its callbacks received."""
 
     def __init__(self, connect: str, *, session_timeout_ms: int) -> None:
         self.cut_off = False
@@ -49,7 +48,7 @@ class Witness:
 
 
 class Stage:
-    """Starts and restarts a service at one address; makes clients that are closed at the end."""
+    """Starts and restarts a service at one address; creates clients that are closed at the end."""
 
     def __init__(self, data_directory: Path) -> None:
         self.data_directory = data_directory
@@ -85,7 +84,7 @@ class Stage:
         return witness
 
     def cut_off(self, witness: Witness) -> None:
-        """No way to the service until `witness.cut_off` is taken back."""
+        """Blocks the way to the service until `witness.cut_off` is reset."""
         witness.cut_off = True
         self.drop_connection(witness)
 

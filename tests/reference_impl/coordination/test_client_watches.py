@@ -1,4 +1,4 @@
-"""What is still to be watched after a reconnect."""
+"""The watches that a client sets again after a reconnect."""
 
 from reference_impl.coordination.client_watches import PATHS_PER_REQUEST, ClientWatches
 from reference_impl.coordination.records import EventType, Notification, SetWatchesRequest

@@ -1,4 +1,4 @@
-"""Tree, sessions and log together: refusals change nothing, and a replay of the log is the same state."""
+"""Tree, sessions and log together: a refused write changes nothing, and a replay of the log gives the same state."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from reference_impl.coordination.transactions import Entry, ErrorTransaction, Mu
 
 
 class MemoryLog:
-    """A disk that keeps what it is given."""
+    """A transaction log in memory."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []

@@ -1,4 +1,4 @@
-"""Frames survive any cutting of the stream; an absurd length is found at once."""
+"""Frames are found however the stream is split; an invalid length is rejected at once."""
 
 import pytest
 from hypothesis import given

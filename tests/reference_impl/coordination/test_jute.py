@@ -1,4 +1,4 @@
-"""Jute: what is written reads back; what is not jute is found out."""
+"""Jute: encoded values can be decoded, and invalid bytes are rejected."""
 
 import pytest
 from hypothesis import given

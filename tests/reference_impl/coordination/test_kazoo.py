@@ -1,4 +1,4 @@
-"""kazoo, an independent ZooKeeper client, judges the protocol; the service runs as a process, as in a cluster."""
+"""kazoo, an independent ZooKeeper client, tests the protocol; the service runs as a process, as in a cluster."""
 
 import os
 import signal
@@ -14,14 +14,17 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
+    InvalidACLError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
     RolledBackError,
     RuntimeInconsistency,
 )
+from kazoo.security import make_acl
 
-PATIENCE_S = 8.0
+from tests.waiting import PATIENCE_S
+
 ENTRY_POINT = (
     "import sys; from reference_impl.coordination.service import run_from_config as run; sys.exit(run(sys.argv[1]))"
 )
@@ -86,7 +89,7 @@ def kazoo(service: ServiceProcess) -> KazooClient:
 
 
 def happened(register: Callable[[Callable[[Any], None]], object]) -> Callable[[], Any]:
-    """Registers a watch callback; the returned function waits for what it is told."""
+    """Registers a watch callback; the returned function waits for its event."""
     told: list[Any] = []
     event = threading.Event()
 
@@ -206,7 +209,7 @@ def test_after_a_sigkill_everything_answered_is_there_and_the_session_goes_on(se
 
 
 def test_ephemerals_of_a_dead_client_outlive_a_restart_by_one_timeout_only(service: ServiceProcess) -> None:
-    # A client that is killed says no goodbye: its connection is cut without a close.
+    # A killed client does not close its session: its connection is cut.
     ghost = service.client(timeout_s=0.6)
     ghost.create("/ghost", b"", ephemeral=True)
     service.end(signal.SIGKILL)
@@ -262,3 +265,32 @@ def test_malformed_frames_end_their_connection_and_nothing_else(service: Service
 def test_it_answers_the_four_letter_words(service: ServiceProcess, kazoo: KazooClient) -> None:
     assert service.four_letters(b"ruok") == b"imok"
     assert b"Mode: standalone" in service.four_letters(b"srvr")
+
+
+def test_kazoo_learns_the_version_of_the_zookeeper_that_this_is_a_part_of(kazoo: KazooClient) -> None:
+    assert kazoo.server_version() == (3, 8, 4)
+
+
+def test_an_acl_is_replaced_kept_over_a_restart_and_fenced_by_its_own_version(
+    service: ServiceProcess, kazoo: KazooClient
+) -> None:
+    kazoo.create("/a", b"data")
+    seen: list[Any] = []
+    kazoo.get("/a", watch=seen.append)
+    read_only, closed = [make_acl("world", "anyone", read=True)], [make_acl("ip", "127.0.0.1", all=True)]
+    assert kazoo.set_acls("/a", read_only).aversion == 1
+    with pytest.raises(BadVersionError):
+        kazoo.set_acls("/a", closed, version=0)
+    assert kazoo.set_acls("/a", closed, version=1).aversion == 2
+    with pytest.raises(InvalidACLError):
+        kazoo.set_acls("/a", [])
+    with pytest.raises(NoNodeError):
+        kazoo.set_acls("/nowhere", closed)
+    assert service.end(signal.SIGKILL) == -signal.SIGKILL
+    service.start()
+    again = service.client()
+    acls, stat = again.get_acls("/a")
+    assert acls == closed
+    assert (stat.aversion, stat.version) == (2, 0)
+    assert again.get("/a")[0] == b"data"
+    assert [event for event in seen if event.type != "NONE"] == []

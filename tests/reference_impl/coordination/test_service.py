@@ -1,4 +1,4 @@
-"""zoo.cfg, as ZooKeeper's own."""
+"""The service reads ZooKeeper's own zoo.cfg."""
 
 from pathlib import Path
 

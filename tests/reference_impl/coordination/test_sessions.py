@@ -1,4 +1,4 @@
-"""Sessions live as long as they are touched in time."""
+"""A session lives as long as it is touched in time."""
 
 from reference_impl.coordination.sessions import Sessions, password_of
 

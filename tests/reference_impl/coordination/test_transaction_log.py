@@ -1,4 +1,4 @@
-"""The log's bytes: ZooKeeper's format, every transaction type, and what is done about a damaged end."""
+"""The log file: ZooKeeper's format, every transaction type, and recovery of a damaged end."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""The tree applies what was decided, whoever wrote the log."""
+"""The tree applies decided transactions, also from a log that ZooKeeper wrote."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which change makes whom hear what, once."""
+"""Which change notifies which watcher, once."""
 
 from reference_impl.coordination.records import OPEN_ACL, EventType, Notification
 from reference_impl.coordination.transactions import CreateTransaction, DeleteTransaction, Entry, Transaction
@@ -32,7 +32,7 @@ def test_a_creation_is_heard_by_those_who_wait_for_it_and_by_the_parents_watcher
     assert list(watches.fire(created)) == []
 
 
-def test_a_deletion_is_told_once_to_whoever_watched_data_and_children() -> None:
+def test_a_deletion_is_reported_once_to_whoever_watched_data_and_children() -> None:
     _, deleted = changes_of_a_child()
     watches: Watches[str] = Watches()
     watches.watch_data("/p/c", "both")

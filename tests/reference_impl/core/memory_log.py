@@ -1,15 +1,17 @@
-"""A log in memory and the batches in it: the disk of the stories of replication."""
+"""A log in memory and the batches in it, for tests of replication."""
+
+from collections.abc import Iterator, Sequence, Set
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from reference_impl.core.leader_epochs import LeaderEpochCache
+from reference_impl.core.producer_state import ProducerEntry
 from reference_impl.core.retention import SegmentView
-from reference_impl.wire.record_batches import parse_headers
-from reference_impl.wire.record_timestamps import TimedOffset, record_times
+from reference_impl.wire.record_batches import BatchHeader, parse_headers
 
 EVERYTHING = 1 << 30
-BATCH_TIME_MS = 1000  # what clients write into their records unless told otherwise
+BATCH_TIME_MS = 1000  # the default timestamp of clients' records
 
 Record = tuple[int, int, str]  # offset, epoch, value
 
@@ -21,7 +23,7 @@ def batch(
     sequence: int = -1,
     timestamp: int = BATCH_TIME_MS,
 ) -> bytearray:
-    """One produce's batch as a client sends it: base offset 0, no leader epoch."""
+    """A batch of one produce request as a client sends it: base offset 0, no leader epoch."""
     builder = DefaultRecordBatchBuilder(2, 0, False, producer_id, producer_epoch, sequence, EVERYTHING)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp, None, value.encode(), [])
@@ -43,6 +45,7 @@ class MemoryLog:
         self._batches: list[tuple[int, int, bytes]] = []  # base offset, next offset, bytes
         self._start = 0
         self._batches_per_segment = batches_per_segment
+        self._producers: dict[int, list[ProducerEntry]] = {}  # by base offset of the segment that begins there
         self._active = 0  # base offset of a segment that was rolled although it was not full
         self.leader_epochs = LeaderEpochCache([], lambda entries, sync: None)
 
@@ -125,24 +128,38 @@ class MemoryLog:
         self._start = start
         self.leader_epochs.truncate_from_start(start)
 
-    def first_at_or_after(self, timestamp: int, end_offset: int) -> TimedOffset | None:
-        found = (entry for entry in self._times(end_offset) if entry.timestamp >= timestamp)
-        return next(found, None)
+    @property
+    def segments_without_producers(self) -> Set[int]:
+        return {run[0][0] for run in self._runs()} - self._producers.keys()
 
-    def latest_timestamp(self, end_offset: int) -> TimedOffset | None:
-        return max(self._times(end_offset), key=lambda entry: entry.timestamp, default=None)
+    def save_producers(self, base_offset: int, entries: Sequence[ProducerEntry]) -> None:
+        self._producers[base_offset] = list(entries)
 
-    def _times(self, end_offset: int) -> list[TimedOffset]:
-        data = self.all_batches()
+    def saved_producers(self) -> Sequence[ProducerEntry]:
+        return self._producers.get(self.segments[0].base_offset, [])
+
+    def batch_at_or_after(self, timestamp: int, from_offset: int, end_offset: int) -> bytes | None:
+        for max_timestamp, next_offset, body in self._times(end_offset):
+            if max_timestamp >= timestamp and next_offset > from_offset:
+                return body
+        return None
+
+    def youngest_batch(self, end_offset: int) -> bytes | None:
+        return max(self._times(end_offset), key=lambda entry: entry[0], default=(0, 0, None))[2]
+
+    def _times(self, end_offset: int) -> list[tuple[int, int, bytes]]:
+        """(largest timestamp, next offset, batch)"""
         return [
-            TimedOffset(offset, timestamp, header.leader_epoch)
-            for header in parse_headers(data)
-            for offset, timestamp in record_times(data, header)
-            if self._start <= offset < end_offset
+            (parse_headers(body)[0].max_timestamp, next_offset, body)
+            for base_offset, next_offset, body in self._batches
+            if next_offset > self._start and base_offset < end_offset
         ]
 
     def all_batches(self, from_offset: int = 0) -> bytes:
         return b"".join(body for _, next_offset, body in self._batches if next_offset > from_offset)
+
+    def headers(self) -> Iterator[BatchHeader]:
+        return iter(parse_headers(self.all_batches()))
 
     @property
     def records(self) -> list[Record]:

@@ -1,6 +1,7 @@
-"""Three replicas and an all-knowing controller in one process: what the stories of replication are told with.
+"""Three replicas and a controller without failures in one process, for tests of replication.
 
-Nothing happens by itself. Logs are the disks: they survive `kill`, which takes only the memory (SIGKILL, not power).
+Nothing happens without a call. Logs are the disks: they survive `kill`, which removes only the memory (SIGKILL, not
+power loss).
 """
 
 from collections.abc import Iterable
@@ -61,7 +62,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """A fetch on its way: the follower's request and, once the leader has seen it, the answer."""
+    """A fetch in flight: the follower's request and, once the leader has handled it, the answer."""
 
     follower: int
     incarnation: int
@@ -80,7 +81,8 @@ def as_fetched(read: ReadResult) -> FetchedPartition:
 
 
 class World:
-    """Brokers, disks, and the controller's state. `tell` is the controller's push; before it a broker knows nothing."""
+    """Brokers, disks and the controller's state. `tell` sends the controller's update; before it a broker knows
+    nothing."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class World:
         del self.partitions[broker], self.broker_epochs[broker]
 
     def start(self, broker: int) -> None:
-        """A new incarnation registers only when the old session is gone, so its death is noticed first (1.18)."""
+        """A new incarnation registers only when the old session is gone, so its death is noticed first (R42)."""
         self.notice_deaths()
         self._open(broker)
         self.notice_deaths()
@@ -149,7 +151,7 @@ class World:
     # The controller
 
     def notice_deaths(self) -> None:
-        """1.9 with 1.18: an update never removes an ISR member unless a live leader remains."""
+        """R33: an update never removes an ISR member unless a live leader remains."""
         state, live = self.state, self.broker_epochs
         if state.leader in live:
             self._set_isr(tuple(member for member in state.isr if member in live))
@@ -190,7 +192,7 @@ class World:
                 partition.become_follower(self.state, now_ms=self.now_ms)
 
     def alter_partition(self, proposal: IsrProposal) -> tuple[ErrorCode, PartitionState | None]:
-        """1.8, the controller's checks that can fail here."""
+        """R31, the controller's checks that can fail here."""
         if proposal.leader_epoch < self.state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH, None
         if proposal.partition_epoch < self.state.partition_epoch:
@@ -221,7 +223,7 @@ class World:
         return self.partitions[broker].produce_outcome(result.required_offset, result.leader_epoch)
 
     def ask(self, follower: int) -> Fetch | None:
-        """The request reaches the leader the follower believes in, and is answered; the answer is still on its way."""
+        """The request reaches the broker that the follower believes to be the leader; the answer is still in flight."""
         partition = self.partitions[follower]
         leader = None if partition.state is None else self.partitions.get(partition.state.leader)
         if leader is None or partition.is_leader:
@@ -240,13 +242,13 @@ class World:
         return Fetch(follower=follower, incarnation=incarnation, position=position, answer=as_fetched(read))
 
     def deliver(self, fetch: Fetch) -> Applied:
-        """A broker that died meanwhile does not hear the answer."""
+        """A broker that died meanwhile does not get the answer."""
         if self.broker_epochs.get(fetch.follower) != fetch.incarnation:
             return Applied.STALE
         return self.partitions[fetch.follower].apply_fetched(fetch.position, fetch.answer, now_ms=self.now_ms)
 
     def fetch(self, *followers: int, rounds: int = 1) -> Applied:
-        """Whole round trips, in the order given; answers what became of the last one."""
+        """Complete round trips in the given order; returns the result of the last one."""
         applied = Applied.NOTHING
         for _ in range(rounds):
             for follower in followers:
@@ -256,7 +258,7 @@ class World:
         return applied
 
     def settle_isr(self) -> ErrorCode | None:
-        """The leader's pending proposal goes to the controller and back."""
+        """Sends the leader's pending proposal to the controller and its answer back."""
         proposal = self.leader.isr_proposal(now_ms=self.now_ms)
         if proposal is None:
             return None
@@ -273,12 +275,12 @@ class World:
 
 
 def visible(partition: Partition, fetch_offset: int = 0) -> list[str]:
-    """What a consumer reads from here."""
+    """What a consumer can read from this broker."""
     read = partition.read_for_consumer(fetch_offset, max_bytes=EVERYTHING, current_leader_epoch=-1)
     assert read.error is ErrorCode.NONE
     return [value for _, _, value in records_in(read.records)]
 
 
 def lost(world: World, acknowledged: Iterable[str]) -> list[str]:
-    """Acknowledged values that the present leader does not hold."""
+    """Acknowledged values that the current leader does not hold."""
     return [value for value in acknowledged if value not in world.values(world.state.leader)]

@@ -1,4 +1,4 @@
-"""Each planted flaw and its twin: one schedule that loses acknowledged writes with the flaw, and none without."""
+"""Each planted flaw with a schedule that loses acknowledged writes with the flaw, and none without it."""
 
 from reference_impl.core.flaws import with_flaws
 from reference_impl.core.identifiers import ErrorCode
@@ -6,7 +6,7 @@ from tests.reference_impl.core.replication_world import World, lost
 
 
 def unreplicated_then_leader_dies(world: World) -> list[str]:
-    """M20: the followers are cut off; whoever is told "done" now is told too early."""
+    """Against R9: the followers are isolated, so an acknowledgement now comes too early."""
     world.write("before")
     world.fetch(2, 3, rounds=2)
     result = world.write("m")
@@ -35,7 +35,7 @@ def acknowledged_just_now(world: World) -> None:
 
 
 def two_leaders_die_in_a_row(world: World) -> list[str]:
-    """M01: 3 follows 2 and dies on, or leads on, before it has fetched anything again."""
+    """Against R6 and R17: 3 follows 2 and dies on, or leads on, before it has fetched anything again."""
     acknowledged_just_now(world)
     world.kill(1)
     world.notice_deaths()
@@ -59,7 +59,7 @@ def test_truncating_to_the_high_watermark_on_follow_loses_what_two_leaders_ackno
 
 
 def all_die_and_return(world: World) -> list[str]:
-    """M02, with the ISR kept: every replica comes back to a checkpoint from before m."""
+    """Against R50, with the ISR kept: every replica comes back to a checkpoint from before m."""
     world.write("before")
     world.fetch(2, 3, rounds=3)
     world.checkpoint()
@@ -82,7 +82,7 @@ def test_truncating_to_the_checkpoint_at_start_loses_what_was_acknowledged_after
 
 
 def test_a_restarted_follower_that_cut_itself_loses_an_acknowledged_write_with_its_leader() -> None:
-    """M02 as KIP-101 tells it: two replicas, the follower restarts, the leader dies before it has fetched again."""
+    """As KIP-101 tells it: two replicas, the follower restarts, the leader dies before it has fetched again."""
 
     def story(world: World) -> list[str]:
         world.write("before")

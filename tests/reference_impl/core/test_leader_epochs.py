@@ -110,7 +110,7 @@ _steps = st.lists(
 
 
 @given(_steps)
-def test_epochs_and_offsets_always_rise_together_and_the_owner_hears_the_last_word(
+def test_epochs_and_offsets_always_rise_together_and_the_owner_gets_the_last_change(
     steps: list[tuple[str, int, int]],
 ) -> None:
     cache, changes = cache_of()

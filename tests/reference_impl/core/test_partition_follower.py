@@ -1,4 +1,4 @@
-"""What a follower promises: it takes only answers to its present question, and ends with its leader's log."""
+"""A follower accepts only answers to its current request, and its log ends up equal to its leader's."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def test_records_are_taken_verbatim_with_epochs_and_producers() -> None:
     world.elect(2)
     world.tell()
     result = world.leader.append(retry, acks=-1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms)
-    assert result.duplicate  # M61: the retry after a fail-over finds its first copy
+    assert result.duplicate  # R47: the retry after a fail-over finds its first copy
 
 
 def test_an_uncommitted_tail_gives_way_to_the_new_leaders_records() -> None:
@@ -83,7 +83,7 @@ def test_fast_leader_changes_need_several_steps_back() -> None:
 
 
 def test_an_epoch_without_records_does_not_keep_a_follower_from_fetching() -> None:
-    """KAFKA-10706, M08: an entry at the log end goes although there is nothing to cut."""
+    """R3, KAFKA-10706: an entry at the log end goes although there is nothing to cut."""
     world = World()
     world.write("a")
     world.fetch(2, 3, rounds=2)
@@ -131,7 +131,7 @@ def test_a_gap_or_an_overlap_stops_the_follower_until_a_newer_epoch() -> None:
     assert world.values(2) == ["a"]
 
 
-def test_batches_of_an_epoch_not_told_yet_are_not_appended() -> None:
+def test_batches_of_an_epoch_not_known_yet_are_not_appended() -> None:
     """KAFKA-18723."""
     world = World()
     fetch = world.ask(2)
@@ -142,6 +142,22 @@ def test_batches_of_an_epoch_not_told_yet_are_not_appended() -> None:
     assert world.deliver(replace(fetch, answer=answer)) is Applied.APPENDED
     assert world.values(2) == ["a"]
     assert world.partitions[2].high_watermark == 1
+
+
+def test_a_batch_of_an_epoch_that_nobody_leads_is_refused_by_name_and_asked_for_again_later() -> None:
+    """Not at once for ever, and not silently: the leader's disk may hold nothing else."""
+    world = World()
+    world.write("a")
+    fetch = world.ask(2)
+    assert fetch is not None
+    damaged, _ = _stamped("a", offset=0, epoch=1 << 20)
+    answer = replace(fetch.answer, records=bytes(damaged), high_watermark=1)
+    assert world.deliver(replace(fetch, answer=answer)) is Applied.RETRY_LATER
+    assert world.partitions[2].fetch_refusal == (
+        "the batch at offset 0 is of leader epoch 1048576, and the leader leads in epoch 0"
+    )
+    assert world.fetch(2) is Applied.APPENDED
+    assert world.partitions[2].fetch_refusal == ""
 
 
 def test_a_damaged_answer_is_asked_for_again() -> None:
@@ -169,7 +185,7 @@ def test_what_an_error_means_for_the_next_fetch() -> None:
 
 
 def test_out_of_range_never_wipes_a_log_that_is_within_the_leaders() -> None:
-    """M16: only a shorter leader's log, or one that starts beyond our end, changes ours."""
+    """R23: only a shorter leader's log, or one that starts beyond our end, changes ours."""
     world = World()
     world.write("a")
     world.write("b")
@@ -185,8 +201,8 @@ def test_out_of_range_never_wipes_a_log_that_is_within_the_leaders() -> None:
     assert [truncation.cut for truncation in world.evidence[2].truncations] == [("b",), ("a",)]
 
 
-def test_a_leader_is_deaf_to_what_is_meant_for_a_follower() -> None:
-    """KAFKA-13207, M14."""
+def test_a_leader_ignores_what_is_meant_for_a_follower() -> None:
+    """R23, KAFKA-13207."""
     world = World()
     world.write("a")
     world.leader.truncate_out_of_range(0, 0)

@@ -1,4 +1,5 @@
-"""Who is in sync: the leader proposes, the controller commits, and until it has both may be true (KIP-497)."""
+"""In-sync replicas: the leader proposes, the controller commits, and until then either ISR may be in
+force (KIP-497)."""
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_an_equal_log_stays_in_sync_however_long_it_is_silent() -> None:
     world.now_ms += 100 * LAG_MS
     assert world.shrink() is None
     world.write("b")
-    assert world.shrink() is ErrorCode.NONE  # at the next write the silent ones are late at once (S34)
+    assert world.shrink() is ErrorCode.NONE  # at the next write the silent ones are late at once (claim S34)
     assert world.state.isr == (1,)
 
 
@@ -61,7 +62,7 @@ def test_always_one_fetch_behind_is_in_sync_and_never_caught_up_is_not() -> None
 
 
 def test_a_newcomer_joins_at_the_end_and_counts_from_the_proposal_on() -> None:
-    """M22: the controller may have committed it before the leader hears so."""
+    """R27: the controller may have committed it before the leader hears so."""
     world = without_3()
     world.fetch(3, rounds=2)
     assert isinstance(world.leader.isr_state, PendingExpand)
@@ -78,7 +79,7 @@ def test_a_newcomer_joins_at_the_end_and_counts_from_the_proposal_on() -> None:
 
 
 def test_a_newcomer_must_reach_the_start_of_the_leader_epoch() -> None:
-    """KAFKA-7128, M25: replica 2 leads with a high watermark that lags behind what 1 had committed."""
+    """R28, KAFKA-7128: replica 2 leads with a high watermark that lags behind what 1 had committed."""
     world = without_3()
     world.write("b")
     world.fetch(2, rounds=1)
@@ -117,7 +118,7 @@ def test_a_broker_that_is_leaving_or_is_a_newer_incarnation_does_not_join() -> N
 
 
 def test_an_expansion_names_the_incarnation_that_caught_up_even_when_it_is_sent_again() -> None:
-    """KIP-903, M27: a newer incarnation of the same broker may have lost its tail."""
+    """R26, KIP-903: a newer incarnation of the same broker may have lost its tail."""
     world = without_3()
     world.fetch(3, rounds=2)
     first = world.leader.isr_proposal(now_ms=world.now_ms)
@@ -159,7 +160,7 @@ def test_a_refusal_reverts_waits_or_is_tried_again(error: ErrorCode, state: type
     assert (world.leader.isr_proposal(now_ms=world.now_ms) == proposal) is sent_again
 
 
-def test_the_controllers_repeated_word_lets_a_waiting_proposal_be_sent_again_but_not_one_in_flight() -> None:
+def test_the_controllers_repeated_update_lets_a_waiting_proposal_be_sent_again_but_not_one_in_flight() -> None:
     world = without_3()
     world.fetch(3, rounds=2)
     proposal = world.leader.isr_proposal(now_ms=world.now_ms)
@@ -171,7 +172,7 @@ def test_the_controllers_repeated_word_lets_a_waiting_proposal_be_sent_again_but
     assert world.leader.isr_proposal(now_ms=world.now_ms) == proposal
 
 
-def test_newer_word_of_the_controller_overtakes_the_answer() -> None:
+def test_a_newer_update_of_the_controller_overtakes_the_answer() -> None:
     world = without_3()
     world.fetch(3, rounds=2)
     proposal = world.leader.isr_proposal(now_ms=world.now_ms)
@@ -186,7 +187,7 @@ def test_newer_word_of_the_controller_overtakes_the_answer() -> None:
 
 
 def test_a_pending_shrink_still_needs_the_slow_replica() -> None:
-    """M23: until the controller confirms, it may elect the one that is left out."""
+    """R27: until the controller confirms, it may elect the one that is left out."""
     world = World()
     result = world.write("a")
     world.fetch(2, rounds=2)

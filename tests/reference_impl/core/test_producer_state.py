@@ -1,4 +1,5 @@
-"""Idempotent producers: a repeated batch is recognised, a gap is refused, and what was cut is forgotten (1.12)."""
+"""Idempotent producers: a repeated batch is detected, a gap is refused, and truncated batches are forgotten
+(docs/replication.md R45 to R47)."""
 
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ def test_sequences_wrap_after_two_to_the_thirty_one() -> None:
 
 
 def test_a_duplicate_is_answered_with_its_first_offsets_and_still_waits() -> None:
-    """M65: the first copy is not committed yet, so neither is the second."""
+    """R46: the first copy is not committed yet, so neither is the second."""
     world = World()
     world.write("before")
     one = batch("a", producer_id=7, producer_epoch=0, sequence=0)
@@ -78,7 +79,7 @@ def test_a_duplicate_is_answered_with_its_first_offsets_and_still_waits() -> Non
 
 
 def test_what_was_cut_is_not_a_duplicate_later() -> None:
-    """M64: the batch of the old leader was truncated; its retry must be appended."""
+    """R47: the batch of the old leader was truncated; its retry must be appended."""
     world = World()
     one = batch("a", producer_id=7, producer_epoch=0, sequence=0)
     retry = bytearray(one)
@@ -119,3 +120,20 @@ def test_a_refused_batch_leaves_no_trace() -> None:
     assert (
         world.leader.append(following, acks=1, now_ms=world.now_ms, wall_clock_ms=world.wall_clock_ms).base_offset == 1
     )
+
+
+def test_a_producer_whose_records_are_old_is_forgotten_and_may_begin_anywhere() -> None:
+    producers = known(0, 1)
+    at = header(1).max_timestamp
+    assert producers.expire(wall_clock_ms=at + 100, after_ms=100) == 0
+    assert producers.check(header(5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.expire(wall_clock_ms=at + 101, after_ms=100) == 1
+    assert producers.check(header(5)) is ErrorCode.NONE
+
+
+def test_a_restored_producer_is_known_by_its_last_batch() -> None:
+    producers = ProducerStates()
+    producers.restore(known(0, 1, 2).entries)
+    assert producers.check(header(3)) is ErrorCode.NONE
+    assert isinstance(producers.check(header(2)), CachedBatch)
+    assert producers.check(header(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

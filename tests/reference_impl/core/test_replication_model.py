@@ -1,5 +1,5 @@
-"""Three replicas under every mixture of late, lost and repeated messages, deaths and elections that Hypothesis thinks
-of: what was committed once stays, on every in-sync replica, and nobody shows anything else (1.1)."""
+"""Three replicas under random schedules (Hypothesis) of late, lost and repeated messages, deaths and elections:
+committed records stay on every in-sync replica, and no reader sees any other record."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ class Replication(RuleBasedStateMachine):
         partition, proposal, error, state = self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
         partition.isr_answered(proposal, error, state)
 
-    # Controller and deaths. A broker that is not told goes on as it was: a leader becomes a zombie.
+    # Controller and deaths. A broker without an update goes on: a leader becomes a zombie.
 
     @rule(broker=BROKERS)
     def tell(self, broker: int) -> None:
@@ -134,7 +134,7 @@ class Replication(RuleBasedStateMachine):
         if broker in self.world.partitions:
             self.world.checkpoint(broker)
 
-    # Whole passages, so that a short run gets somewhere
+    # Sequences of several steps, so that a short run makes progress
 
     @rule(brokers=st.sets(BROKERS, min_size=1), rounds=st.integers(1, 3), acks=st.sampled_from([-1, 1]))
     def write_and_replicate(self, brokers: set[int], rounds: int, acks: int) -> None:
@@ -193,7 +193,7 @@ class Replication(RuleBasedStateMachine):
         self.a_leaders_high_watermark_never_falls()
         self.the_leaders_maximal_isr_holds_the_controllers()
 
-    # The promises, checked in this order after every step
+    # Invariants, checked in this order after every step
 
     def what_is_committed_is_so_for_ever(self) -> None:
         """Leaders commit; no two of them ever commit different records at one offset."""
@@ -244,8 +244,8 @@ class Replication(RuleBasedStateMachine):
                 self.leader_marks[key] = partition.high_watermark
 
     def the_leaders_maximal_isr_holds_the_controllers(self) -> None:
-        """ReplicationQuorumSuperset (1.17), for the leader of the controller's epoch. A member the controller has
-        dropped may be in it still; none that it counts on may be missing."""
+        """ReplicationQuorumSuperset (KIP-966's TLA+ model), for the leader of the controller's epoch. A member the
+        controller has dropped may be in it still; none that it counts on may be missing."""
         state = self.world.state
         leader = self.world.partitions.get(state.leader) if state.leader != NO_LEADER else None
         if leader is not None and leader.is_leader and leader.leader_epoch == state.leader_epoch:

@@ -1,4 +1,5 @@
-"""Retention: which segments go, by a model that asks each segment alone, and what it does to leader and followers."""
+"""Retention: which segments expire, compared with a model that checks each segment alone, and its
+effect on replicas."""
 
 from dataclasses import replace
 
@@ -119,7 +120,7 @@ def test_an_empty_active_segment_is_left_alone() -> None:
     assert world.evidence[1].log_starts == []
 
 
-def test_readers_below_the_start_are_told_that_they_are_out_of_range() -> None:
+def test_readers_below_the_start_learn_that_they_are_out_of_range() -> None:
     world = world_keeping(size=0)
     world.write("a")
     world.write("b")
@@ -212,7 +213,7 @@ def test_a_follower_whose_log_begins_behind_its_leaders_end_begins_anew_at_that_
     assert world.values(2) == ["z"]
 
 
-def test_a_broker_that_was_told_no_settings_yet_deletes_nothing() -> None:
+def test_a_broker_that_got_no_settings_yet_deletes_nothing() -> None:
     world = World()
     write_aged(world, "a", age_ms=10**9)
     world.fetch(2, 3, rounds=2)

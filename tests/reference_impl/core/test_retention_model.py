@@ -1,5 +1,5 @@
-"""Retention on any replica at any time, among late messages, deaths and elections: only what is committed ever goes,
-every log begins with what is committed, and all the other promises of replication hold as before."""
+"""Retention on any replica at any time, with late messages, deaths and elections: only committed records are deleted,
+every log begins with a committed record, and all other invariants of replication hold."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The rules one by one: each is a sentence of the specification."""
+"""The rules one by one; each is a sentence of docs/replication.md."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whose time records carry, what a leader refuses, and what it finds by time."""
+"""Record timestamps: whose time they carry, which ones a leader refuses, and lookup by time."""
 
 from dataclasses import replace
 
@@ -6,12 +6,10 @@ import pytest
 
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.core.timestamps import NO_LIMIT_MS, TimestampSettings
-from reference_impl.wire.record_batches import parse_headers, validate
-from reference_impl.wire.record_timestamps import TimedOffset, record_times
-from tests.reference_impl.core.memory_log import BATCH_TIME_MS, batch
+from reference_impl.wire.record_batches import parse_headers, stamp, validate
+from reference_impl.wire.record_timestamps import TimedOffset, first_at_or_after, record_times
+from tests.reference_impl.core.memory_log import BATCH_TIME_MS, batch, records_in
 from tests.reference_impl.core.replication_world import World
-
-NOTHING = TimedOffset(-1, -1, -1)
 
 
 def world_with(settings: TimestampSettings) -> World:
@@ -49,6 +47,7 @@ def test_only_a_leader_calls_a_time_the_append_time() -> None:
     world = world_with(TimestampSettings(is_log_append_time=True))
     assert append(world, batch("a"), wall_clock_ms=77) is ErrorCode.NONE
     claimed = bytearray(world.logs[1].all_batches())
+    stamp(claimed, 0, 0, -1)
     assert append(world, claimed, wall_clock_ms=78) is ErrorCode.INVALID_TIMESTAMP
 
 
@@ -80,17 +79,18 @@ def test_what_is_found_by_time_is_committed() -> None:
     world.wall_clock_ms += 10
     world.write("b", acks=1)
     leader = world.leader
-    assert leader.offset_for_time(BATCH_TIME_MS, current_leader_epoch=0) == (
-        ErrorCode.NONE,
-        TimedOffset(0, BATCH_TIME_MS, 0),
-    )
-    assert leader.offset_for_time(BATCH_TIME_MS + 1, current_leader_epoch=0) == (ErrorCode.NONE, NOTHING)
-    assert leader.offset_of_max_timestamp(current_leader_epoch=0)[1].offset == 0
-    assert leader.offset_for_time(0, current_leader_epoch=1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, NOTHING)
-    assert world.partitions[2].offset_for_time(0, current_leader_epoch=-1)[0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    error, found = leader.batch_for_time(BATCH_TIME_MS, current_leader_epoch=0)
+    assert error is ErrorCode.NONE
+    assert found is not None
+    assert first_at_or_after(found, BATCH_TIME_MS) == TimedOffset(0, BATCH_TIME_MS, 0)
+    assert leader.batch_for_time(BATCH_TIME_MS, current_leader_epoch=0, from_offset=1) == (ErrorCode.NONE, None)
+    assert leader.batch_for_time(BATCH_TIME_MS + 1, current_leader_epoch=0) == (ErrorCode.NONE, None)
+    assert leader.batch_of_max_timestamp(current_leader_epoch=0) == (ErrorCode.NONE, found)
+    assert leader.batch_for_time(0, current_leader_epoch=1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, None)
+    assert world.partitions[2].batch_for_time(0, current_leader_epoch=-1)[0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_new_leader_tells_what_it_knows_to_be_committed_but_not_that_there_is_no_more() -> None:
+def test_a_new_leader_answers_what_it_knows_to_be_committed_but_not_that_there_is_no_more() -> None:
     """KIP-207 for lookup by time: an answer of "none" would be a step back."""
     world = World()
     world.write("a")
@@ -100,10 +100,11 @@ def test_a_new_leader_tells_what_it_knows_to_be_committed_but_not_that_there_is_
     world.fetch(2)
     world.elect(2)
     world.tell()
-    assert world.leader.offset_for_time(0, current_leader_epoch=-1)[1].offset == 0
-    late = world.leader.offset_for_time(BATCH_TIME_MS + 1, current_leader_epoch=-1)
-    assert late == (ErrorCode.OFFSET_NOT_AVAILABLE, NOTHING)
-    assert world.leader.offset_of_max_timestamp(current_leader_epoch=-1)[0] is ErrorCode.OFFSET_NOT_AVAILABLE
+    error, found = world.leader.batch_for_time(0, current_leader_epoch=-1)
+    assert (error, records_in(found or b"")) == (ErrorCode.NONE, [(0, 0, "a")])
+    late = world.leader.batch_for_time(BATCH_TIME_MS + 1, current_leader_epoch=-1)
+    assert late == (ErrorCode.OFFSET_NOT_AVAILABLE, None)
+    assert world.leader.batch_of_max_timestamp(current_leader_epoch=-1) == late
 
 
 def test_no_limit_is_kafkas_largest_number() -> None:

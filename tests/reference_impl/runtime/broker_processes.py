@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from reference_impl.runtime.introductions import write_secret
+from reference_impl.runtime.handlers.broker_authentication import write_secret
 from reference_impl.runtime.loopback import address, free_port
 from tests.waiting import until
 
@@ -41,7 +41,7 @@ class Processes:
         self.start_coordination()
         for node in BROKERS:
             self.start_broker(node)
-        until(lambda: self.broker_count() == len(BROKERS), timeout_s=40)
+        until(lambda: self.broker_count() == len(BROKERS))
 
     def start_coordination(self) -> None:
         path = self.folder / "zoo.cfg"
@@ -99,7 +99,7 @@ class Processes:
         except KafkaError:
             return 0
 
-    # What the coordination service holds, read by a client that is not ours.
+    # Contents of the coordination service, read by an independent client.
 
     @property
     def _books(self) -> KazooClient:

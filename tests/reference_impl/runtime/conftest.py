@@ -1,4 +1,4 @@
-"""A cluster on the test's own loop."""
+"""A cluster on the test's own event loop."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from reference_impl.runtime.decoding import Decoding
+from reference_impl.runtime.decoding_thread import DecodingThread
+from reference_impl.runtime.disk_threads import DiskThreads
+from reference_impl.runtime.disk_work import DiskWork
 from reference_impl.runtime.in_process import InProcessCluster, wall_clock_ms
 from reference_impl.runtime.loopback import address, free_port
 
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, *, settings: dict[str, str] | None = None, clock_ms: Callable[[], int] = wall_clock_ms
+    folder: Path,
+    *,
+    settings: dict[str, str] | None = None,
+    clock_ms: Callable[[], int] = wall_clock_ms,
+    decoding: Callable[[], Decoding] = DecodingThread,
+    disk_work: Callable[[int], DiskWork] = lambda broker_id: DiskThreads(),
 ) -> AsyncIterator[InProcessCluster]:
     """Three brokers and the coordination service."""
     addresses = {node: address(node) for node in (1, 2, 3)}
@@ -24,6 +33,8 @@ async def running_cluster(
         ports=(free_port(*everywhere), free_port(*everywhere), free_port(*everywhere)),
         settings=settings,
         clock_ms=clock_ms,
+        decoding=decoding,
+        disk_work=disk_work,
     )
     try:
         await made.start()
@@ -55,12 +66,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def tidy_cluster(tmp_path: Path, clock: Clock) -> AsyncIterator[InProcessCluster]:
-    """Looks for expired segments all the time, and removes their files at once."""
+    """A cluster that checks for expired segments permanently and removes their files at once."""
     settings = {
         "log.retention.check.interval.ms": "50",
         "log.initial.task.delay.ms": "0",
         "log.segment.delete.delay.ms": "0",
         "log.segment.bytes": "300",
+        "producer.id.expiration.ms": "60000",
+        "producer.id.expiration.check.interval.ms": "50",
         "log.flush.start.offset.checkpoint.interval.ms": "50",
     }
     async with running_cluster(tmp_path, settings=settings, clock_ms=clock) as made:

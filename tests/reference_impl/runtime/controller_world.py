@@ -1,4 +1,4 @@
-"""A coordination service, and brokers that only register, may play the controller, and note what they are told."""
+"""A coordination service, and fake brokers that register, may be controller, and record the messages they receive."""
 
 import asyncio
 import json
@@ -11,17 +11,17 @@ from typing import Any
 
 from reference_impl.coordination.client import CoordinationClient, NodeExists, WatchEvent
 from reference_impl.coordination.service import CoordinationConfig, CoordinationService
-from reference_impl.core import znodes
+from reference_impl.core.controller import znodes
 from reference_impl.core.identifiers import ErrorCode, TopicPartition
 from reference_impl.core.state import LiveBroker, PartitionState
-from reference_impl.runtime.admin import TopicAdmin
-from reference_impl.runtime.admin_configs import ConfigAdmin
-from reference_impl.runtime.controller import ControllerRole, ControllerSettings
-from reference_impl.runtime.controller_channel import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
-from reference_impl.runtime.controller_store import ensure_paths
+from reference_impl.runtime.controller.channel import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from reference_impl.runtime.controller.controller import ControllerRole, ControllerSettings
+from reference_impl.runtime.controller.store import ensure_paths
+from reference_impl.runtime.handlers.admin import TopicAdmin
+from reference_impl.runtime.handlers.admin_configs import ConfigAdmin
 from reference_impl.wire.messages import decode_request, encode_request, response_class
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 5.0
 PROPERTIES = {"min.insync.replicas": "2"}
 
 
@@ -76,7 +76,7 @@ class FakeBroker:
         return [body for key, body in self.told if key == api_key]
 
     def knows(self, topic: str, partition: int = 0) -> tuple[int, list[int]] | None:
-        """Leader and ISR by the metadata it was told."""
+        """Leader and ISR from the metadata that it received."""
         known = None
         for body in self.bodies(UPDATE_METADATA):
             if topic in body.deleted_topics:
@@ -120,7 +120,7 @@ class World:
         return broker
 
     async def lose(self, *broker_ids: int) -> None:
-        """Their sessions end."""
+        """Ends their sessions."""
         gone = [self.brokers.pop(broker_id) for broker_id in broker_ids]
         await asyncio.gather(*(broker.stop() for broker in gone))
 

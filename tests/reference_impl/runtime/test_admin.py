@@ -1,4 +1,4 @@
-"""The clients' administrative requests in every advertised version: what they do and which codes refuse them."""
+"""The clients' administrative requests in every advertised version: their effect and their error codes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reference_impl.core import znodes
-from reference_impl.core.configuration import ConfigScope, ConfigSource, ConfigType
+from reference_impl.core.controller import znodes
+from reference_impl.core.controller.configuration import ConfigScope, ConfigSource, ConfigType
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
 from reference_impl.wire.messages import SUPPORTED, decode_response, encode_response, request_class
 from tests.reference_impl.runtime.controller_world import FakeBroker, World, a_world, read_json, state_of
@@ -47,7 +47,7 @@ def wanted(
 
 
 async def create(broker: FakeBroker, *topics: Any, validate_only: bool = False, version: int = 7) -> list[Any]:
-    body = CreateTopicsRequest(topics=list(topics), timeout_ms=1000, validate_only=validate_only)
+    body = CreateTopicsRequest(topics=list(topics), timeout_ms=60_000, validate_only=validate_only)
     answer = await broker.topics.handle_create_topics(body, version)
     return list(through_the_wire(19, version, answer).topics)
 
@@ -99,9 +99,9 @@ async def test_a_topic_exists_once(world: World) -> None:
 async def test_only_the_controller_creates_deletes_and_elects(world: World) -> None:
     other = world.brokers[2]
     assert (await create(other, wanted()))[0].error_code == ErrorCode.NOT_CONTROLLER
-    delete = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    delete = DeleteTopicsRequest(topic_names=["t"], timeout_ms=60_000)
     assert (await other.topics.handle_delete_topics(delete, 5)).responses[0].error_code == ErrorCode.NOT_CONTROLLER
-    elect = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=1000)
+    elect = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=60_000)
     assert (await other.topics.handle_elect_leaders(elect, 2)).error_code == ErrorCode.NOT_CONTROLLER
 
 
@@ -115,11 +115,11 @@ async def test_a_deleted_topic_leaves_no_znode_and_may_be_created_again_with_ano
     world: World, version: int
 ) -> None:
     (before,) = await create(world.brokers[1], wanted(configs={"min.insync.replicas": "1"}))
-    body = DeleteTopicsRequest(timeout_ms=1000, topic_names=["t", "absent"])
+    body = DeleteTopicsRequest(timeout_ms=60_000, topic_names=["t", "absent"])
     if version == 6:
         state = DeleteTopicsRequest.DeleteTopicState
         body = DeleteTopicsRequest(
-            timeout_ms=1000, topics=[state(name=None, topic_id=before.topic_id), state(name="absent")]
+            timeout_ms=60_000, topics=[state(name=None, topic_id=before.topic_id), state(name="absent")]
         )
     answer = through_the_wire(20, version, await world.brokers[1].topics.handle_delete_topics(body, version))
     outcomes = [(entry.name, entry.error_code) for entry in answer.responses]
@@ -149,7 +149,7 @@ async def grow(
             )
             for name, count in topics
         ],
-        timeout_ms=1000,
+        timeout_ms=60_000,
         validate_only=validate_only,
     )
     answer = through_the_wire(37, version, await broker.topics.handle_create_partitions(body, version))
@@ -190,12 +190,37 @@ async def test_partitions_that_cannot_be_added_leave_the_topic_as_it_is(world: W
     assert await controller.client.get(znodes.topic_path("t")) == before
 
 
+async def test_a_request_for_more_than_ten_thousand_partitions_is_refused_as_a_whole(world: World) -> None:
+    controller = world.brokers[1]
+    for answer in await create(controller, wanted("t", 5000), wanted("u", 5000), wanted("v")):
+        assert answer.error_code == ErrorCode.POLICY_VIOLATION
+        assert "Excessively large number of partitions per request: 10001" in answer.error_message
+    assert await controller.client.children(znodes.TOPICS) == []
+    await create(controller, wanted("t", 3), wanted("u", 3))
+    assert await grow(controller, ("t", 5003), ("u", 5004)) == [ErrorCode.POLICY_VIOLATION] * 2
+    assert await grow(controller, ("t", 2**31 - 1)) == [ErrorCode.POLICY_VIOLATION]
+    assert len(await controller.client.children(f"{znodes.topic_path('t')}/partitions")) == 3
+
+
+async def test_a_topic_too_large_for_one_write_comes_grows_and_goes(world: World) -> None:
+    controller, name = world.brokers[1], "x" * 249
+    assert [answer.error_code for answer in await create(controller, wanted(name, 1500, 2))] == [ErrorCode.NONE]
+    assert await grow(controller, (name, 1700)) == [ErrorCode.NONE]
+    await world.until(lambda: world.brokers[2].knows(name, 1699) is not None)
+    assert len(await controller.client.children(f"{znodes.topic_path(name)}/partitions")) == 1700
+    body = DeleteTopicsRequest(timeout_ms=60_000, topic_names=[name])
+    answer = await controller.topics.handle_delete_topics(body, 1)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    for folder in (znodes.TOPICS, znodes.TOPIC_CONFIGS, znodes.DELETE_TOPICS):
+        assert await controller.client.children(folder) == []
+
+
 async def elect(broker: FakeBroker, kind: int, partitions: list[int] | None, version: int = 2) -> dict[int, int]:
     entry = ElectLeadersRequest.TopicPartitions
     body = ElectLeadersRequest(
         election_type=kind,
         topic_partitions=None if partitions is None else [entry(topic="t", partitions=partitions)],
-        timeout_ms=1000,
+        timeout_ms=60_000,
     )
     answer = through_the_wire(43, version, await broker.topics.handle_elect_leaders(body, version))
     assert answer.error_code == ErrorCode.NONE
@@ -278,7 +303,7 @@ async def describe(broker: FakeBroker, scope: ConfigScope, name: str, version: i
     return through_the_wire(32, version, answer).results[0]
 
 
-async def test_overrides_are_set_and_deleted_by_any_broker_and_told_to_all(world: World) -> None:
+async def test_overrides_are_set_and_deleted_by_any_broker_and_sent_to_all(world: World) -> None:
     await create(world.brokers[1], wanted())
     assert await alter(world.brokers[2], {"min.insync.replicas": "1", "max.message.bytes": "77"}) == ErrorCode.NONE
     assert await alter(world.brokers[2], {"max.message.bytes": None}) == ErrorCode.NONE

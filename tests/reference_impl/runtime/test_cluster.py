@@ -13,6 +13,9 @@ from aiokafka.errors import KafkaError, NotEnoughReplicasError
 
 from reference_impl.core.identifiers import TopicPartition as Key
 from reference_impl.runtime.in_process import InProcessCluster
+from tests.reference_impl.runtime.conftest import running_cluster
+
+pytestmark = pytest.mark.cluster
 
 ORDERS = Key("orders", 0)
 
@@ -132,12 +135,14 @@ async def test_below_min_insync_replicas_nothing_is_appended(cluster: InProcessC
     assert cluster.brokers[1].replicas.partitions[ORDERS].log.log_end_offset == before
 
 
-async def test_a_clean_stop_hands_its_leaderships_over_first(cluster: InProcessCluster) -> None:
-    await create_topic(cluster)
-    await send(cluster, range(10))
-    await cluster.stop_broker(1)
-    await cluster.until(lambda: leader_of(cluster) == 2 and isr(cluster) == {2, 3}, timeout_s=1.0)
-    assert [value for _, value in await read_all(cluster)] == list(range(10))
+async def test_a_clean_stop_hands_its_leaderships_over_first(tmp_path: Path) -> None:
+    sessions_that_do_not_end = {"zookeeper.session.timeout.ms": "600000"}
+    async with running_cluster(tmp_path, settings=sessions_that_do_not_end) as cluster:
+        await create_topic(cluster)
+        await send(cluster, range(10))
+        await cluster.stop_broker(1)
+        await cluster.until(lambda: leader_of(cluster) == 2 and isr(cluster) == {2, 3})
+        assert [value for _, value in await read_all(cluster)] == list(range(10))
 
 
 async def test_a_new_controller_takes_over(cluster: InProcessCluster) -> None:
@@ -160,7 +165,7 @@ async def test_a_topics_override_takes_effect_without_a_restart(cluster: InProce
         await send(cluster, [9], enable_idempotence=False, request_timeout_ms=500)
 
 
-async def test_leadership_is_told_in_the_evidence_journal(cluster: InProcessCluster, tmp_path: Path) -> None:
+async def test_leadership_is_reported_in_the_evidence_journal(cluster: InProcessCluster, tmp_path: Path) -> None:
     await create_topic(cluster)
     await send(cluster, range(3))
     path = tmp_path / "1" / "evidence" / "events.jsonl"

@@ -1,4 +1,4 @@
-"""server.properties: Kafka's keys in, one clear line out when a value cannot be used."""
+"""server.properties: Kafka's keys are read, and an invalid value is reported in one line."""
 
 import logging
 
@@ -44,6 +44,7 @@ def test_the_smallest_file_gives_kafkas_defaults() -> None:
         ("advertised.listeners", "INTERNAL://node3:9092", "the same listeners"),
         ("inter.broker.listener.name", "OTHER", "is not one of the listeners"),
         ("log.dirs", "/a,/b", "exactly one directory"),
+        ("auto.create.topics.enable", "true", "leave it false and create topics"),
     ],
 )
 def test_a_bad_value_is_one_line_with_place_and_key(key: str, value: str, part: str) -> None:
@@ -61,7 +62,7 @@ def test_a_missing_key_is_named() -> None:
         broker_config(without, "node3.properties")
 
 
-def test_a_broker_without_its_clusters_secret_is_told_how_to_give_it_one() -> None:
+def test_a_broker_without_its_clusters_secret_learns_how_to_give_it_one() -> None:
     without = {key: value for key, value in SMALLEST.items() if key != "chaos.cluster.secret.file"}
     with pytest.raises(ConfigurationError, match=r"chaos\.cluster\.secret\.file is missing; name a file .*chmod 600"):
         broker_config(without, "node3.properties")

@@ -1,4 +1,4 @@
-"""The controller against a real coordination service: what it writes, whom it tells, and when it must be silent."""
+"""The controller with a real coordination service: what it writes, whom it informs, and when it must do nothing."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from reference_impl.core import znodes
+from reference_impl.core.controller import znodes
 from reference_impl.core.identifiers import NO_LEADER, ErrorCode
-from reference_impl.runtime.controller import ControllerSettings
+from reference_impl.runtime.controller.controller import ControllerSettings
 from reference_impl.wire.messages import request_class
 from tests.reference_impl.runtime.controller_world import (
     LEADER_AND_ISR,
     STOP_REPLICA,
+    UPDATE_METADATA,
     FakeBroker,
     World,
     a_world,
@@ -82,7 +83,7 @@ async def propose(
     return await controller.role.handle_alter_partition(body, 3)
 
 
-async def test_the_first_to_contest_reigns_and_the_next_one_has_a_higher_epoch(tmp_path: Path) -> None:
+async def test_the_first_to_compete_becomes_controller_and_the_next_one_has_a_higher_epoch(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         first = await world.add(1, contest=True)
         second = await world.add(2, contest=True)
@@ -105,13 +106,21 @@ async def test_a_created_topic_is_led_by_the_first_of_each_assignment_and_everyb
     assert not [s for body in world.brokers[4].bodies(LEADER_AND_ISR) for s in body.partition_states]
 
 
-async def test_a_death_moves_many_partitions_with_one_request_per_broker(world: World) -> None:
-    await create(world.brokers[4], "t", *[[1, 2, 3]] * 50)
-    await world.until(lambda: world.brokers[2].knows("t", 49) == (1, [1, 2, 3]))
-    before = len(world.brokers[2].bodies(LEADER_AND_ISR))
+@pytest.mark.parametrize("partitions", [1, 50, 500])
+async def test_a_death_moves_however_many_partitions_with_one_request_of_each_kind_per_broker(
+    world: World, partitions: int
+) -> None:
+    """Claim S09."""
+    await create(world.brokers[4], "t", *[[1, 2, 3]] * partitions)
+    survivors = [world.brokers[broker] for broker in (2, 3)]
+    await world.until(lambda: all(broker.knows("t", partitions - 1) == (1, [1, 2, 3]) for broker in survivors))
+    for broker in survivors:
+        broker.told.clear()
     await world.lose(1)
-    await world.until(lambda: all(world.brokers[2].knows("t", n) == (2, [2, 3]) for n in range(50)))
-    assert len(world.brokers[2].bodies(LEADER_AND_ISR)) == before + 1
+    last = [("t", number) for number in range(partitions)]
+    await world.until(lambda: all(broker.knows(*key) == (2, [2, 3]) for broker in survivors for key in last))
+    for broker in survivors:
+        assert [api_key for api_key, _ in broker.told] == [LEADER_AND_ISR, UPDATE_METADATA]
     state = await state_of(world.brokers[4], "t")
     assert (state.leader_epoch, state.partition_epoch, state.controller_epoch) == (1, 1, 1)
 
@@ -196,7 +205,8 @@ async def test_a_new_incarnation_is_seen_even_when_no_controller_was_there_to_se
     await world.lose(1)
     await world.add(1)
     await world.brokers[3].contest()
-    await world.until_written(world.brokers[3], "t", 2, [2, 3])
+    written = await world.until_written(world.brokers[3], "t", 2, [2, 3])
+    assert (written.leader_epoch, written.controller_epoch) == (1, 2)
 
 
 async def test_a_lost_disk_leaves_the_isr_and_is_on_record(world: World) -> None:
@@ -231,7 +241,7 @@ async def test_a_controlled_shutdown_moves_leaders_and_answers_what_remains(worl
     assert (await controller.role.handle_controlled_shutdown(stale, 0)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_a_topic_marked_for_deletion_is_deleted_by_whoever_reigns_next(world: World) -> None:
+async def test_a_topic_marked_for_deletion_is_deleted_by_the_next_controller(world: World) -> None:
     await create(world.brokers[4], "t", [1, 2])
     await world.until(lambda: world.brokers[1].knows("t") is not None)
     await world.lose(4)

@@ -1,4 +1,4 @@
-"""What a broker takes from a controller's requests, and what not even from there."""
+"""Which controller requests a broker accepts, and which it refuses even from the controller."""
 
 import uuid
 from pathlib import Path
@@ -9,6 +9,8 @@ import pytest
 from reference_impl.core.identifiers import ErrorCode
 from reference_impl.runtime.in_process import InProcessCluster
 from reference_impl.wire.messages import decode_request, encode_request, request_class
+
+pytestmark = pytest.mark.cluster
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 BROKER = 2
@@ -52,7 +54,7 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
         state_of(LEADER_AND_ISR, "orders"),
         state_of(LEADER_AND_ISR, "orders", -1),
     ]
-    answer = broker.replicas.leader_and_isr(
+    answer = await broker.replicas.leader_and_isr(
         through_the_wire(LEADER_AND_ISR, **told, is_full=False, partition_states=states, live_brokers=[])
     )
     assert [(entry.partition, entry.error_code) for entry in answer.partition_errors] == [
@@ -64,7 +66,7 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
 
     stop = request_class(STOP_REPLICA).fields["partitions"].data_class
     stopped = [stop(topic=name, partition=0, leader_epoch=0, delete=True) for name in ("orders", topic)]
-    answer = broker.replicas.stop_replica(through_the_wire(STOP_REPLICA, **told, partitions=stopped))
+    answer = await broker.replicas.stop_replica(through_the_wire(STOP_REPLICA, **told, partitions=stopped))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "orders" in {key.topic for key in broker.replicas.partitions}
 

@@ -1,4 +1,4 @@
-"""Metadata of topics asked for by name and by id."""
+"""Metadata of topics requested by name and by id."""
 
 import uuid
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reference_impl.core.identifiers import ErrorCode
-from reference_impl.runtime.metadata import MetadataCache, MetadataHandler
+from reference_impl.runtime.handlers.metadata import MetadataCache, MetadataHandler
 from reference_impl.runtime.server import Caller
 from reference_impl.wire.messages import decode_request, decode_response, encode_request, encode_response, request_class
 

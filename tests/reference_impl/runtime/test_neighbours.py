@@ -1,4 +1,4 @@
-"""Somebody else on the machine: he may be a client like any other, and never a broker."""
+"""Another user of the machine can be a client like any other, but cannot act as a broker."""
 
 import asyncio
 import stat
@@ -15,18 +15,25 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from reference_impl.core.identifiers import TopicPartition
 from reference_impl.runtime.config import ConfigurationError
 from reference_impl.runtime.connections import PeerConnection, PeerUnreachable
+from reference_impl.runtime.handlers.broker_authentication import (
+    AuthenticationFailed,
+    BrokerAuthentication,
+    read_secret,
+    write_secret,
+)
 from reference_impl.runtime.in_process import InProcessCluster
-from reference_impl.runtime.introductions import Introductions, NotIntroduced, read_secret, write_secret
-from reference_impl.runtime.replica_identity import client_id_of
+from reference_impl.runtime.replication.replica_identity import client_id_of
 from reference_impl.wire.messages import decode_response, encode_request, request_class, response_class
 from tests.reference_impl.runtime.conftest import running_cluster
+from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.cluster
 
 FETCH, LIST_OFFSETS, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 1, 2, 4, 5, 6
 CONTROLLED_SHUTDOWN, OFFSET_FOR_LEADER_EPOCH, SASL_AUTHENTICATE, ALTER_PARTITION = 7, 23, 36, 56
 FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest = map(request_class, (1, 2, 23))
 ORDERS = TopicPartition("orders", 0)
 LEADER, FOLLOWER = 1, 2
-PATIENCE_S = 10.0
 
 
 @pytest.fixture
@@ -82,11 +89,13 @@ def replica_fetch(replica_id: int, *, offset: int) -> Any:
     )  # fmt: skip
 
 
-def a_connection(cluster: InProcessCluster, introductions: Introductions, client_id: str, to: int) -> PeerConnection:
+def a_connection(
+    cluster: InProcessCluster, authentication: BrokerAuthentication, client_id: str, to: int
+) -> PeerConnection:
     return PeerConnection(
         client_id=client_id,
         address=lambda: address_of(cluster, "INTERNAL"),
-        opened=lambda exchange: introductions.introduce(exchange, to),
+        opened=lambda exchange: authentication.authenticate(exchange, to),
     )
 
 
@@ -115,7 +124,7 @@ async def test_the_same_fetch_counts_when_the_secret_is_known_and_in_no_other_re
     cluster = waiting_for_its_follower
     secret = read_secret(cluster.config(LEADER).chaos_cluster_secret_file)
     for broker_id, high_watermark in ((3, 0), (FOLLOWER, 1)):
-        known = Introductions(secret, broker_id=broker_id, randomness=Random(1))
+        known = BrokerAuthentication(secret, broker_id=broker_id, randomness=Random(1))
         connection = a_connection(cluster, known, followers_client_id(cluster), LEADER)
         try:
             await connection.ask(FETCH, 12, replica_fetch(FOLLOWER, offset=1), timeout_ms=PATIENCE_S * 1000)
@@ -126,7 +135,7 @@ async def test_the_same_fetch_counts_when_the_secret_is_known_and_in_no_other_re
 
 
 @pytest.mark.parametrize("listener", ["INTERNAL", "CLIENT"])
-async def test_what_is_not_committed_is_told_to_no_stranger(
+async def test_what_is_not_committed_is_sent_to_no_stranger(
     waiting_for_its_follower: InProcessCluster, listener: str
 ) -> None:
     cluster = waiting_for_its_follower
@@ -173,7 +182,7 @@ async def test_nobody_is_controller_or_leader_by_saying_so(
     assert not list(tmp_path.rglob("planted*"))
 
 
-async def test_introductions_are_made_at_the_brokers_own_listener_only(cluster: InProcessCluster) -> None:
+async def test_brokers_authenticate_at_their_own_listener_only(cluster: InProcessCluster) -> None:
     body = request_class(SASL_AUTHENTICATE)(auth_bytes=bytes(40))
     assert await asked_by_a_stranger(cluster, "CLIENT", SASL_AUTHENTICATE, 2, body) is None
 
@@ -186,8 +195,8 @@ async def test_who_does_not_know_the_secret_or_meets_another_broker_is_not_intro
         (b"another secret altogether", LEADER, "does not know this cluster's secret"),
         (secret, FOLLOWER, f"this is broker {LEADER}"),
     ):
-        introductions = Introductions(known, broker_id=3, randomness=Random(1))
-        connection = a_connection(cluster, introductions, "broker-3", to)
+        authentication = BrokerAuthentication(known, broker_id=3, randomness=Random(1))
+        connection = a_connection(cluster, authentication, "broker-3", to)
         with pytest.raises(PeerUnreachable, match=why):
             await connection.ask(STOP_REPLICA, 0, None, timeout_ms=PATIENCE_S * 1000)
 
@@ -202,7 +211,7 @@ async def test_what_was_said_in_one_introduction_opens_no_other(cluster: InProce
             overheard.append(body)
             return await exchange(api_key, version, body)
 
-        await Introductions(secret, broker_id=3, randomness=Random(1)).introduce(noted, LEADER)
+        await BrokerAuthentication(secret, broker_id=3, randomness=Random(1)).authenticate(noted, LEADER)
 
     async def repeating(exchange: Any) -> None:
         for body in overheard:
@@ -229,9 +238,9 @@ async def test_a_proof_is_asked_of_the_other_side_before_one_is_given() -> None:
         said.append(body.auth_bytes)
         return response_class(SASL_AUTHENTICATE)(error_code=0, error_message=None, auth_bytes=bytes(64))
 
-    introductions = Introductions(b"the cluster's own secret", broker_id=3, randomness=Random(1))
-    with pytest.raises(NotIntroduced, match="does not know this cluster's secret"):
-        await introductions.introduce(impostor, LEADER)
+    authentication = BrokerAuthentication(b"the cluster's own secret", broker_id=3, randomness=Random(1))
+    with pytest.raises(AuthenticationFailed, match="does not know this cluster's secret"):
+        await authentication.authenticate(impostor, LEADER)
     assert len(said) == 1
 
 

@@ -1,4 +1,4 @@
-"""The real thing: four processes from configuration files, and an unmodified kafka-python (idempotent, acks=all)."""
+"""Four processes from configuration files, with an unmodified kafka-python (idempotent, acks=all)."""
 
 import resource
 import signal
@@ -13,6 +13,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from tests.reference_impl.runtime.broker_processes import COORDINATION, Processes, running
 from tests.waiting import until
+
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Retention, times and lookup by time over the wire, as unmodified clients see them."""
+"""Retention, timestamps and lookup by time over the network, with unmodified clients."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,6 +15,8 @@ from kafka.errors import OffsetOutOfRangeError
 from reference_impl.runtime.in_process import InProcessCluster
 from tests.reference_impl.runtime.conftest import Clock
 from tests.reference_impl.runtime.test_cluster import ORDERS, create_topic, is_leader, leader_of
+
+pytestmark = pytest.mark.cluster
 
 FIRST = TopicPartition("orders", 0)
 Answer = TypeVar("Answer")
@@ -202,3 +204,20 @@ async def test_a_policy_that_is_not_served_is_refused_by_name(tidy_cluster: InPr
     change = [ConfigResource(ConfigResourceType.TOPIC, "orders", configs={"cleanup.policy": "compact"})]
     answer = await administer(tidy_cluster, lambda admin: admin.alter_configs(change))
     assert "cleanup.policy=compact: must be delete" in str(answer)
+
+
+async def test_every_replica_forgets_a_producer_that_has_been_silent_for_long(
+    tidy_cluster: InProcessCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await create_topic(tidy_cluster, configs={"retention.ms": "-1"})
+    await send_at(tidy_cluster, [clock.now_ms])
+    await tidy_cluster.until(lambda: all(end == 1 for end in ends(tidy_cluster)))
+    assert "are forgotten" not in caplog.text
+    clock.now_ms += 60_001
+    forgotten = "orders-0: 1 idempotent producers silent for 60000 ms are forgotten"
+    await tidy_cluster.until(lambda: caplog.text.count(forgotten) == 3)
+
+
+def ends(cluster: InProcessCluster) -> list[int]:
+    return [broker.replicas.partitions[ORDERS].log.log_end_offset for broker in cluster.brokers.values()]

@@ -1,4 +1,4 @@
-"""A listener survives whatever is sent to it, and answers each connection in order."""
+"""A listener survives any input, and answers the requests of a connection in order."""
 
 import asyncio
 import logging
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from reference_impl.runtime import api
+from reference_impl.runtime.handlers import api
 from reference_impl.runtime.server import NO_ANSWER, Answer, Caller, CloseConnection, Listener
 from reference_impl.wire.messages import Request, decode_response, encode_request, request_class, response_class
+from tests.waiting import PATIENCE_S
 
 METADATA, METADATA_VERSION = 3, 9
 MAX_REQUEST_BYTES = 10_000
@@ -87,13 +88,13 @@ async def ask(listener: Listener, *frames: bytes) -> list[int]:
 
 async def test_pipelined_requests_begin_at_once_and_are_answered_in_order(listener: Listener, handler: Handler) -> None:
     handler.first_may_go.clear()
-    asking = asyncio.ensure_future(ask(listener, *(metadata_request(number) for number in range(5))))
-    async with asyncio.timeout(5):
+    concurrent_queries = asyncio.ensure_future(ask(listener, *(metadata_request(number) for number in range(5))))
+    async with asyncio.timeout(PATIENCE_S):
         while len(handler.seen) < 5:
             await asyncio.sleep(0)
-    assert not asking.done()
+    assert not concurrent_queries.done()
     handler.first_may_go.set()
-    assert await asking == [0, 1, 2, 3, 4]
+    assert await concurrent_queries == [0, 1, 2, 3, 4]
 
 
 async def test_a_request_without_answer_does_not_hold_up_the_next(listener: Listener) -> None:
@@ -122,7 +123,7 @@ async def test_nonsense_closes_its_own_connection_and_nothing_else(
     listener: Listener, frame: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="reference_impl"):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert await ask(listener, frame, metadata_request(2)) == []
     assert len(caplog.records) == 1
     assert await ask(listener, metadata_request(7)) == [7]

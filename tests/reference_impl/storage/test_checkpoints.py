@@ -1,5 +1,6 @@
-"""Checkpoint files: Kafka's text, whole or not at all, and plain words when they are damaged."""
+"""Checkpoint files: Kafka's format, replaced as a whole, and clear errors for damaged ones."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,10 @@ def test_a_damaged_file_is_named_with_line_and_reason(tmp_path: Path, text: str,
 def test_arbitrary_bytes_raise_nothing_else(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "replication-offset-checkpoint"
     path.write_bytes(data)
-    try:
-        read_offsets(path)
-    except CorruptCheckpoint:
-        return
+    found = {}
+    with suppress(CorruptCheckpoint):
+        found = read_offsets(path)
+    assert len(found) <= data.count(b"\n"), "an entry is a line"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)

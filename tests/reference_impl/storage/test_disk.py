@@ -1,5 +1,6 @@
 """The disk under a log directory: the first failed write is the last."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from reference_impl.storage.disk import Disk
 from reference_impl.storage.errors import StorageError
 
 
-def test_a_failed_write_is_told_once_and_nothing_is_written_after_it(tmp_path: Path) -> None:
+def test_a_failed_write_is_reported_once_and_nothing_is_written_after_it(tmp_path: Path) -> None:
     told: list[OSError] = []
     disk = Disk(tmp_path, told.append)
     full = OSError(28, "No space left on device")
@@ -33,4 +34,18 @@ def test_what_is_no_failure_of_the_disk_leaves_it_as_it_is(tmp_path: Path) -> No
         raise KeyError("a mistake")
     with disk:
         (tmp_path / "file").write_text("written")
+    assert disk.error is None
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG])
+def test_a_process_without_descriptors_and_a_name_too_long_are_no_failure_of_the_disk(
+    tmp_path: Path, number: int
+) -> None:
+    told: list[OSError] = []
+    disk = Disk(tmp_path, told.append)
+    with pytest.raises(OSError, match="not the disk"), disk:
+        raise OSError(number, "not the disk")
+    with disk:
+        (tmp_path / "written").touch()
+    assert told == []
     assert disk.error is None

@@ -1,4 +1,4 @@
-"""A log on disk, against a plain list of batches, and after every way a process can leave it."""
+"""A log on disk, compared with a plain list of batches, also after every kind of process end."""
 
 import os
 from collections.abc import Callable
@@ -203,7 +203,7 @@ def test_a_last_batch_torn_at_any_byte_is_dropped(tmp_path: Path, make_batch: Ma
 
 
 def test_a_torn_tail_is_dropped_even_after_a_clean_stop(tmp_path: Path, make_batch: MakeBatch) -> None:
-    """Real Kafka appends behind it; then nothing after the junk can be read (real_kafka.md 7)."""
+    """Real Kafka appends behind it; then nothing after the junk can be read."""
     log = open_log(tmp_path, ONE_SEGMENT)
     batches = fill(log, make_batch, 8)
     log.flush()

@@ -1,9 +1,11 @@
-"""A log directory over the lives and deaths of its broker."""
+"""A log directory over several starts and ends of its broker."""
 
 import itertools
 import os
+import re
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,8 +91,21 @@ def test_a_clean_end_moves_the_recovery_points_to_the_log_ends(tmp_path: Path, m
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 3\n"
     again = directory_at(tmp_path)
     again.logs[ORDERS].truncate_to(1)
+    assert again.recovery_points_lowered == 1  # whoever appends behind the cut has to see to the checkpoint first
+    again.checkpoint_recovery_points(again.recovery_points())
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"
     again.abandon()
+
+
+def test_a_tail_cut_at_the_start_takes_the_recovery_point_down_at_once(tmp_path: Path, make_batch: MakeBatch) -> None:
+    """Or what is appended in its place would pass for flushed at the next start."""
+    directory = directory_at(tmp_path)
+    append(directory.create(ORDERS, TOPIC_ID), make_batch, 3)
+    directory.close_cleanly()
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    directory_at(tmp_path).abandon()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 2\n"
 
 
 def test_high_watermarks_are_kept_in_kafkas_file(tmp_path: Path) -> None:
@@ -145,7 +160,11 @@ def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(tmp_path: Path, 
 def test_a_topic_of_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
     told: list[OSError] = []
     directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
-    longest = TopicPartition("x" * 249, 12)
+    longest, short = TopicPartition("x" * 249, 12), TopicPartition("y", 3)
+    names = [directory._deleted_name(key) for key in (longest, short)]
+    assert len(names[0]) == 255
+    assert re.fullmatch(r"x{212}-12\.[0-9a-f]{32}-delete", names[0])  # as Kafka's logDeleteDirName
+    assert re.fullmatch(r"y-3\.[0-9a-f]{32}-delete", names[1])
     directory.create(longest, TOPIC_ID)
     directory.delete(longest)
     assert told == []
@@ -213,7 +232,7 @@ def test_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
     directory_at(tmp_path).abandon()
 
 
-def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_told_once(
+def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_informed_once(
     tmp_path: Path, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[OSError] = []
@@ -230,7 +249,7 @@ def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_
             append(orders, make_batch)
     with pytest.raises(StorageError, match="offline since a write failed"):
         append(payments, make_batch)
-    for write in (directory.checkpoint_recovery_points, payments.flush):
+    for write in (partial(directory.checkpoint_recovery_points, {}), payments.flush):
         with pytest.raises(StorageError, match="offline since a write failed"):
             write()
     assert [error.errno for error in told] == [28]
@@ -253,13 +272,13 @@ def grow(log: Log, make_batch: MakeBatch, count: int) -> None:
         log.append(make_batch(log.log_end_offset, b"x" * 500), log.log_end_offset + 1)
 
 
-def test_a_start_that_no_file_name_tells_is_in_kafkas_checkpoint(tmp_path: Path, make_batch: MakeBatch) -> None:
+def test_a_start_that_no_file_name_reports_is_in_kafkas_checkpoint(tmp_path: Path, make_batch: MakeBatch) -> None:
     directory = directory_at(tmp_path)
     grow(directory.create(ORDERS, TOPIC_ID), make_batch, 6)
     grow(directory.create(PAYMENTS, TOPIC_ID), make_batch, 6)
     directory.logs[ORDERS].advance_log_start(3)
     directory.logs[PAYMENTS].delete_segments(2)
-    directory.checkpoint_log_starts()
+    directory.checkpoint_log_starts(directory.log_starts())
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     started_at = {key: log.log_start_offset for key, log in directory.logs.items()}
     assert checkpoint.read_text() == "0\n1\norders 0 3\n"
@@ -267,7 +286,7 @@ def test_a_start_that_no_file_name_tells_is_in_kafkas_checkpoint(tmp_path: Path,
     again = directory_at(tmp_path)
     assert {key: log.log_start_offset for key, log in again.logs.items()} == started_at
     again.logs[ORDERS].delete_segments(5)
-    again.checkpoint_log_starts()
+    again.checkpoint_log_starts(again.log_starts())
     assert checkpoint.read_text() == "0\n0\n"
     again.delete(ORDERS)
     assert again.create(ORDERS, TOPIC_ID).log_start_offset == 0
@@ -294,7 +313,7 @@ def test_a_log_that_lost_what_reached_beyond_its_start_begins_anew_there(tmp_pat
     directory = directory_at(tmp_path)
     grow(directory.create(ORDERS, TOPIC_ID), make_batch, 6)
     directory.logs[ORDERS].advance_log_start(5)
-    directory.checkpoint_log_starts()
+    directory.checkpoint_log_starts(directory.log_starts())
     directory.abandon()
     for path in sorted(tmp_path.glob("orders-0/*.log"))[2:]:
         path.unlink()

@@ -1,4 +1,4 @@
-"""A log on disk behaves as a plain list of batches, whatever is done to it in whatever order."""
+"""A log on disk behaves like a plain list of batches under random sequences of operations (Hypothesis)."""
 
 import tempfile
 from collections.abc import Callable

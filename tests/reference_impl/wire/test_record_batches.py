@@ -1,4 +1,4 @@
-"""Record batch headers, against batches that kafka-python's builders made."""
+"""Record batch headers, tested with batches from kafka-python's builders."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,6 @@ from reference_impl.wire.record_batches import (
     parse_headers,
     read_header,
     scan,
-    sound_prefix,
     stamp,
     validate,
 )
@@ -112,21 +111,6 @@ def test_counts_that_disagree_are_refused(make_batch: MakeBatch) -> None:
     data[57:61] = (3).to_bytes(4, "big")
     with pytest.raises(CorruptBatch, match="3 records"):
         validate(data)
-
-
-def test_the_sound_prefix_ends_before_the_first_bad_batch(make_batch: MakeBatch) -> None:
-    first, second, third = make_batch(0, b"a"), bytearray(make_batch(1, b"b")), make_batch(2, b"c")
-    second[-1] ^= 1
-    headers, valid_bytes = sound_prefix(first + bytes(second) + third)
-    assert [header.base_offset for header in headers] == [0]
-    assert valid_bytes == len(first)
-
-
-def test_the_sound_prefix_ends_where_offsets_go_back(make_batch: MakeBatch) -> None:
-    data = make_batch(5, b"a", b"b") + make_batch(6, b"c")
-    headers, valid_bytes = sound_prefix(data)
-    assert [header.base_offset for header in headers] == [5]
-    assert valid_bytes == headers[0].end_position
 
 
 def test_slices_begin_with_the_batch_that_holds_the_offset(make_batch: MakeBatch) -> None:

@@ -1,10 +1,16 @@
-"""The times of records, held against what kafka-python reads from the same bytes."""
+"""Record timestamps, compared with what kafka-python reads from the same bytes."""
 
 import pytest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from reference_impl.wire.record_batches import parse_headers, stamp, validate
-from reference_impl.wire.record_timestamps import TimedOffset, first_at_or_after, record_times, stamp_append_time
+from reference_impl.wire.record_timestamps import (
+    TimedOffset,
+    first_at_or_after,
+    record_times,
+    stamp_append_time,
+    youngest,
+)
 
 GZIP = 1
 
@@ -48,9 +54,14 @@ def test_the_second_of_two_batches_is_stamped_alone() -> None:
 
 
 def test_the_first_record_as_young_as_asked_may_stand_before_older_ones() -> None:
-    batches = batch_of(5, 9, 7, epoch=1) + batch_of(8, 12, base_offset=3, epoch=2)
-    headers = parse_headers(batches)
-    assert first_at_or_after(batches, headers, 6) == TimedOffset(1, 9, 1)
-    assert first_at_or_after(batches, headers, 6, from_offset=2) == TimedOffset(2, 7, 1)
-    assert first_at_or_after(batches, headers, 10) == TimedOffset(4, 12, 2)
-    assert first_at_or_after(batches, headers, 13) is None
+    batch = batch_of(5, 9, 7, base_offset=3, epoch=1)
+    assert first_at_or_after(batch, 6) == TimedOffset(4, 9, 1)
+    assert first_at_or_after(batch, 6, from_offset=5) == TimedOffset(5, 7, 1)
+    assert first_at_or_after(batch, 10) is None
+
+
+def test_of_several_youngest_records_the_first_counts() -> None:
+    batch = batch_of(5, 9, 9, 7, base_offset=3, epoch=1)
+    assert youngest(batch) == TimedOffset(4, 9, 1)
+    assert youngest(batch, from_offset=6) == TimedOffset(6, 7, 1)
+    assert youngest(batch, from_offset=7) is None

@@ -12,12 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.checks.cycles import Limits, Mode, Search, search_histories
 
 INT, LONG, BYTE = pa.int32(), pa.int64(), pa.int8()
-RECORDS = {"run": INT, "kind": BYTE, "op": LONG, "tp": INT, "mop": INT, "i": INT, "off": LONG, "value": LONG}
+RECORDS = {
+    "run": INT,
+    "kind": BYTE,
+    "operation": LONG,
+    "partition_id": INT,
+    "micro_operation": INT,
+    "position": INT,
+    "offset": LONG,
+    "value": LONG,
+}
 OPS = {
-    "run": INT, "op": LONG, "process": INT, "f": pa.string(), "status": BYTE, "t0": LONG, "t1": LONG, "i0": LONG,
-    "i1": LONG,
+    "run": INT, "operation": LONG, "process": INT, "function": pa.string(), "status": BYTE, "invoked_ns": LONG,
+    "completed_ns": LONG, "invocation_index": LONG, "completion_index": LONG,
 }  # fmt: skip
-ORDERS = {"run": INT, "tp": INT, "index": LONG, "value": LONG}
+ORDERS = {"run": INT, "partition_id": INT, "index": LONG, "value": LONG}
 STATUS = {"ok": 0, "fail": 1, "info": 2}
 
 
@@ -25,27 +34,27 @@ STATUS = {"ok": 0, "fail": 1, "info": 2}
 class Told:
     """One history. Keys and values are whatever they are called; they are numbered in order of first sight."""
 
-    ops: list[tuple[Any, ...]] = field(default_factory=list)
+    operations: list[tuple[Any, ...]] = field(default_factory=list)
     records: list[tuple[Any, ...]] = field(default_factory=list)
     orders: dict[str, Sequence[Any]] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
     def operation(self, index: int, begin: int, f: str, kind: str) -> None:
-        self.ops.append((index, 0, f, STATUS[kind], begin, index, begin, index))
+        self.operations.append((index, 0, f, STATUS[kind], begin, index, begin, index))
 
-    def sent(self, index: int, mop: int, key: str, value: Any) -> None:
-        self._record(0, index, mop, key, value)
+    def sent(self, index: int, micro_operation: int, key: str, value: Any) -> None:
+        self._record(0, index, micro_operation, key, value)
 
-    def read(self, index: int, mop: int, key: str, values: Sequence[Any]) -> None:
+    def read(self, index: int, micro_operation: int, key: str, values: Sequence[Any]) -> None:
         for value in values:
-            self._record(1, index, mop, key, value)
+            self._record(1, index, micro_operation, key, value)
 
-    def _record(self, kind: int, index: int, mop: int, key: str, value: Any) -> None:
+    def _record(self, kind: int, index: int, micro_operation: int, key: str, value: Any) -> None:
         place = len(self.records)
-        self.records.append((kind, index, self.tp(key), mop, place, None, self.number(value)))
+        self.records.append((kind, index, self.partition_id(key), micro_operation, place, None, self.number(value)))
 
-    def tp(self, key: str) -> int:
+    def partition_id(self, key: str) -> int:
         if key not in self.keys:
             self.keys.append(key)
         return self.keys.index(key)
@@ -55,15 +64,15 @@ class Told:
             self.values.append(value)
         return self.values.index(value)
 
-    def key_of(self, tp: int) -> Any:
-        return int(self.keys[tp]) if self.keys[tp].isdigit() else self.keys[tp]
+    def key_of(self, partition_id: int) -> Any:
+        return int(self.keys[partition_id]) if self.keys[partition_id].isdigit() else self.keys[partition_id]
 
     def value_of(self, _tp: int, value: int) -> Any:
         return self.values[value]
 
     def ordered(self) -> list[tuple[int, int, int]]:
         return [
-            (self.tp(key), index, self.number(value))
+            (self.partition_id(key), index, self.number(value))
             for key, order in self.orders.items()
             for index, value in enumerate(order)
         ]
@@ -86,9 +95,10 @@ def search_told(
     """All of them in one job; run i is the i-th."""
     orders = [(run, *row) for run, history in enumerate(told) for row in history.ordered()]
     records = [(run, *row) for run, history in enumerate(told) for row in history.records]
-    ops = [(run, *row) for run, history in enumerate(told) for row in history.ops]
+    ops = [(run, *row) for run, history in enumerate(told) for row in history.operations]
     return search_histories(
-        spark, records=frame(spark, folder, "records", RECORDS, records), ops=frame(spark, folder, "ops", OPS, ops),
+        spark, records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations",
+            OPS, ops),
         orders=frame(spark, folder, "orders", ORDERS, orders), mode=mode, ww_deps=ww_deps, limits=limits,
-        key_of=lambda run, tp: told[run].key_of(tp),
+        key_of=lambda run, partition_id: told[run].key_of(partition_id),
     )  # fmt: skip

@@ -17,7 +17,7 @@ READ_BACK = 3  # records that a transaction reads, the last ones that were there
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     records: DataFrame
-    ops: DataFrame
+    operations: DataFrame
     orders: DataFrame
     pairs: list[set[int]]  # the two transactions of each planted cycle, by operation
 
@@ -61,6 +61,7 @@ def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int
     ]
     orders = [(0, tp, index, value) for tp, log in enumerate(logs) for index, value in enumerate(log)]
     return Planted(
-        records=frame(spark, folder, "records", RECORDS, records), ops=frame(spark, folder, "ops", OPS, ops),
+        records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations", OPS,
+            ops),
         orders=frame(spark, folder, "orders", ORDERS, orders), pairs=pairs,
     )  # fmt: skip

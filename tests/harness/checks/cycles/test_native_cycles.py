@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from harness.checks.cycles import CycleRow, NativeSearch, find_cycles
 from harness.checks.cycles.model import REALTIME, WR
-from harness.history.values import NAMED_FROM
-from tests.harness.checks.build import SECOND, History, tables
+from harness.history.facts.values import NAMED_FROM
+from tests.harness.checks.histories.build import SECOND, History, tables
 
 
 def sound() -> History:
@@ -49,17 +49,18 @@ def order_against_time(*, acks: int = -1, at: float = 5.0) -> History:
 def transactions(history: History, spans: Mapping[int, tuple[float, float]]) -> History:
     for txn, (begin, end) in spans.items():
         history.rows["transactions"].append(
-            {"run": 0, "txn": txn, "process": txn, "transactional_id": f"t{txn}", "t0": int(begin * SECOND),
-             "t1": int(end * SECOND), "outcome": 0, "error": None, "group": None}
+            {"run": 0, "transaction": txn, "process": txn, "transactional_id": f"t{txn}",
+             "invoked_ns": int(begin * SECOND), "completed_ns": int(end * SECOND), "outcome": 0, "error": None,
+             "group": None}
         )  # fmt: skip
     return history
 
 
-def bound(history: History, txn: int, do: Callable[[], None]) -> None:
+def bound(history: History, transaction: int, do: Callable[[], None]) -> None:
     before = len(history.rows["records"])
     do()
     for row in history.rows["records"][before:]:
-        row["txn"] = txn
+        row["transaction"] = transaction
 
 
 def reader(history: History, isolation: str) -> None:
@@ -83,18 +84,18 @@ def circular_reading(isolation: str) -> History:
 def interleaved() -> History:
     history = transactions(History(), {1: (1, 10), 2: (1, 10)})
     for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (2, 1, 3, 0), (1, 1, 4, 1)):
-        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, tp=tp))  # type: ignore[misc]
+        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, partition_id=tp))  # type: ignore[misc]
     history.final([(0, 1), (1, 2)])
-    history.final([(0, 3), (1, 4)], tp=1)
+    history.final([(0, 3), (1, 4)], partition_id=1)
     return history
 
 
 def one_after_the_other() -> History:
     history = transactions(History(), {1: (1, 3), 2: (4, 6)})
     for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (1, 1, 3, 0), (2, 1, 4, 1)):
-        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, tp=tp))  # type: ignore[misc]
+        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, partition_id=tp))  # type: ignore[misc]
     history.final([(0, 1), (1, 2)])
-    history.final([(0, 3), (1, 4)], tp=1)
+    history.final([(0, 3), (1, 4)], partition_id=1)
     return history
 
 
@@ -111,7 +112,7 @@ def probe_read_before_it_was_sent() -> History:
     history.poll([(0, NAMED_FROM)], at=1)
     history.send(NAMED_FROM, 0, at=5)
     history.final([(0, NAMED_FROM)])
-    history.rows["value_names"].append({"run": 0, "value": NAMED_FROM, "text": "r0"})
+    history.rows["value_names"].append({"run": 0, "value": NAMED_FROM, "name": "r0"})
     return history
 
 
@@ -181,8 +182,8 @@ def test_a_row_tells_the_cycle_in_words_with_its_times_and_operations(found: Nat
         "T1 is send 1 of process 1; T2 is poll 0 of process 9. T1 wrote p0-000007 to t-0 and T2 read it; yet T2 had "
         "ended before T1 began: these cannot all have happened in one order."
     )
-    assert (row.topic, row.part, list(row.operations), list(row.values)) == ("t", 0, [0, 1], [7])
-    assert (row.t_first, row.t_last) == (1 * SECOND, int(5.1 * SECOND))
+    assert (row.topic, row.partition, list(row.operations), list(row.values)) == ("t", 0, [0, 1], [7])
+    assert (row.first_ns, row.last_ns) == (1 * SECOND, int(5.1 * SECOND))
 
 
 def test_a_row_names_the_transactions_of_a_cycle(found: NativeSearch) -> None:
@@ -198,7 +199,7 @@ def test_what_is_on_a_cycle_is_called_by_its_names(found: NativeSearch) -> None:
     assert batch.names.operation(send) == "record 2 of send 0 of process 1"
     (probe,) = rows_of(found, "probe read before it was sent")
     (step,) = [step for step in probe.cycle.steps if step.relation == WR]
-    assert (probe.names.partition(step.tp), probe.names.value(step.value)) == ("t-0", "r0")
+    assert (probe.names.partition(step.partition_id), probe.names.value(step.value)) == ("t-0", "r0")
 
 
 def test_what_no_order_is_known_of_is_said(found: NativeSearch) -> None:

@@ -39,7 +39,7 @@ def random_history(seed: int) -> Told:
     for key in KEYS:
         order = [value for _, value in sorted(logs[key])]
         told.orders[key] = order[: chance.randint(0, len(order))] if chance.random() < 0.2 else order
-        for op, _, f, *_ in told.ops:
+        for op, _, f, *_ in told.operations:
             if f == "txn" and order and chance.random() < 0.6:
                 first = chance.randrange(len(order))
                 told.read(op, 5, key, order[first : first + chance.randint(1, 2)])
@@ -48,7 +48,8 @@ def random_history(seed: int) -> Told:
 
 def operations_of(told: Told) -> list[Operation]:
     found = [
-        Operation(op, begin, end if status == STATUS["ok"] else None) for op, _, _, status, begin, end, _, _ in told.ops
+        Operation(op, begin, end if status == STATUS["ok"] else None)
+        for op, _, _, status, begin, end, _, _ in told.operations
     ]
     return sorted(found, key=lambda one: one.begin)
 
@@ -56,7 +57,7 @@ def operations_of(told: Told) -> list[Operation]:
 def edges_of(told: Told) -> Iterator[tuple[int, int, int]]:
     """By the rules' words, without columns: the last writer of a value, neighbours in the order, last values read."""
     writer = {(tp, value): op for kind, op, tp, _, _, _, value in sorted(told.records, key=lambda r: r[1]) if kind == 0}
-    ok = {op for op, _, _, status, *_ in told.ops if status == STATUS["ok"]}
+    ok = {op for op, _, _, status, *_ in told.operations if status == STATUS["ok"]}
     order: dict[int, list[int]] = {}
     for tp, _, value in told.ordered():
         order.setdefault(tp, []).append(value)
@@ -125,7 +126,7 @@ def test_planted_cycles_are_found_among_thousands_and_none_else(spark: SparkSess
     """In Spark's workers, to which intervals go when there is more than the driver shall hold."""
     history = planted(spark, tmp_path, transactions=10_000, cycles=5)
     search = search_histories(
-        spark, records=history.records, ops=history.ops, orders=history.orders, mode=Mode.JEPSEN,
+        spark, records=history.records, operations=history.operations, orders=history.orders, mode=Mode.JEPSEN,
         limits=Limits(collected_edges=0),
     )  # fmt: skip
     assert not search.not_searched
@@ -145,4 +146,6 @@ def test_an_interval_that_is_too_long_is_said_to_be_left_out_and_the_others_are_
     assert len(left_out) > HISTORIES // 20
     assert search.components.keys() - left_out.keys()
     for run, components in search.components.items():
-        assert sum(len(component.operations) for component in components) <= len(told[run].ops) - left_out.get(run, 0)
+        assert sum(len(component.operations) for component in components) <= len(told[run].operations) - left_out.get(
+            run, 0
+        )

@@ -1,4 +1,4 @@
-"""Small histories in the shorthand of jepsen.md 6, and Jepsen's own cases.
+"""Small histories in a shorthand, and Jepsen's own cases (jepsen.tests.kafka-test).
 
 `0I send s:x=1; 0O send s:x@0=1; 1I poll p; 1O poll p{x@0=1}`: process, type (I invoke, O ok, F fail, N info), f and
 micro-operations. Behind `!` an event has more: `!seek` sought to the beginning, `!assigned:x` and `!revoked:x` entries
@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness.history.imported import ImportedHistory
-from harness.history.jepsen_import import import_text
+from harness.history.jepsen.imported import ImportedHistory
+from harness.history.jepsen.jepsen_import import import_text
 
 ORACLE = Path(__file__).parent / "oracle"
 _TYPES = {"I": ":invoke", "O": ":ok", "F": ":fail", "N": ":info"}

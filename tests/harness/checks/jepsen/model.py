@@ -1,4 +1,4 @@
-"""Jepsen's rules for logs (jepsen.md 1.2, 1.3) once more, slow and plain: loops over the events of one history.
+"""Jepsen's rules for logs (jepsen.tests.kafka) once more, slow and plain: loops over the events of one history.
 
 Written to be read beside the rules, and to be compared with the checks in Spark. Cycles are not its business. Where
 Jepsen's checker dies, `Died` is raised with the kind of its death.
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.history.clojure_order import map_order, set_order
-from harness.history.edn_reader import Keyword
+from harness.history.jepsen.clojure_order import map_order, set_order
+from harness.history.jepsen.edn_reader import Keyword
 
 Event = Mapping[str, Any]
 COMPLETIONS = ("ok", "fail", "info")

@@ -1,7 +1,7 @@
-"""The blind spots of Jepsen's checker (jepsen.md 1.6): for each a bad history and a good one, as build.py writes them.
+"""The blind spots of Jepsen's checker: for each a bad history and a good one, as build.py writes them.
 
 ours: the kinds of ours that the bad story gives; jepsens: those of Jepsen's that it gives besides, since a value that
-nobody read is still unseen.
+nobody read is still unseen. row: the blind spot's number; stories of one number show the same one.
 """
 
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ BLIND_SPOTS = {
         "1O poll p{x@0=1,x@4000000000=2}", "", "lost-write unseen"),
 }  # fmt: skip
 
-# Histories about which nothing can be said: (row of 1.6, story, why there is no verdict).
+# Histories about which nothing can be said: (row, story, why there is no verdict).
 WITHOUT_VERDICT = {
     "all-failed": (3, "0I send s:x=1; 0F send s:x=1; 1I poll p; 1F poll p", "no-data"),
     "nothing-but-assignments": (3, "0I assign x; 0O assign x", "no-data"),

@@ -9,8 +9,8 @@ from harness.checks.jepsen import check_histories, columns
 from harness.checks.jepsen.check import stages_of
 from harness.checks.jepsen.own_rules import OWN_RULES
 from harness.checks.jepsen.rules import RULES
-from harness.history.imported import together
-from harness.history.jepsen_import import import_text
+from harness.history.jepsen.imported import together
+from harness.history.jepsen.jepsen_import import import_text
 from tests.harness.checks.jepsen.build import history
 from tests.harness.checks.jepsen.generator import Generated
 

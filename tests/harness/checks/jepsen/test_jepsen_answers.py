@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from harness.checks.jepsen import HistoryAnswer, check_histories
 from harness.checks.jepsen.own_rules import BAD, INCONCLUSIVE, TOLD
-from harness.history.edn_reader import read_text
-from harness.history.imported import ImportedHistory
-from harness.history.jepsen_import import import_text
+from harness.history.jepsen.edn_reader import read_text
+from harness.history.jepsen.imported import ImportedHistory
+from harness.history.jepsen.jepsen_import import import_text
 from tests.harness.checks.jepsen.build import cases, golden, history
 from tests.harness.checks.jepsen.generator import Generated
 from tests.harness.checks.jepsen.model import Died, Model, events_of, plain
@@ -24,15 +24,15 @@ ASSIGN = frozenset({"assign"})
 
 # Where our answer to one of Jepsen's own cases is another: (case, kind, what we say of it, why). "none": Jepsen says it
 # and we do not; "own": we say it besides; "fewer": of the same kind, without the values named by the reason.
-_NO_EVIDENCE = "no operation depends on another: that is no anomaly, but no verdict either (1.6 row 5)"
-_NO_DATA = "nothing was sent or read: there is nothing to judge (1.6 row 3)"
-_FALSE_UNSEEN = "the last ok operation was the first to touch the key, and it read the value (1.6 row 4)"
-_TAIL = "acknowledged above all that was read: lost or late, nobody asked for the log's end (1.6 row 10)"
-_FUTURE = "the history invokes the send after the polls that read its values (1.6 row 6)"
-_ABORTED = "a fail or info poll returned the values: they are in the log, though no ok poll read them (1.6 row 12)"
-_NOT_LOOKED_FOR = "of one operation's values one was read, and nobody came as far in the other key (1.6 row 13)"
-_TORN_LOST = "of one operation's values one was read, and one before it never (1.6 row 13)"
-_CANDIDATE = "of an info operation that a read proves, another value was never read (1.6 row 14)"
+_NO_EVIDENCE = "no operation depends on another: that is no anomaly, but no verdict either (blind spot 5)"
+_NO_DATA = "nothing was sent or read: there is nothing to judge (blind spot 3)"
+_FALSE_UNSEEN = "the last ok operation was the first to touch the key, and it read the value (blind spot 4)"
+_TAIL = "acknowledged above all that was read: lost or late, nobody asked for the log's end (blind spot 10)"
+_FUTURE = "the history invokes the send after the polls that read its values (blind spot 6)"
+_ABORTED = "a fail or info poll returned the values: they are in the log, though no ok poll read them (blind spot 12)"
+_NOT_LOOKED_FOR = "of one operation's values one was read, and nobody came as far in the other key (blind spot 13)"
+_TORN_LOST = "of one operation's values one was read, and one before it never (blind spot 13)"
+_CANDIDATE = "of an info operation that a read proves, another value was never read (blind spot 14)"
 DIFFERENCES = (
     ("inconsistent-offsets/info-unproven", "empty-transaction-graph", "none", _NO_EVIDENCE),
     ("inconsistent-offsets/info-unproven", "insufficient-evidence", "own", _NO_EVIDENCE),

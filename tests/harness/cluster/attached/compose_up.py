@@ -1,6 +1,6 @@
-"""Makes what `docker compose up` would make of a file with three reference brokers and their coordination service.
+"""Creates the containers that `docker compose up` would create for three reference brokers and a coordination service.
 
-Compose itself is no part of it: the containers bear the labels that compose gives, which is all the harness goes by.
+Compose itself is not needed: the containers have the labels that compose sets, which is all the harness uses.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a cluster that was there before us tells of itself, and what is made of too little."""
+"""What an existing cluster reports of itself, and the errors for incomplete information."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +31,7 @@ async def test_a_broker_that_has_just_started_and_knows_of_none_is_not_taken_at_
     assert await administration.brokers_by([("h", 1), ("h", 2)]) == {1: ("b", 1), 2: ("b", 2)}
 
 
-async def test_a_cluster_without_a_registered_broker_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_without_a_registered_broker_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, {1: []})
     with pytest.raises(HarnessError, match=r"no broker answers .*h:1 knows of no broker yet"):
         await administration.brokers_by([("h", 1)])

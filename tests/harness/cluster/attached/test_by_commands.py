@@ -1,4 +1,4 @@
-"""What an attached cluster can do is what its commands say; what they do is seen on the brokers."""
+"""The user's commands determine the capabilities of an attached cluster; their effect is observed on the brokers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.clock import SystemClock
-from harness.cluster.attached.book import Book
 from harness.cluster.attached.by_commands import cluster_by_commands, remedy
+from harness.cluster.attached.journal import AttachedJournal
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import (
+from harness.ports.cluster import (
     CanCrash,
     CanCutLinks,
     CanPause,
@@ -23,7 +23,7 @@ from harness.interfaces import (
     NodeId,
     ShowsLogs,
 )
-from harness.scenario import AttachedSpec, ClusterSpec
+from harness.scenario.model import AttachedSpec, ClusterSpec
 
 CAPABILITIES = (CanCrash, CanStop, CanPause, CanCutLinks, CanSlowLinks, CanWipe, ShowsLogs)
 
@@ -35,7 +35,7 @@ def spec(**commands: str) -> ClusterSpec:
 
 
 def made(run: Path, wanted: ClusterSpec) -> object:
-    Book(run).found({NodeId(int(node)): ("127.0.0.1", int(node)) for node in wanted.attached.nodes})
+    AttachedJournal(run).found({NodeId(int(node)): ("127.0.0.1", int(node)) for node in wanted.attached.nodes})
     return cluster_by_commands(wanted)(run_path=run, spec=wanted, client_links=1, clock=SystemClock())
 
 
@@ -83,8 +83,8 @@ def test_the_remedy_names_the_commands() -> None:
     assert remedy(CanCutLinks) == "give cut and heal, or isolate and rejoin in [attached]"
 
 
-def links(*names: str) -> list[Link]:
-    return [Link(source=f"n{name[0]}", target=f"n{name[2]}") for name in names]
+def links(*ends: tuple[int, int]) -> list[Link]:
+    return [Link(source=NodeId(source), target=NodeId(target)) for source, target in ends]
 
 
 async def test_every_link_is_cut_by_a_command_of_its_own(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ async def test_every_link_is_cut_by_a_command_of_its_own(tmp_path: Path) -> None
     cluster = made(tmp_path, spec(cut=f"echo {{link_source}}-{{link_target}} >> {out}", heal=f"rm {out}"))
     assert isinstance(cluster, CanCutLinks)
 
-    evidence = await cluster.cut(links("2>1", "3>1"))
+    evidence = await cluster.cut(links((2, 1), (3, 1)))
 
     assert out.read_text().split() == ["2-1", "3-1"]
     assert "nothing more of it is seen from outside" in evidence.sentence
-    assert Book(tmp_path).owed() == [("heal", "n2>n1 n3>n1")]
+    assert AttachedJournal(tmp_path).owed() == [("heal", "n2>n1 n3>n1")]
 
 
 async def test_a_command_that_names_all_links_is_run_once(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ async def test_a_command_that_names_all_links_is_run_once(tmp_path: Path) -> Non
     cluster = made(tmp_path, spec(cut=f"echo {{links}} {{mode}} >> {out}", heal="true"))
     assert isinstance(cluster, CanCutLinks)
 
-    await cluster.cut(links("2>1", "3>1"), mode="reset")
-    await cluster.heal(links("2>1", "3>1"))
+    await cluster.cut(links((2, 1), (3, 1)), mode="reset")
+    await cluster.heal(links((2, 1), (3, 1)))
 
     assert out.read_text() == "2>1 3>1 reset\n"
-    assert Book(tmp_path).owed() == []
+    assert AttachedJournal(tmp_path).owed() == []
 
 
 async def test_isolating_sets_a_broker_apart_from_all_others_and_nothing_else(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ async def test_isolating_sets_a_broker_apart_from_all_others_and_nothing_else(tm
     cluster = made(tmp_path, spec(isolate=f"echo {{node}} >> {out}", rejoin="true"))
     assert isinstance(cluster, CanCutLinks)
 
-    await cluster.cut(links("2>1", "1>2", "2>3", "3>2"))
+    await cluster.cut(links((2, 1), (1, 2), (2, 3), (3, 2)))
     assert out.read_text() == "2\n"
 
     with pytest.raises(HarnessError, match="sets brokers apart from all others"):
-        await cluster.cut(links("2>1"))
+        await cluster.cut(links((2, 1)))
 
 
 async def test_a_kill_command_that_kills_nobody_is_found_out(
@@ -132,7 +132,7 @@ async def test_a_kill_command_that_kills_nobody_is_found_out(
         bootstrap="127.0.0.1:1",
         attached=AttachedSpec(nodes={"1": f"127.0.0.1:{unused_tcp_broker}"}, kill="true", start="true"),
     )
-    Book(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
+    AttachedJournal(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
     cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, client_links=1, clock=SystemClock())
     assert isinstance(cluster, CanCrash)
 
@@ -150,7 +150,7 @@ async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path) -> None:
 
     assert "127.0.0.1:1 refuses connections" in evidence.sentence
     assert not cluster.is_running(NodeId(1))
-    assert Book(tmp_path).owed() == [("start", "1")]
+    assert AttachedJournal(tmp_path).owed() == [("start", "1")]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A user's commands: filled in, run, bounded, and quoted with what they said."""
+"""The user's commands are filled in, run with a time limit, and quoted with their output."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ def runner(folder: Path, timeout_s: float = 10, **templates: str) -> CommandRunn
 NODE: Mapping[str, object] = {"node": 2, "host": "kafka2.example", "port": 9092}
 
 
-async def test_a_command_is_told_whom_it_concerns_and_its_last_line_is_kept(tmp_path: Path) -> None:
+async def test_a_command_gets_its_subject_and_its_last_line_is_kept(tmp_path: Path) -> None:
     ran = await runner(tmp_path, kill="echo first; echo killed {node} at {host}:{port}").run("kill", "broker 2", NODE)
 
     assert "the kill command ended with 0" in ran.sentence

@@ -1,4 +1,4 @@
-"""Somebody's containers, as compose would have made them: found, harmed through Docker, cut by packet rules, read."""
+"""A user's compose containers: found, stopped through Docker, cut by packet rules, their logs read."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,22 @@ from docker.errors import ImageNotFound
 
 from harness.clock import SystemClock
 from harness.cluster.attached import compose_project
-from harness.cluster.attached.book import Book
 from harness.cluster.attached.by_docker import cluster_by_docker
 from harness.cluster.attached.container_rules import can_cut
+from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
-from harness.scenario import AttachedSpec, ClusterSpec
+from harness.ports.cluster import CanCrash, CanCutLinks, CanPause, CanStop, NodeId, TopicDefinition
+from harness.scenario.model import AttachedSpec, ClusterSpec
 from tests.harness.cluster.attached.compose_up import DATA, compose_up
 from tests.waiting import comes_true
 
-pytestmark = pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one")
+pytestmark = [
+    pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one"),
+    pytest.mark.docker,
+    pytest.mark.cluster,
+]
 LOCAL_BASE = "kafka-chaos-base:local"
 
 
@@ -55,7 +59,7 @@ async def cluster(project: ClusterSpec, tmp_path: Path) -> AsyncIterator[Any]:
     made = cluster_by_docker(project)(run_path=tmp_path, spec=project, client_links=1, clock=SystemClock())
     await asyncio.wait_for(_attached_to(made), 40)
     yield made
-    for what, subject in Book(tmp_path).owed():
+    for what, subject in AttachedJournal(tmp_path).owed():
         await made.undo(what, subject)
     await made.stop()
 
@@ -84,20 +88,20 @@ async def test_it_is_killed_paused_and_stopped_through_docker_and_seen_from_outs
 
     assert "is exited with code 137" in (await cluster.kill(one)).sentence
     assert not cluster.is_running(one)
-    assert Book(tmp_path).owed() == [("start", "1")]
+    assert AttachedJournal(tmp_path).owed() == [("start", "1")]
     assert "answers" in (await cluster.start_node(one)).sentence
     assert "takes connections and answers nothing" in (await cluster.pause(two)).sentence
     assert "answers" in (await cluster.resume(two)).sentence
     assert "ended by SIGTERM" in (await cluster.shut_down(two)).sentence
     await cluster.start_node(two)
-    assert Book(tmp_path).owed() == []
+    assert AttachedJournal(tmp_path).owed() == []
 
 
 @pytest.mark.skipif(not can_cut(), reason="packet rules take root, nsenter and iptables")
 async def test_a_partition_is_seen_to_stop_packets_and_outlives_a_restart_of_the_container(cluster: Any) -> None:
     cuts: Any = cluster
     assert isinstance(cluster, CanCutLinks)
-    links = [link for link in cluster.links() if {link.source, link.target} == {"n1", "n2"}]
+    links = [link for link in cluster.links() if {link.source, link.target} == {1, 2}]
 
     assert "packet rules stop 1>2" in (await cluster.cut(links)).sentence
     await cuts.kill(NodeId(2))
@@ -116,14 +120,14 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
         logs[:] = await asyncio.to_thread(cluster.read_replicas, NodeId(1))
         return bool(logs)
 
-    await comes_true(readable, "the log of broker 1", timeout_s=20)
+    await comes_true(readable, "the log of broker 1")
     assert [(log.topic, log.partition, log.log_end) for log in logs] == [("read", 0, 0)]
 
     with pytest.raises(HarnessError, match="topic 'read' is there already"):
         await cluster.create_topics([TopicDefinition(name="read", assignment=((1, 2, 3),))])
     settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
     assert settings["read", "unclean.leader.election.enable"] == "false"
-    assert Book(tmp_path).owed() == [("delete", "read")]
+    assert AttachedJournal(tmp_path).owed() == [("delete", "read")]
 
 
 def test_containers_are_found_by_the_file_they_were_made_of(project: ClusterSpec, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which container is which node: by the scenario's table, the containers' labels, or the services' names."""
+"""Containers are mapped to nodes by the scenario's table, their labels, or the services' names."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from harness.cluster.attached.compose_project import FILES, FOLDER, SERVICE, file_of, files_of, nodes_of
 from harness.cluster.docker.labels import NODE
 from harness.errors import UsageError
-from harness.scenario import ClusterSpec
+from harness.scenario.model import ClusterSpec
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ def test_a_project_is_known_by_its_files_wherever_they_were_named_from(tmp_path:
     assert files_of({FILES: f"{tmp_path}/compose.yaml"}) == [tmp_path / "compose.yaml"]
 
 
-def test_a_compose_file_that_is_not_there_is_told() -> None:
+def test_a_compose_file_that_is_not_there_is_reported() -> None:
     with pytest.raises(UsageError, match="no such file"):
         file_of(ClusterSpec(system="compose:nowhere.yaml"))

@@ -1,4 +1,4 @@
-"""A Maven repository in a folder that Maven's settings name as the mirror, and a cache as a fetch leaves it."""
+"""A Maven repository in a folder, which Maven's settings name as the mirror, and a cache as a download leaves it."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def give_pins(version: KafkaVersion, pins: Mapping[str, str]) -> None:
 
 
 def refused(action: Callable[[], object]) -> str:
-    """What was said, in one line, by an action that must be refused."""
+    """The one-line message of an action that must be refused."""
     with pytest.raises(HarnessError) as caught:
         action()
     assert "\n" not in str(caught.value)

@@ -1,4 +1,5 @@
-"""An archive of classes is made once for a Java and a class path; a Java that makes none costs one try and no run."""
+"""A class archive is created once per Java and class path; a Java that cannot create one costs one
+attempt and no run."""
 
 import asyncio
 import os
@@ -15,6 +16,8 @@ from harness.cluster.brokers.class_archive import Archiving, ensure
 from harness.cluster.brokers.kafka_jars import KafkaHome, installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.java import java_home
+
+pytestmark = pytest.mark.jvm
 
 VERSION = resolve_version("4.3.1")
 # Stands in for Java: writes what it was asked for, notes each call, and as a node listens until SIGTERM.

@@ -1,6 +1,6 @@
-"""Kafka's jars are fetched once, whole or not at all, and what goes wrong is told in one line.
+"""Kafka's jars are downloaded once, completely or not at all, and errors are reported in one line.
 
-Most of this runs the real Ivy against a Maven repository in a folder, which Maven's settings name as the mirror.
+Most tests run the real Ivy with a Maven repository in a folder, which Maven's settings name as the mirror.
 """
 
 import hashlib
@@ -18,6 +18,8 @@ from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.errors import HarnessError, UsageError
 from harness.user_cache import cache_directory
 from tests.harness.cluster.brokers.maven_repository import Told, jar_in, publish_kafka, put, refused
+
+pytestmark = pytest.mark.jvm
 
 SMALL = resolve_version("0.9.0.0")  # few modules, no extra ones, and nobody pinned it
 
@@ -37,7 +39,7 @@ def mirror(tmp_path: Path) -> Path:
 
 
 def fake_java(home: Path, output: str, code: int) -> Path:
-    """A Java that says what it is told to say, instead of running Ivy."""
+    """A Java that prints a given text instead of running Ivy."""
     (home / "bin").mkdir(parents=True)
     (home / "release").write_text('JAVA_VERSION="21"\n')
     (home / "output").write_text(output)
@@ -84,7 +86,7 @@ def test_a_version_that_is_there_is_not_fetched_again(
     ]
 
 
-def test_a_damaged_version_is_told_and_fetched_anew(cache: Path, mirror: Path) -> None:
+def test_a_damaged_version_is_reported_and_fetched_anew(cache: Path, mirror: Path) -> None:
     home = fetch(SMALL, progress=lambda line: None)
     jar = home.libs / f"kafka-clients-{SMALL}.jar"
     whole = jar.read_bytes()
@@ -116,7 +118,7 @@ def test_a_missing_module_is_named(mirror: Path) -> None:
     assert f"does not give org.apache.kafka:kafka-clients:{SMALL} (not found)" in told
 
 
-def test_no_network_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")  # nobody listens on port 1
 
     told = refused(lambda: fetch(SMALL, progress=lambda line: None))
@@ -124,7 +126,7 @@ def test_no_network_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert told.startswith("Maven Central could not be reached (java.net.ConnectException")
 
 
-def test_a_java_that_fails_is_told_with_where_its_words_are(
+def test_a_java_that_fails_is_reported_with_where_its_words_are(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "Error: could not create the machine\n", 3)))
@@ -178,7 +180,7 @@ def test_what_a_killed_fetch_left_is_swept_by_the_next(cache: Path, mirror: Path
     assert not (cache / ".unfinished").exists()
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(cache: Path) -> None:
     cache.parent.parent.write_text("a file, no folder")
 
     assert "XDG_CACHE_HOME" in refused(lambda: fetch(SMALL, progress=lambda line: None))
@@ -230,7 +232,7 @@ def test_a_version_that_was_never_fetched_is_not_installed() -> None:
         ("manifest of another", "manifest.json"),
     ],
 )
-def test_a_damaged_version_is_not_used_and_told_with_the_remedy(cache: Path, damage: str, named: str) -> None:
+def test_a_damaged_version_is_not_used_and_reported_with_the_remedy(cache: Path, damage: str, named: str) -> None:
     folder = put(cache, SMALL)
     assert installed(SMALL) is not None
     manifest = folder / "manifest.json"

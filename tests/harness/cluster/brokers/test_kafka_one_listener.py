@@ -1,4 +1,4 @@
-"""Kafka from before named listeners: how its brokers are set up, and how topics come to be."""
+"""Kafka before named listeners: the brokers' configuration, and the creation of topics."""
 
 import sys
 from collections.abc import Iterator
@@ -12,10 +12,12 @@ from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.cluster.brokers.kafka_one_listener import OneListenerKafka
 from harness.cluster.local.addresses import AddressBlock
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.ground import LocalGround
+from harness.cluster.local.environment import LocalEnvironment
 from harness.errors import HarnessError, UsageError
-from harness.interfaces import COORDINATION, ClientId, NodeId, TopicDefinition
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import COORDINATION, ClientId, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
+
+pytestmark = [pytest.mark.cluster, pytest.mark.jvm]
 
 SPEC = ClusterSpec(system="kafka:0.9.0.1", brokers=(3, 1, 2))
 
@@ -30,10 +32,10 @@ def system(monkeypatch: pytest.MonkeyPatch) -> OneListenerKafka:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[LocalGround]:
+def environment(tmp_path: Path) -> Iterator[LocalEnvironment]:
     nodes = [COORDINATION, NodeId(1), NodeId(2), NodeId(3)]
     with AddressBlock(nodes, client_links=2) as addresses:
-        yield LocalGround(addresses=addresses, nodes_folder=tmp_path, one_listener=True)
+        yield LocalEnvironment(addresses=addresses, nodes_folder=tmp_path, one_listener=True)
 
 
 @pytest.mark.parametrize(
@@ -48,20 +50,22 @@ def test_containers_cannot_tell_the_links_of_clients_apart_by_one_port() -> None
         system_of(ClusterSpec(system="kafka:0.9.0.1", world="docker"))
 
 
-def test_a_broker_listens_once_and_is_advertised_by_name(system: OneListenerKafka, ground: LocalGround) -> None:
-    settings = system.broker_settings(NodeId(2), ground)
+def test_a_broker_listens_once_and_is_advertised_by_name(
+    system: OneListenerKafka, environment: LocalEnvironment
+) -> None:
+    settings = system.broker_settings(NodeId(2), environment)
 
-    assert settings["listeners"] == f"PLAINTEXT://{ground.listens_at(NodeId(2))}:{ground.internal_port}"
-    assert settings["advertised.listeners"] == f"PLAINTEXT://node2:{ground.internal_port}"
+    assert settings["listeners"] == f"PLAINTEXT://{environment.listens_at(NodeId(2))}:{environment.internal_port}"
+    assert settings["advertised.listeners"] == f"PLAINTEXT://node2:{environment.internal_port}"
     assert not {"listener.security.protocol.map", "inter.broker.listener.name"} & set(settings)
 
 
-def test_everybody_finds_it_at_the_same_port_and_each_by_an_address_of_its_own(ground: LocalGround) -> None:
-    assert {ground.admin_port, ground.client_port(ClientId(1)), ground.client_port(ClientId(2))} == {
-        ground.internal_port
+def test_everybody_finds_it_at_the_same_port_and_each_by_an_address_of_its_own(environment: LocalEnvironment) -> None:
+    assert {environment.admin_port, environment.client_port(ClientId(1)), environment.client_port(ClientId(2))} == {
+        environment.internal_port
     }
-    ways = [ground.client_reaches(ClientId(client), NodeId(1)) for client in (1, 2)]
-    assert len({*ways, ground.harness_reaches(NodeId(1))}) == 3
+    ways = [environment.client_reaches(ClientId(client), NodeId(1)) for client in (1, 2)]
+    assert len({*ways, environment.harness_reaches(NodeId(1))}) == 3
 
 
 @pytest.mark.parametrize(
@@ -78,31 +82,33 @@ def test_everybody_finds_it_at_the_same_port_and_each_by_an_address_of_its_own(g
     ],
 )
 def test_topics_are_made_by_kafka_s_own_tool_at_zookeeper(
-    system: OneListenerKafka, ground: LocalGround, topic: TopicDefinition, words: str
+    system: OneListenerKafka, environment: LocalEnvironment, topic: TopicDefinition, words: str
 ) -> None:
-    command = " ".join(system.topic_command(topic, ground))
+    command = " ".join(system.topic_command(topic, environment))
 
-    assert command.endswith(f"kafka.admin.TopicCommand --create --zookeeper node100:{ground.internal_port} {words}")
-    assert f"-Djdk.net.hosts.file={ground.there(COORDINATION).config / 'hosts'}" in command
+    assert command.endswith(
+        f"kafka.admin.TopicCommand --create --zookeeper node100:{environment.internal_port} {words}"
+    )
+    assert f"-Djdk.net.hosts.file={environment.there(COORDINATION).config / 'hosts'}" in command
 
 
 def test_a_name_leads_each_client_to_its_own_link_and_the_harness_past_all_links(
-    tmp_path: Path, ground: LocalGround
+    tmp_path: Path, environment: LocalEnvironment
 ) -> None:
     cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=2, clock=SystemClock())
     assert cluster.names_for(None) == {}  # until its addresses are known
-    cluster._ground = ground
+    cluster._environment = environment
 
     names = [cluster.names_for(client)["node1"] for client in (None, ClientId(1), ClientId(2))]
 
     assert names == [
-        ground.listens_at(NodeId(1)),
-        ground.client_reaches(ClientId(1), NodeId(1)),
-        ground.client_reaches(ClientId(2), NodeId(1)),
+        environment.listens_at(NodeId(1)),
+        environment.client_reaches(ClientId(1), NodeId(1)),
+        environment.client_reaches(ClientId(2), NodeId(1)),
     ]
 
 
-async def test_a_tool_that_fails_is_told_with_the_place_of_its_log(tmp_path: Path) -> None:
+async def test_a_tool_that_fails_is_reported_with_the_place_of_its_log(tmp_path: Path) -> None:
     cluster = LocalCluster(run_path=tmp_path, spec=SPEC, client_links=1, clock=SystemClock())
 
     with pytest.raises(HarnessError, match=r"^not made, and (.*/nodes/tool/log): Kafka's tool ended with code 3$"):

@@ -1,9 +1,9 @@
-"""A formatted folder is made once and copied: every node has its own identity in it, and nothing else differs."""
+"""A formatted folder is created once and copied; each node's copy differs in its identity only."""
 
 from pathlib import Path
 
 from harness.cluster.brokers.kafka_storage import give
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 
 def template(folder: Path) -> Path:

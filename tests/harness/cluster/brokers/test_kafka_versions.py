@@ -1,4 +1,4 @@
-"""A version is named in full, by its beginning, or by another member of its line; anything else is told at once."""
+"""A version is named in full, by a prefix, or by another member of its line; any other name is an error."""
 
 from pathlib import Path
 

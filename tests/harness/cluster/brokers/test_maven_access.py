@@ -1,4 +1,4 @@
-"""What this machine says of certificates, proxies and mirrors reaches Java."""
+"""Java gets this machine's certificates, proxies and mirrors."""
 
 import hashlib
 import ssl
@@ -112,13 +112,13 @@ def test_a_mirror_without_an_address_that_can_be_asked_is_refused_and_central_is
 @pytest.mark.parametrize(
     ("address", "plain"), [("HTTP://near/", True), ("https://near/", False), ("file:/near", False)]
 )
-def test_only_plain_http_is_told_as_plain(home: Path, address: str, plain: bool) -> None:
+def test_only_plain_http_is_reported_as_plain(home: Path, address: str, plain: bool) -> None:
     settings(home, f"<mirrors><mirror><mirrorOf>*</mirrorOf><url>{address}</url></mirror></mirrors>")
 
     assert access(home).is_plain == plain
 
 
-def test_settings_that_cannot_be_read_are_told_in_one_line(home: Path) -> None:
+def test_settings_that_cannot_be_read_are_reported_in_one_line(home: Path) -> None:
     settings(home, "<mirrors>")
 
     with pytest.raises(HarnessError, match=r"settings\.xml: Maven's settings cannot be read") as caught:

@@ -1,4 +1,4 @@
-"""A version that was tried is used only with the very jars it was tried with, wherever they came from."""
+"""A tried version is only used with exactly the jars it was tried with."""
 
 import hashlib
 import json
@@ -22,6 +22,8 @@ from tests.harness.cluster.brokers.maven_repository import (
     put,
     refused,
 )
+
+pytestmark = pytest.mark.jvm
 
 SMALL = resolve_version("0.9.0.0")
 CLIENTS = f"kafka-clients-{SMALL}.jar"
@@ -71,7 +73,7 @@ def test_a_version_that_is_not_listed_has_no_pins() -> None:
     assert pinned(SMALL) == {}
 
 
-def test_pins_that_cannot_be_read_are_told_by_file_and_line() -> None:
+def test_pins_that_cannot_be_read_are_reported_by_file_and_line() -> None:
     give_pins(SMALL, {"a.jar": "0" * 64})
     with pins_file(SMALL).open("a") as file:
         file.write("no pin\n")
@@ -127,7 +129,7 @@ def test_jars_differ_from_their_pins_by_content_and_by_being_there(found: dict[s
 # ---- fetching and pinning -------------------------------------------------------------------------------------------
 
 
-def test_what_is_fetched_as_pinned_is_told_so_each_time(mirror: Path) -> None:
+def test_what_is_fetched_as_pinned_is_reported_so_each_time(mirror: Path) -> None:
     pin(SMALL)
     told: Told = []
 
@@ -199,7 +201,7 @@ def test_pins_are_not_made_of_what_came_by_plain_http(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("guarded", "told"), [(True, "the pinned SHA-256 alone protect"), (False, "nothing protects")])
-def test_a_mirror_by_plain_http_is_told_with_what_protects(tmp_path: Path, guarded: bool, told: str) -> None:
+def test_a_mirror_by_plain_http_is_reported_with_what_protects(tmp_path: Path, guarded: bool, told: str) -> None:
     name_mirror(tmp_path / "home", "http://127.0.0.1:1/")
     if guarded:
         give_pins(SMALL, dict.fromkeys(SMALL.needed_jars(), "0" * 64))

@@ -1,4 +1,4 @@
-"""How the reference's brokers are set up."""
+"""The configuration of the reference brokers."""
 
 import stat
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import pytest
 
 from harness.cluster.brokers.reference import ReferenceSystem
 from harness.cluster.local.addresses import AddressBlock
-from harness.cluster.local.ground import LocalGround
-from harness.interfaces import COORDINATION, NodeId
-from harness.scenario import ClusterSpec
+from harness.cluster.local.environment import LocalEnvironment
+from harness.ports.cluster import COORDINATION, NodeId
+from harness.scenario.model import ClusterSpec
 
 
 @pytest.fixture
@@ -19,13 +19,14 @@ def addresses() -> Iterator[AddressBlock]:
         yield made
 
 
+@pytest.mark.cluster
 async def test_the_brokers_of_each_cluster_share_a_secret_of_their_own_that_nobody_else_may_read(
     addresses: AddressBlock, tmp_path: Path
 ) -> None:
     found = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        ground = LocalGround(addresses=addresses, nodes_folder=folder)
-        await ReferenceSystem(spec=ClusterSpec(brokers=(1, 2))).prepare(ground)
+        environment = LocalEnvironment(addresses=addresses, nodes_folder=folder)
+        await ReferenceSystem(spec=ClusterSpec(brokers=(1, 2))).prepare(environment)
         files = sorted(folder.glob("*/config/cluster-secret"))
         assert [path.parents[1].name for path in files] == ["1", "2"]
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}

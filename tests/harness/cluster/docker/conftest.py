@@ -1,4 +1,4 @@
-"""An engine if one answers, the infra image on a base that is here, and three nodes that echo what they are sent."""
+"""A Docker engine if there is one, the infra image, and three nodes that echo what they receive."""
 
 import os
 import uuid
@@ -18,7 +18,7 @@ from harness.cluster.docker.infra import Infra, make_network, start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.rules import Places
 from harness.errors import HarnessError
-from harness.interfaces import ClientId, NodeId
+from harness.ports.cluster import ClientId, NodeId
 
 LOCAL_BASE = "kafka-chaos-base:local"  # what .ci/prepare-docker makes
 PEER_PORT, CLIENT_1_PORT, CLIENT_2_PORT = 9001, 9002, 9003

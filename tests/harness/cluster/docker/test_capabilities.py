@@ -1,4 +1,4 @@
-"""What the probe says of this engine is held against the engine; and it leaves nothing behind."""
+"""The probe's result agrees with the engine, and it leaves nothing behind."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_the_probe_says_what_works_and_leaves_nothing_behind(engine: Engine, inf
     assert not engine.client.volumes.list(filters=ours)
 
 
-def test_each_capability_is_told_in_words(capabilities: Capabilities) -> None:
+def test_each_capability_is_reported_in_words(capabilities: Capabilities) -> None:
     told = capabilities.told()
     assert told["packet rules"] == "yes"
     assert told["delay, loss, duplication, reordering"] == (capabilities.netem or "yes")

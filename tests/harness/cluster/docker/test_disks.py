@@ -1,4 +1,4 @@
-"""A node's data on a volume of limited size: seen by the harness as by the node, filled to the last byte and freed."""
+"""A node's data on a volume of limited size: visible to the harness, filled to the last byte, and freed."""
 
 import contextlib
 import uuid
@@ -9,12 +9,12 @@ import pytest
 
 from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.engine import Engine
-from harness.cluster.docker.ground import PLACE
+from harness.cluster.docker.environment import PLACE
+from harness.cluster.docker.file_export import LEFT_OUT
 from harness.cluster.docker.infra import start_infra
 from harness.cluster.docker.labels import labels_of
 from harness.cluster.docker.nodes import ContainerNode
-from harness.cluster.docker.taking_out import LEFT_OUT
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 
 _DISK_BYTES = 1 << 20
 

@@ -1,4 +1,4 @@
-"""An engine that does not answer is one line with the way out; one that answers says what it is."""
+"""An engine that does not answer is reported in one line with a remedy; one that answers describes itself."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_no_engine_is_one_line_with_the_place_and_the_remedy(tmp_path: Path, mon
     assert not is_there()
 
 
-def test_what_the_engine_refuses_is_told_in_its_own_words() -> None:
+def test_what_the_engine_refuses_is_reported_in_its_own_words() -> None:
     with pytest.raises(HarnessError, match=r"^making a thing: no such thing$"), engine_errors("making a thing"):
         raise APIError("500 Server Error for http+docker://...", explanation="no such\nthing")
     assert reason(DockerException("plain  words")) == "plain words"

@@ -1,5 +1,6 @@
-"""An image's tag is what went into it; what is built runs."""
+"""An image's tag is the hash of its contents; a built image runs."""
 
+import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -55,6 +56,28 @@ def test_the_reference_image_holds_the_package_and_what_it_needs_and_no_bytecode
     ):
         assert needed in files
     assert not [name for name in files if name.endswith(".pyc") or ".." in name]
+
+
+def test_the_reference_image_holds_every_package_that_the_reference_broker_imports() -> None:
+    files = images.reference_recipe().files
+    imported = {
+        name.partition(".")[0]
+        for path, content in files.items()
+        if path.startswith("packages/reference_impl/") and path.endswith(".py")
+        for name in _imported(ast.parse(content))
+    }
+
+    assert {name for name in imported if not any(path.startswith(f"packages/{name}/") for path in files)} <= (
+        sys.stdlib_module_names
+    )
+
+
+def _imported(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
 
 
 def test_a_folder_without_jars_says_how_to_get_them(tmp_path: Path) -> None:

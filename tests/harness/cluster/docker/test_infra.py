@@ -1,4 +1,4 @@
-"""The network between nodes leads to this machine and nowhere else, unless somebody asks for more."""
+"""The nodes' network leads to this machine and nowhere else, unless the scenario opens it."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Which packets are impaired at which node, what tc is told, and what is said where the kernel cannot do it."""
+"""Which packets are impaired at which node, the commands for tc, and the message on a kernel without netem."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ from harness.cluster.docker.namespace import Namespace
 from harness.cluster.docker.netem import Flow, flows_of, impair, not_here, tc_batch
 from harness.cluster.docker.rules import Places
 from harness.errors import HarnessError, UsageError
-from harness.harms import Impairment
-from harness.interfaces import ClientId, Link, NodeId
+from harness.ports.capabilities import Impairment
+from harness.ports.cluster import ClientId, Link, NodeId
 from tests.harness.cluster.docker.conftest import Nodes
 
 PLACES = Places(
@@ -18,7 +18,7 @@ PLACES = Places(
     peer_ports={NodeId(1): (9000,), NodeId(2): (9000,), NodeId(3): (9000,)},
     client_ports={ClientId(1): 9011},
 )
-TWO_TO_ONE = Link(source="n2", target="n1")
+TWO_TO_ONE = Link(source=NodeId(2), target=NodeId(1))
 SLOW = Impairment(delay_ms=200)
 
 
@@ -31,7 +31,7 @@ def test_a_link_is_impaired_at_both_of_its_ends_and_the_opposite_link_at_neither
 
 
 def test_of_a_client_only_the_answers_are_impaired() -> None:
-    flows = flows_of({Link(source="c1", target="n3"): SLOW}, PLACES)
+    flows = flows_of({Link(client=ClientId(1), target=NodeId(3)): SLOW}, PLACES)
     assert flows[NodeId(3)] == {Flow(peer=None, server_port=9011, to_server=False): SLOW}
     assert not flows[NodeId(1)]
 
@@ -41,7 +41,7 @@ def test_an_impairment_of_nothing_leaves_no_flow() -> None:
     assert tc_batch({}) == ""
 
 
-def test_tc_is_told_of_each_kind_once_and_of_each_flow() -> None:
+def test_tc_gets_each_kind_and_each_flow_once() -> None:
     lossy = Impairment(delay_ms=10, jitter_ms=2.5, loss_percent=1, duplicate_percent=0.5, reorder_percent=5)
     flows = {
         Flow(peer="10.9.0.12", server_port=9000, to_server=False): SLOW,

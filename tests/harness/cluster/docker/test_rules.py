@@ -1,4 +1,4 @@
-"""A set of rules stops exactly the packets of the cut links: held against a model of what a link is."""
+"""A set of rules stops exactly the packets of the cut links; compared with a model of links."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.docker.rules import Mode, Places, Rule, read_saved, restore_text, rules_of
-from harness.interfaces import ClientId, Link, NodeId
+from harness.ports.cluster import ClientId, Link, NodeId
 
 HOST = "10.9.0.1"
-NODES = (0, 1, 2, 100)
-CLIENTS = (1, 2)
+NODES = tuple(NodeId(node) for node in (0, 1, 2, 100))
+CLIENTS = (ClientId(1), ClientId(2))
 PLACES = Places(
-    addresses={NodeId(node): f"10.9.0.{node + 10}" for node in NODES},
-    peer_ports={NodeId(node): (9100,) if node == 100 else (9000, 9001) for node in NODES},
-    client_ports={ClientId(client): 9010 + client for client in CLIENTS},
+    addresses={node: f"10.9.0.{node + 10}" for node in NODES},
+    peer_ports={node: (9100,) if node == 100 else (9000, 9001) for node in NODES},
+    client_ports={client: 9010 + client for client in CLIENTS},
 )
-PEERS = [Link(source=f"n{a}", target=f"n{b}") for a in NODES for b in NODES if a != b]
-LINKS = [*PEERS, *(Link(source=f"c{client}", target=f"n{node}") for client in CLIENTS for node in NODES)]
+PEERS = [Link(source=a, target=b) for a in NODES for b in NODES if a != b]
+LINKS = [*PEERS, *(Link(client=client, target=node) for client in CLIENTS for node in NODES)]
 cut_links = st.dictionaries(st.sampled_from(LINKS), st.sampled_from(["hang", "reset"]))
 
 
@@ -32,8 +32,8 @@ class Packet(NamedTuple):
 
 def packets_of(link: Link, *, is_reset: bool = False) -> list[Packet]:
     """Both directions of every connection the link may have."""
-    caller = HOST if link.source.startswith("c") else PLACES.addresses[NodeId(int(link.source[1:]))]
-    called = PLACES.addresses[NodeId(int(link.target[1:]))]
+    caller = HOST if link.source is None else PLACES.addresses[link.source]
+    called = PLACES.addresses[link.target]
     ports = PLACES.server_ports(link)
     there = [Packet(caller, 40_001, called, port, is_reset) for port in ports]
     return there + [Packet(p.target, p.target_port, p.source, p.source_port, is_reset) for p in there]
@@ -89,8 +89,9 @@ def test_what_was_written_is_read_back_with_its_counts(cuts: dict[Link, Mode], p
 
 
 def test_the_text_replaces_our_chain_whole_and_hooks_it_where_it_is_not_hooked() -> None:
-    cuts: dict[Link, Mode] = {Link(source="n2", target="n1"): "hang", Link(source="c2", target="n1"): "reset"}
-    assert restore_text(rules_of(cuts, PLACES)[NodeId(1)], hooked=["OUTPUT"]) == (
+    one, two = NodeId(1), NodeId(2)
+    cuts: dict[Link, Mode] = {Link(source=two, target=one): "hang", Link(client=ClientId(2), target=one): "reset"}
+    assert restore_text(rules_of(cuts, PLACES)[one], hooked=["OUTPUT"]) == (
         "*filter\n"
         ":KAFKA_CHAOS - [0:0]\n"
         "-I INPUT 1 -j KAFKA_CHAOS\n"

@@ -1,4 +1,4 @@
-"""The sweep removes what a dead run left in the engine, and nothing that is at work or somebody else's."""
+"""The sweep removes what a dead run left in the engine, and nothing of active runs or other users."""
 
 import shutil
 import uuid
@@ -94,7 +94,7 @@ def test_what_another_owner_made_is_left_alone(
     assert _there(engine, left) == ["container", "network", "volume"]
 
 
-def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(engine: Engine, left: str, run: Path) -> None:
+def test_what_cannot_be_removed_is_reported_and_the_rest_is_removed(engine: Engine, left: str, run: Path) -> None:
     volume = engine.client.volumes.get(left)
     image = engine.client.containers.get(left).attrs["Config"]["Image"]
     user = engine.client.containers.create(image, volumes={left: {"bind": "/data", "mode": "rw"}})

@@ -1,4 +1,4 @@
-"""A node's disk is wiped in its volume, and nowhere else, whatever the container has made of its data directory."""
+"""A wipe empties a node's disk in its volume only, whatever the container has put into its data directory."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from harness.cluster.docker.capabilities import Capabilities
 from harness.cluster.docker.cluster import DockerCluster
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.interfaces import NodeId
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import NodeId
+from harness.scenario.model import ClusterSpec
 
 
 async def test_a_wipe_stays_in_the_volume_and_refuses_a_link_that_leads_out_of_it(

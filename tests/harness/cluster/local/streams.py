@@ -1,6 +1,8 @@
-"""Bytes over a link, as tests send and miss them."""
+"""Helpers that send bytes over a link and wait for them, or for silence."""
 
 import asyncio
+
+from tests.waiting import PATIENCE_S
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _SILENCE_S = 0.15  # how long a silent link is listened to
@@ -9,7 +11,7 @@ _SILENCE_S = 0.15  # how long a silent link is listened to
 async def exchange(streams: Streams, data: bytes) -> bytes:
     reader, writer = streams
     writer.write(data)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         return await reader.readexactly(len(data))
 
 

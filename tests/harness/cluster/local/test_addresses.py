@@ -1,4 +1,4 @@
-"""Address blocks: unique while held, free afterwards."""
+"""Address blocks are unique while held and free afterwards."""
 
 import subprocess
 import sys
@@ -8,13 +8,15 @@ import pytest
 
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX, AddressBlock
 from harness.errors import HarnessError
-from harness.interfaces import COORDINATION, ClientId, NodeId
+from harness.ports.cluster import COORDINATION, ClientId, NodeId
+
+pytestmark = pytest.mark.cluster
 
 _NODES = [COORDINATION, NodeId(3), NodeId(1)]
 _HOLDER = """
 import sys
 from harness.cluster.local.addresses import AddressBlock
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 with AddressBlock([NodeId(1)], client_links=1) as block:
     print(block.block, flush=True)
     sys.stdin.read()

@@ -8,6 +8,7 @@ import pytest
 
 from harness.cluster.local.fabric import LinkForwarder, Route
 from tests.harness.cluster.local.streams import Streams, exchange, is_silent
+from tests.waiting import PATIENCE_S
 
 _HOST = "127.0.0.1"
 
@@ -73,7 +74,7 @@ async def world() -> AsyncIterator[World]:
 
 async def _is_reset(reader: asyncio.StreamReader) -> bool:
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await reader.read(1)
     except ConnectionResetError:
         return True
@@ -81,7 +82,7 @@ async def _is_reset(reader: asyncio.StreamReader) -> bool:
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.005)
 
@@ -105,7 +106,7 @@ async def test_a_hanging_link_holds_requests_and_delivers_them_at_the_heal(world
     assert await is_silent(reader)
     assert world.received == len(b"before")
     link.heal("resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.readexactly(4) == b"held"
 
 
@@ -129,7 +130,7 @@ async def test_a_hanging_link_holds_answers_and_delivers_them_at_the_heal(world:
     go_on.set()
     assert await is_silent(reader)
     link.heal("resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.readexactly(6) == b"answer"
 
 
@@ -141,7 +142,7 @@ async def test_a_new_connection_is_silent_while_the_link_hangs_and_works_after_t
     assert await is_silent(reader)
     assert world.received == 0
     link.heal("resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.readexactly(5) == b"hello"
 
 
@@ -154,7 +155,7 @@ async def test_an_end_does_not_pass_through_a_link_that_hangs(world: World) -> N
     assert await is_silent(reader)
     assert not world.ended.is_set()
     link.heal("resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await world.ended.wait()
 
 
@@ -181,7 +182,7 @@ async def test_a_link_that_refused_and_hangs_now_is_silent_and_no_longer_refuses
     writer.write(b"later")
     assert await is_silent(reader)
     link.heal("resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.readexactly(5) == b"later"
 
 
@@ -228,7 +229,7 @@ async def test_a_half_closed_connection_still_gets_its_whole_answer(world: World
     writer.write(b"question")
     writer.write_eof()
     got = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while piece := await reader.read(1 << 20):
             got += piece
             await asyncio.sleep(0.005)  # a slow reader, so that the answer's end waits inside the link
@@ -251,7 +252,7 @@ async def test_a_reset_by_the_target_passes_on(world: World) -> None:
     link = await world.link(await world.serve(hang_up))
     reader, writer = await world.connect(link)
     writer.write(b"x")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read(1) == b""
     writer.close()

@@ -1,4 +1,4 @@
-"""The fabric as a process of its own, commanded through its control."""
+"""The fabric as a process of its own, controlled by its commands."""
 
 import asyncio
 import contextlib
@@ -16,8 +16,11 @@ from harness.cluster.local.fabric_control import FabricControl
 from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError
-from harness.interfaces import NodeId
+from harness.ports.cluster import NodeId
 from tests.harness.cluster.local.streams import Streams, exchange, is_silent
+from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.cluster
 
 _ONE, _TWO = NodeId(1), NodeId(2)
 
@@ -91,7 +94,7 @@ async def test_one_direction_is_cut_and_the_other_goes_on(world: World) -> None:
     seen = await world.control.command("look", ["n1>n2", "n2>n1"])
     assert [(seen[link]["cut"], seen[link]["bytes"]) for link in ("n1>n2", "n2>n1")] == [(True, 2), (False, 4)]
     await world.control.command("heal", ["n1>n2"], mode="resume")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await there[0].readexactly(1) == b"b"
 
 
@@ -106,7 +109,7 @@ async def test_a_link_leads_to_every_port_of_its_target_and_is_cut_and_healed_as
         assert await is_silent(reader)
     assert not (await world.control.command("heal", ["n1>n2"], mode="resume"))["n1>n2"]["cut"]
     for reader, _ in both:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert await reader.readexactly(1) == b"d"
 
 
@@ -121,7 +124,7 @@ async def test_a_command_that_was_broken_off_does_not_answer_for_the_next(world:
     assert set(await world.control.command("look", ["n2>n1"])) == {"n2>n1"}
 
 
-async def test_a_fabric_that_died_is_told_with_the_place_of_its_log(world: World) -> None:
+async def test_a_fabric_that_died_is_reported_with_the_place_of_its_log(world: World) -> None:
     (pid,) = processes_of(world.run)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(HarnessError, match=r"the link fabric does not answer; see .*/fabric\.log"):

@@ -1,4 +1,4 @@
-"""Real Kafka in the local world, in every layout: roles, links and books are what they say; a leak would be seen."""
+"""Real Kafka in the local world, in every layout: roles, links and records are right, and a leak would be detected."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,10 +10,12 @@ from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.cluster.local.cluster import LocalCluster
 from harness.history.run_folder import RunFolder
-from harness.interfaces import Link, NodeId, TopicDefinition
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import Link, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import marked_processes
 from tests.waiting import comes_true
+
+pytestmark = [pytest.mark.cluster, pytest.mark.jvm]
 
 LAYOUTS = [("4.3.1", "kraft"), ("4.3.1", "kraft-quorum"), ("4.3.1", "kraft-combined"), ("3.9.1", "zookeeper")]
 
@@ -37,8 +39,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 def links_between(cluster: LocalCluster, node: int) -> list[Link]:
     """All that the node opens to others and others to it; clients are left alone."""
-    end = f"n{node}"
-    return [link for link in cluster.links() if end in (link.source, link.target) and link.source[0] == "n"]
+    return [link for link in cluster.links() if node in (link.source, link.target) and link.client is None]
 
 
 async def test_a_leader_cut_from_everybody_stays_a_zombie_until_the_heal_and_its_books_tell_the_change(

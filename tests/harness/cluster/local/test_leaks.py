@@ -1,4 +1,4 @@
-"""The leak check on sockets of this process, which plays broker 1."""
+"""The leak check on sockets of this process, which acts as broker 1."""
 
 import os
 import socket
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from harness.cluster.local.leaks import leaks
+
+pytestmark = pytest.mark.cluster
 
 _REAL = {"broker 1": "127.9.0.1", "broker 2": "127.9.0.2"}
 
@@ -21,7 +23,7 @@ def _found(port: int) -> list[str]:
     return leaks({"broker 1": os.getpid()}, _REAL, peer_ports={port})
 
 
-def test_a_connection_to_a_peers_real_address_is_told(listener: socket.socket) -> None:
+def test_a_connection_to_a_peers_real_address_is_reported(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     assert _found(port) == []
     with socket.create_connection(("127.9.0.2", port)):

@@ -1,7 +1,7 @@
-"""The local world with real processes: every fault does what it says, to whom it says, and nothing is left behind.
+"""The local world with real processes: every fault has its effect on its victim only, and nothing is left behind.
 
-One cluster of three brokers serves the module. Its address block is locked in the user's own state directory, where
-all runs of this machine meet.
+One cluster of three brokers serves the module. Its address block is locked in the user's own state directory, which all
+runs of this machine share.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import processes_of
 from harness.cluster.local.processes import PROCESSES, state_of
 from harness.errors import HarnessError
-from harness.harms import CanDamageDisks
 from harness.history.run_folder import RunFolder
-from harness.interfaces import (
+from harness.ports.capabilities import CanDamageDisks
+from harness.ports.cluster import (
     COORDINATION,
     CanCrash,
     CanCutLinks,
@@ -38,16 +38,20 @@ from harness.interfaces import (
     TopicDefinition,
     TopicPartition,
 )
-from harness.scenario import ClusterSpec
+from harness.scenario.model import ClusterSpec
+from reference_impl.wire.messages import API_VERSIONS, encode_request, request_class
+from tests.harness.cluster.local.streams import is_silent
+from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+_QUESTION = encode_request(API_VERSIONS, 0, 1, "test", request_class(API_VERSIONS)())
 
-_PATIENCE_S = 15.0
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.cluster]
+
 _LEADER, _FOLLOWER, _OTHER = NodeId(1), NodeId(2), NodeId(3)
 
 
 def _link(source: int, target: int) -> Link:
-    return Link(source=f"n{source}", target=f"n{target}")
+    return Link(source=NodeId(source), target=NodeId(target))
 
 
 def _made(folder: Path, spec: ClusterSpec, *, client_links: int = 1) -> LocalCluster:
@@ -56,8 +60,15 @@ def _made(folder: Path, spec: ClusterSpec, *, client_links: int = 1) -> LocalClu
     return LocalCluster(run_path=run.path, spec=spec, client_links=client_links, clock=clock)
 
 
+def _place(cluster: LocalCluster, link: Link) -> tuple[str, int]:
+    """Where the link from one node to another begins."""
+    assert cluster._addresses is not None
+    assert link.source is not None
+    return cluster._addresses.link(link.source, link.target), cluster._addresses.internal_port
+
+
 async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.02)
 
@@ -106,7 +117,7 @@ class Load:
 
     def _append(self, count: int) -> int:
         sent = [self._producer.send("orders", b"value", partition=0) for _ in range(count)]
-        return max(int(each.get(_PATIENCE_S).offset) for each in sent) + 1
+        return max(int(each.get(PATIENCE_S).offset) for each in sent) + 1
 
     async def reaches(self, node: NodeId, end: int) -> None:
         await _until(lambda: self.end(node) == end)
@@ -159,13 +170,20 @@ async def test_cutting_a_followers_link_to_the_leader_stops_that_follower_alone(
     await load.reaches(_FOLLOWER, end)
 
 
-async def test_cutting_the_leaders_link_to_a_follower_does_not_stop_the_follower(
+async def test_cutting_the_leaders_link_to_a_follower_stops_what_goes_over_it_and_not_the_follower(
     cluster: LocalCluster, load: Load
 ) -> None:
-    await cluster.cut([_link(_LEADER, _FOLLOWER)])
+    link = _link(_LEADER, _FOLLOWER)
+    assert "link 1>2 cut, bytes wait" in (await cluster.cut([link])).sentence
+    reader, writer = await asyncio.open_connection(*_place(cluster, link))
+    writer.write(_QUESTION)
     end = await load.append()
     await load.reaches(_FOLLOWER, end)
-    await cluster.heal([_link(_LEADER, _FOLLOWER)])
+    assert await is_silent(reader)
+    await cluster.heal([link])
+    async with asyncio.timeout(PATIENCE_S):
+        assert await reader.readexactly(1), "the answer had only waited"
+    writer.close()
 
 
 async def test_a_link_that_two_faults_cut_passes_nothing_until_both_are_over(cluster: LocalCluster, load: Load) -> None:
@@ -314,7 +332,7 @@ async def test_a_second_cluster_beside_it_is_apart_and_leaves_nothing(cluster: L
     assert second.collect().controllers[0].node == 0
 
 
-async def test_a_broker_that_refuses_its_settings_is_told_in_one_line_and_nothing_stays(tmp_path: Path) -> None:
+async def test_a_broker_that_refuses_its_settings_is_reported_in_one_line_and_nothing_stays(tmp_path: Path) -> None:
     refused = _made(tmp_path, ClusterSpec(brokers=(1,), settings={"replica.lag.time.max.ms": "x"}))
     try:
         with pytest.raises(HarnessError) as error:

@@ -252,7 +252,7 @@ def test_an_entry_that_is_none_costs_a_sentence_and_itself_and_the_others_are_sw
     assert sweep() == []
 
 
-def test_a_folder_among_the_entries_is_told_and_left(over: Path) -> None:
+def test_a_folder_among_the_entries_is_reported_and_left(over: Path) -> None:
     folder = _entries(over) / "0.json"
     folder.mkdir()
     first, ended = sweep()

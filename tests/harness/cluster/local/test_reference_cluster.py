@@ -1,6 +1,6 @@
-"""What needs a cluster of its own: clients' own links, the exact books after crashes, and a harness that is killed.
+"""Tests that need a cluster of their own: clients' links, the exact records after crashes, and a killed harness.
 
-The faults one by one, on one cluster, are in test_local_cluster.py.
+The single faults, on one shared cluster, are in test_local_cluster.py.
 """
 
 import asyncio
@@ -20,13 +20,11 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import state_of
 from harness.history.run_folder import RunFolder
-from harness.interfaces import (
-    ClientId,
-    Link,
-    NodeId,
-    TopicDefinition,
-)
-from harness.scenario import ClusterSpec
+from harness.ports.cluster import ClientId, Link, NodeId, TopicDefinition
+from harness.scenario.model import ClusterSpec
+from tests.waiting import PATIENCE_S, until
+
+pytestmark = pytest.mark.cluster
 
 _TOPIC = "orders"
 _ONE, _TWO, _THREE = NodeId(1), NodeId(2), NodeId(3)
@@ -48,7 +46,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await holds():
             await asyncio.sleep(0.02)
 
@@ -84,7 +82,7 @@ async def _is_told(cluster: LocalCluster, event: str, node: NodeId) -> bool:
 
 
 async def test_a_client_is_cut_by_its_own_links_alone(cluster: LocalCluster) -> None:
-    links = [Link(source="c1", target=f"n{broker}") for broker in (1, 2, 3)]
+    links = [Link(client=ClientId(1), target=broker) for broker in (_ONE, _TWO, _THREE)]
     await cluster.cut(links, mode="reset")
     with pytest.raises(KafkaError):
         await asyncio.to_thread(_produce, cluster.bootstrap(ClientId(1)), limit_s=1.0)
@@ -136,7 +134,8 @@ import asyncio, pathlib, sys
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
-from harness.scenario import ClusterSpec
+from harness.scenario.model import ClusterSpec
+from tests.waiting import PATIENCE_S, until
 
 async def main() -> None:
     spec = ClusterSpec(brokers=(1,), settings={"default.replication.factor": "1"})
@@ -164,8 +163,6 @@ def test_a_harness_killed_in_the_middle_leaves_no_process(tmp_path: Path, monkey
         if holder.stdout is not None:
             holder.stdout.close()
     sweep()
-    deadline = time.monotonic() + 5
-    while any(state_of(pid) not in ("", "Z") for pid in processes_of(run)):
-        assert time.monotonic() < deadline
+    until(lambda: all(state_of(pid) in ("", "Z") for pid in processes_of(run)), "the end of its processes")
     with RunOwnership(run):
         pass  # and the folder is free

@@ -1,0 +1,1 @@
+"""The example of docs/extending.md: one of each thing that a package can add."""

@@ -1,0 +1,14 @@
+"""What the faults offer the plans of the controller, which imports none of them."""
+
+from faults import catalogue, links, plan, targets, triggers
+from harness.ports.faults import FaultBook
+
+BOOK = FaultBook(
+    of_schedule=catalogue.of_schedule,
+    of_step=catalogue.of_step,
+    resolve=targets.resolve,
+    by_role=targets.by_role,
+    named=links.named,
+    trigger=triggers.parse,
+    written_out=plan.written_out,
+)

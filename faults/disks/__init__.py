@@ -1,0 +1,1 @@
+"""Faults of disks: wiped, filled, damaged, or without what was never flushed."""

@@ -1,0 +1,48 @@
+"""Disk damage: bits flipped in one batch of a replica's log, of a node that is down, or under one that runs on.
+
+A broker that starts after a crash looks at its log and cuts it before the damage; one that runs serves what it reads.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from faults.evidence import joined
+from faults.options import one_of
+from faults.processes.down import DownFault, killed
+from harness.ports.capabilities import CanDamageDisks, Place
+from harness.ports.cluster import CanCrash, Cluster, Evidence
+from harness.ports.faults import Aliases, State, Struck
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage(DownFault):
+    """running: who runs is not killed for it. Nothing undoes the damage but the broker itself, when it starts."""
+
+    name = "damage"
+    aliases: ClassVar[Aliases] = {"disk-damage": {"running": False}}
+    says = "bits flipped in one batch of a replica, down or running; over with the next start"
+    kind = "damage"
+    needs = (CanCrash, CanDamageDisks)
+    destroys = "batch"
+    topic: str = ""
+    partition: int = 0
+    at: Annotated[Place, one_of("last", "middle")] = "last"
+    running: bool = True
+
+    @property
+    def leaves(self) -> State:
+        return "up" if self.running else "down"
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {"at": chance.choice(("last", "middle")), "running": chance.random() < 0.5}
+
+    async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
+        assert isinstance(cluster, CanDamageDisks)
+        proofs = [] if self.running else await killed(cluster, struck.nodes)
+        topic = self.topic or struck.topics[0]
+        for node in struck.nodes:
+            proofs.append(await cluster.damage(node, topic, self.partition, at=self.at))
+        return joined(proofs)

@@ -1,0 +1,1 @@
+"""Faults of links: cut by one pattern or another, slowed or impaired."""

@@ -1,0 +1,18 @@
+"""Held fetches: what the other brokers open to the victims is cut, and the victims' own connections live on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faults import links
+from faults.network.link_fault import CutFault
+from harness.ports.cluster import Cluster, Link, NodeId
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldFetches(CutFault):
+    name = "hold-fetches"
+    says = "the other brokers' fetches from the victims stop"
+
+    def links_of(self, cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
+        peers = set(links.brokers_of(cluster)) - set(victims)
+        return [link for link in links.all_links(cluster) if link.source in peers and link.target in victims]

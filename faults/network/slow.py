@@ -1,0 +1,33 @@
+"""Slow links: every byte on them waits a while, and none is lost."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from faults.network.link_fault import NamedOrPeerLinks
+from harness.ports.cluster import CanSlowLinks, Cluster, Evidence
+from harness.ports.faults import Aliases, Struck
+from harness.scenario.readers import Seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(NamedOrPeerLinks):
+    name = "slow"
+    aliases: ClassVar[Aliases] = {"slow-link": {}}
+    says = "a delay on the victims' links to other brokers, or on the named ones"
+    kind = "slow"
+    needs = (CanSlowLinks,)
+    delay_s: Seconds = 0.5
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        return {"delay": f"{chance.choice((20, 100, 500, 2000))} ms"}
+
+    async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
+        assert isinstance(cluster, CanSlowLinks)
+        return await cluster.slow(struck.links, delay_ms=1000 * self.delay_s)
+
+    async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
+        assert isinstance(cluster, CanSlowLinks)
+        return await cluster.slow(struck.links, delay_ms=0)

@@ -1,0 +1,30 @@
+"""How the options of faults are read that are more than a text, a number or true and false."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from harness.scenario.percentages import percent
+
+
+def one_of(*known: str) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if value not in known:
+            raise ValueError(f"one of {', '.join(known)} is needed, not {value!r}")
+        return value
+
+    return read
+
+
+def link_names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise ValueError(f'a list of links is needed, for example ["2>1"], not {value!r}')
+    return tuple(value)
+
+
+# hang: bytes wait and new connections stay silent, as DROP does. reset: as REJECT does.
+Mode = Annotated[Literal["hang", "reset"], one_of("hang", "reset")]
+Origin = Annotated[
+    Literal["peers", "coordination", "clients", "all"], one_of("peers", "coordination", "clients", "all")
+]
+LinkNames = Annotated[tuple[str, ...], link_names]
+Percent = Annotated[float, percent]

@@ -1,0 +1,1 @@
+"""Faults of nodes: they are killed, stopped, restarted or paused."""

@@ -1,0 +1,124 @@
+"""Whether every copy that had to have a record was destroyed, between its last sighting and its loss.
+
+Who had to have it: every member of the ISR in force and every eligible leader replica, each since it last joined; of a
+record that was acknowledged with acks=1 and never committed, its leader alone.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.checks.contract.survival import Window
+from harness.checks.model.elections import Election, committed_copies
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.model.partition_history import DiskLoss, PartitionHistory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destruction:
+    """holds: None where nobody can tell. losses: those that decide, or all that came into question.
+
+    all-destroyed: isr and elr had to have it, or `alone` did; else no disk was lost, or a copy was left.
+    """
+
+    holds: bool | None
+    found: Literal["no-disk-lost", "copy-left", "all-destroyed"]
+    losses: tuple[DiskLoss, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    alone: int | None = None
+
+
+def destruction(
+    history: PartitionHistory, lost: LostRecord, epoch: int | None, window: Window, *, until: Election | None
+) -> Destruction:
+    """Before `until` took over, and after the record was last seen in sync."""
+    end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
+    within = [loss for loss in history.disk_losses if window.after_t < loss.time_ns <= end]
+    after = [(loss, took) for loss in within if (took := _took(history, lost, loss, until)) is not False]
+    if not after:
+        return Destruction(holds=False, found="no-disk-lost")
+    taken = _Taken(after)
+    maybe: Destruction | None = None
+    for loss, _ in after:
+        found = _at(history, lost, epoch, taken, loss.time_ns)
+        if found is not None and found.holds:
+            return found
+        maybe = maybe or found
+    if maybe is not None:
+        return maybe
+    return Destruction(holds=False, found="copy-left", losses=tuple(loss for loss, _ in after))
+
+
+class _Taken:
+    """What took a node's copy, or may have, found by node and time; each with whether it surely did."""
+
+    def __init__(self, losses: Iterable[tuple[DiskLoss, bool | None]]) -> None:
+        self._surely: dict[int, list[DiskLoss]] = {}
+        self._perhaps: dict[int, list[DiskLoss]] = {}
+        for loss, took in losses:
+            (self._surely if took else self._perhaps).setdefault(loss.node, []).append(loss)
+
+    def last(self, node: int, *, since: int, moment: int) -> tuple[DiskLoss | None, bool]:
+        """The last that surely did after `since`, up to `moment`, else the last that may have."""
+        for found, surely in ((self._surely, True), (self._perhaps, False)):
+            own = found.get(node, ())
+            place = bisect_right(own, moment, key=_time) - 1
+            if place >= 0 and own[place].time_ns > since:
+                return own[place], surely
+        return None, False
+
+
+def _time(loss: DiskLoss) -> int:
+    return loss.time_ns
+
+
+def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: Election | None) -> bool | None:
+    """Whether a node's copy went with what its disk lost; behind a damaged batch: if the node cut its log there."""
+    took, end = loss.event.took(history.topic, history.partition, lost.offset), loss.event.to_offset
+    if took is not None or end is None or lost.offset is None:
+        return took
+    if until is not None and until.leader == loss.node and until.start is not None:
+        return until.ends_at_or_below(end)
+    cuts = (cut for cut in history.truncations if cut.node == loss.node and cut.time_ns >= loss.time_ns)
+    return True if any(cut.to_offset <= min(end, lost.offset) for cut in cuts) else None
+
+
+def _at(
+    history: PartitionHistory, lost: LostRecord, epoch: int | None, taken: "_Taken", moment: int
+) -> Destruction | None:
+    """By the state in force at the moment of a loss; None when a copy was left."""
+    state = history.state_at(moment)
+    if state is None:
+        return None
+    leader = history.leader_of(epoch)
+    copies: tuple[int, ...] = committed_copies(state)
+    if lost.is_lenient and leader is not None and state["leader_epoch"] == epoch:
+        copies = (leader,)
+    losses: list[DiskLoss] = []
+    sure = True
+    for node in copies:
+        last, surely = taken.last(node, since=history.joined(node, moment), moment=moment)
+        if last is None:
+            return None
+        losses.append(last)
+        sure = sure and surely and not _may_have_it_again(history, losses[-1], moment)
+    if not copies:
+        return None
+    alone = copies[0] if copies != committed_copies(state) else None
+    return Destruction(
+        holds=True if sure else None, found="all-destroyed", losses=tuple(losses), isr=tuple(state["isr"] or ()),
+        elr=tuple(state["elr"] or ()), alone=alone,
+    )  # fmt: skip
+
+
+def _may_have_it_again(history: PartitionHistory, loss: DiskLoss, moment: int) -> bool:
+    """Whether the node ran again before the last disk was lost: in sync by the books, it may have fetched it."""
+    if loss.time_ns == moment:
+        return False
+    own = [row for row in history.faults_between(loss.time_ns, loss.time_ns) if row["fault"] == loss.fault]
+    return loss.fault is None or any(row["end_ns"] is not None and row["end_ns"] < moment for row in own)
+
+
+_END_OF_TIME = 2**62

@@ -1,0 +1,114 @@
+"""Why a later record could get a lower offset: the log's end was moved back under it, lawfully or in an unknown way.
+
+Either an election may have cost what stood above it (committed, unless it was acknowledged with acks=1 only), or every
+acknowledged record above it was lost without breaking the contract, or a deposed leader acknowledged it, whose log is
+no part of the partition's. None of this holds when it is in the final log beside what stood above it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.findings import RunContext
+from harness.checks.model.elections import Election
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+
+_FAR = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind:
+    classification: Class
+    cause: Cause
+
+
+class _Lost:
+    """Lost records of one partition by offset: the earliest acknowledgement among those at or above one."""
+
+    def __init__(self, rows: Sequence[tuple[Flagged, Ruling]]) -> None:
+        placed = sorted(
+            ((row.offset or 0, row.completed_ns, ruling) for row, ruling in rows if row.completed_ns is not None),
+            key=_place,
+        )
+        self._offsets = [off for off, _, _ in placed]
+        self._earliest: list[tuple[int, Ruling | None]] = [(_FAR, None)]
+        for _, t, ruling in reversed(placed):
+            self._earliest.append(min(self._earliest[-1], (t, ruling), key=lambda pair: pair[0]))
+        self._earliest.reverse()
+
+    def above(self, offset: int, before: int) -> Ruling | None:
+        """The ruling on one at or above the offset that was acknowledged before that time."""
+        t, ruling = self._earliest[bisect_left(self._offsets, offset)]
+        return ruling if t < before else None
+
+
+def _place(entry: tuple[int, int, Ruling]) -> int:
+    return entry[0]
+
+
+class Rewinds:
+    """Of one run. The lost records of each partition are ruled on once."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._lost: dict[int, dict[str, _Lost]] = {}
+
+    def of(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
+        """None when nothing explains it."""
+        election = self._by_election(history, row)
+        if election is not None:
+            cause = Cause(code="rewound-by-election", epoch=election.epoch, offset=election.start)
+            return Rewind(classification="permitted", cause=cause)
+        return self._by_losses(history, row) or self._by_a_zombie(history, row)
+
+    @staticmethod
+    def _by_election(history: PartitionHistory, row: Flagged) -> Election | None:
+        if row.above_kept:
+            return None
+        return lawful_rewind(
+            history, offset=row.offset or 0, epoch=row.epoch, time_ns=row.completed_ns, strict=row.below_acks_all
+        )
+
+    def _by_losses(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
+        if row.above_kept or row.invoked_ns is None:
+            return None
+        lost = self._of(history)
+        if lost["violation"].above(row.offset or 0, row.invoked_ns) is not None:
+            return None
+        undecided = lost["observation"].above(row.offset or 0, row.invoked_ns)
+        if undecided is not None:
+            cause = Cause(code="lost-above-it-in-doubt", doubt=undecided.undecided)
+            return Rewind(classification="observation", cause=cause)
+        ruling = lost["permitted"].above(row.offset or 0, row.invoked_ns)
+        if ruling is None:
+            return None
+        return Rewind(classification="permitted", cause=Cause(code="lost-above-it", by=ruling.cause))
+
+    def _of(self, history: PartitionHistory) -> dict[str, _Lost]:
+        if history.partition_id not in self._lost:
+            rows = [
+                row for row in self._context.flagged if row.partition_id == history.partition_id and "lost" in row.flags
+            ]
+            ruled = [(row, self._context.ruling(history, row)) for row in rows]
+            classes = ("violation", "permitted", "observation")
+            self._lost[history.partition_id] = {
+                name: _Lost([pair for pair in ruled if pair[1].classification == name]) for name in classes
+            }
+        return self._lost[history.partition_id]
+
+    def _by_a_zombie(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
+        """Acknowledged by a leader that had been replaced by then, and lawfully lost."""
+        if "lost" not in row.flags or row.completed_ns is None:
+            return None
+        ruling = self._context.ruling(history, row)
+        election = ruling.election
+        if ruling.classification == "observation":
+            cause = Cause(code="lost-itself-in-doubt", doubt=ruling.undecided)
+            return Rewind(classification="observation", cause=cause)
+        if ruling.classification != "permitted" or election is None or election.earliest_t > row.completed_ns:
+            return None
+        cause = Cause(code="acknowledged-by-a-deposed-leader", epoch=election.epoch)
+        return Rewind(classification="permitted", cause=cause)

@@ -1,0 +1,356 @@
+"""What a system may lose, per record and by cause. Configuration alone excuses nothing.
+
+A record that is gone is *permitted* to be gone when one of three exceptions is proved on its partition, between the
+last sighting of it and the first evidence of its absence (survival.py); else it is a violation, and the ruling lists
+each exception that was tried and failed:
+
+1. an unclean election, allowed by the configuration, of a leader whose log did not have it;
+2. a fail-over to another leader whose log did not have it, when it was acknowledged with acks=1 (or 0) and never
+   committed: a record below a high watermark that somebody was told is held to the strict promise;
+3. the destruction of every in-sync copy, or of the leader's own where only that had to have it.
+
+Epochs and offsets decide; time decides only where no replica's log ever held the record. Even then a deposed leader may
+have acknowledged it, one that cut its offset later: what took the offset meanwhile tells, or else it is left open.
+
+What is not known is never taken for an excuse. Every event that may have taken the record is ruled on, and "nothing
+that was recorded" with them where no log shows which one did: if they do not all come to the same, the ruling is an
+observation that says so, and the run is inconclusive. So it is where the cluster's own books cannot be read and the
+configuration leaves room for an exception that polling would have missed.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.checks.contract.destruction import Destruction, destruction
+from harness.checks.contract.rulings import (
+    Doubt,
+    HeldToMore,
+    LossCause,
+    NoLaterLeader,
+    Rule,
+    RuleEvidence,
+    Ruling,
+    TooFewInSync,
+    TookOver,
+)
+from harness.checks.contract.survival import Survival, Window
+from harness.checks.model.deletion import outcome, took
+from harness.checks.model.elections import Election
+from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.partition_history import Deletion, PartitionHistory
+from harness.checks.model.watermarks import Watermarks
+
+
+class Judge:
+    """Rules on records of one partition that no setting removed; records alike in what decides share one ruling."""
+
+    def __init__(self, history: PartitionHistory, reads: Sequence[EpochRead] = ()) -> None:
+        self._history = history
+        self._survival = Survival(history, reads)
+        self._watermarks = Watermarks(history, reads, self._survival.may_answer_for_another)
+        self._rulings: dict[tuple[Any, ...], Ruling] = {}
+
+    def rule(self, lost: LostRecord) -> Ruling:
+        """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
+        lost = replace(lost, committed=self._watermarks.is_committed(lost))
+        key = (
+            replace(lost, offset=None, t_acknowledged=None, t_last_read=None),
+            _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
+            _side(self._survival.times, lost.t_last_read), _side(self._history.faults.times, lost.t_last_read),
+        )  # fmt: skip
+        if key not in self._rulings:
+            self._rulings[key] = self._ruled(lost)
+        return self._rulings[key]
+
+    def _ruled(self, lost: LostRecord) -> Ruling:
+        ruling = rule(self._history, lost, self._survival)
+        deletion = self._history.deletion
+        if deletion is not None and took(deletion, self._survival.window(lost)):
+            return _gone_with_its_topic(deletion, ruling)
+        removed = lost.offset is not None and lost.offset < (self._history.log_start or 0)
+        return _beyond_start(self._history, ruling) if removed else ruling
+
+
+def forfeited(ruling: Ruling, least: int) -> Ruling:
+    """Of a record that was acknowledged with fewer copies than min.insync.replicas: no later event excuses its loss."""
+    kept = Rule(rule="min-insync-replicas", holds=False, evidence=TooFewInSync(least=least))
+    return replace(ruling, classification="violation", undecided=None, rules=(*ruling.rules, kept))
+
+
+def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
+    return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
+
+
+def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
+    became, undecided = outcome(deletion, otherwise=ruling.classification, undecided=ruling.undecided)
+    rule = Rule(rule="deletion", holds=deletion.asked, evidence=deletion)
+    return replace(ruling, classification=became, cause="deletion", election=None, disk_losses=(), destroyed=False,
+                   undecided=undecided, rules=(*ruling.rules, rule))  # fmt: skip
+
+
+def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
+    """Of a record below its log's start, which DeleteRecords may move for anyone who may ask for it.
+
+    The harness never does, so in a cluster of its own nobody has; brokers refuse it where the topic does not delete.
+    """
+    if ruling.classification != "violation":
+        return ruling
+    if history.is_foreign and "delete" in (history.cleanup_policy or "delete"):
+        undecided = Doubt(code="moved-by-somebody")
+        return replace(ruling, classification="observation", cause="log-start", undecided=undecided)
+    return ruling if ruling.election is not None else replace(ruling, cause="log-start")
+
+
+def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None = None) -> Ruling:
+    """A record that no log held was acknowledged by the leader in force, or by one deposed before that cut it later."""
+    survival = survival or Survival(history)
+    deposed = None if lost.epoch is not None or lost.in_a_log else _deposed(history, lost)
+    if deposed is None:
+        return _of_whichever_leader(history, lost, _rule(history, lost, survival), survival)
+    as_deposed = _rule(history, replace(lost, epoch=deposed), survival)
+    if lost.taken:
+        return as_deposed  # within its epoch a leader gives an offset once
+    ruling = _rule(history, lost, survival)
+    if ruling.classification == as_deposed.classification:
+        return ruling
+    undecided = Doubt(code="acknowledged-by-a-deposed-leader", node=history.leader_of(deposed))
+    return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
+
+
+def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
+    """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    term = history.term_at(lost.t_acknowledged) if lost.t_acknowledged is not None else None
+    if lost.epoch is not None or term is None or lost.t_acknowledged is None or ruling.classification != "violation":
+        return ruling
+    for epoch in survival.epochs_that_may_go_on(term, lost.t_acknowledged):
+        if _rule(history, replace(lost, epoch=epoch), survival).classification != "violation":
+            doubt = Doubt(code="not-heard-of-its-successor", node=history.leader_of(epoch))
+            return replace(ruling, classification="observation", undecided=doubt)
+    return ruling
+
+
+def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ruling:
+    """By each event that may have taken the record; what a deposed leader may have shown counts both ways."""
+    by_time = lost.epoch is None and not lost.in_a_log
+    epoch = lost.epoch if lost.epoch is not None else history.epoch_at(lost.t_acknowledged)
+    window = survival.window(lost)
+    windows = [window]
+    if (window.doubt_epoch, window.doubt_t) != (window.after_epoch, window.after_t):
+        windows.append(replace(window, after_epoch=window.doubt_epoch, after_t=window.doubt_t))
+    rulings = []
+    for each in windows:
+        for election, since in _suspects(history, lost, epoch, by_time, survival, each):
+            rulings.append(_ruled_by(history, election, lost, epoch, by_time, _seen_again(each, since)))
+    ruling = next((each for each in rulings if each.classification != "permitted"), rulings[0])
+    if any(each.classification != rulings[0].classification for each in rulings):
+        undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
+        return replace(ruling, classification="observation", undecided=undecided)
+    ruling = rulings[0]
+    unseen = _may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
+    if ruling.classification == "permitted" and not history.exact and _was_cut_before(history, lost, ruling.election):
+        unseen = Doubt(code="cut-while-polled")
+    return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
+
+
+def _seen_again(window: Window, since: int) -> Window:
+    """The window of a record that was there at `since`, or may have been: what says it was gone before was before."""
+    if window.until_t is not None and window.until_t <= since:
+        return replace(window, after_t=since, until_epoch=None, until_t=None)
+    return replace(window, after_t=since)
+
+
+def _was_cut_before(history: PartitionHistory, lost: LostRecord, election: Election | None) -> bool:
+    """Whether some log cut the record before the event that would excuse its loss."""
+    if election is None or lost.offset is None:
+        return False
+    return any(
+        cut.to_offset <= lost.offset < cut.from_offset
+        and (lost.t_acknowledged or 0) < cut.time_ns < election.latest_t
+        and (cut.epoch is None or cut.epoch < election.epoch)
+        for cut in history.truncations
+    )
+
+
+def _several(rulings: Sequence[Ruling]) -> Doubt:
+    epochs = sorted({each.election.epoch for each in rulings if each.election is not None})
+    return Doubt(code="which-leader-lost-it" if epochs else "what-the-disks-held", epochs=tuple(epochs))
+
+
+def _suspects(
+    history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool, survival: Survival, window: Window
+) -> list[tuple[Election | None, int]]:
+    """The elections that may have cost the record, in order, up to the first that surely did; None: none of them.
+
+    Beside each the time at which the record was still there, if it was that one: that of the leader before that may
+    have had it. An unclean election may bring back what another leader's log did not have, and any election where no
+    log was read that would show it; where that cannot be told, the search goes on behind it.
+    """
+    suspects: list[tuple[Election | None, int]] = []
+    gone, since = False, window.after_t
+    for election in history.elections:
+        if not _is_later(election, lost, epoch, by_time) or not (by_time or window.admits(election)):
+            continue
+        had = survival.had(election, lost)
+        gone = gone and not (had is None and (election.unclean or by_time))
+        if not gone and had is not True:
+            suspects.append((election, since))
+        gone = gone or had is False
+        since = since if had is False else max(since, election.earliest_t)
+    return suspects if gone else [*suspects, (None, since)]
+
+
+def _ruled_by(
+    history: PartitionHistory,
+    election: Election | None,
+    lost: LostRecord,
+    epoch: int | None,
+    by_time: bool,
+    window: Window,
+) -> Ruling:
+    unclean = _unclean_rule(election, lost, epoch)
+    fail_over, moved = _fail_over_rule(history, election, lost, epoch)
+    destroyed = destruction(history, lost, epoch, window, until=election)
+    by_disk = Rule(rule="destruction", holds=destroyed.holds, evidence=destroyed)
+    rules = (unclean, fail_over, by_disk)
+    permitted = any(each.holds for each in rules)
+    open_ends = [each for each in rules if each.holds is None]
+    unknown = not permitted and bool(open_ends)
+    return Ruling(
+        classification="permitted" if permitted else "observation" if unknown else "violation",
+        cause=_cause(election, destroyed, fail_over, moved), election=election, epoch=epoch, by_time=by_time,
+        rules=rules, disk_losses=destroyed.losses, destroyed=destroyed.holds,
+        undecided=Doubt(code="rule-not-decided", rule=open_ends[0]) if unknown else None,
+    )  # fmt: skip
+
+
+def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, moved: bool) -> LossCause:
+    if election is not None and election.unclean:
+        return "unclean-election"
+    if destroyed.holds:
+        return "destruction"
+    if election is None:
+        return "unknown"
+    return ("fail-over" if fail_over.holds else "clean-election") if moved else "restart"
+
+
+def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
+    """The last epoch of a leader that had a successor when the record was acknowledged, and cut its offset after that.
+
+    It cut on learning of the successor; what stood in its tail nobody can have read in between.
+    """
+    if lost.offset is None or lost.t_acknowledged is None:
+        return None
+    for cut in history.truncations:
+        if cut.epoch is None or cut.time_ns < lost.t_acknowledged or not cut.to_offset <= lost.offset < cut.from_offset:
+            continue
+        led = [each.epoch for each in history.elections if each.leader == cut.node and each.epoch < cut.epoch]
+        successor = next((each for each in history.elections if led and each.epoch > led[-1]), None)
+        if successor is not None and successor.latest_t < lost.t_acknowledged:
+            return led[-1]
+    return None
+
+
+def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool) -> Doubt | None:
+    """What the configuration would have permitted and polling would have missed; None when nothing is."""
+    if history.exact:
+        return None
+    since = lost.t_acknowledged or 0
+    if any(
+        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset)
+        for loss in history.disk_losses
+    ):
+        return Doubt(code="disk-lost-while-polled")
+    if not any(row["leader_epoch"] >= 0 for row in history.states):
+        if lost.is_lenient or history.unclean_allowed is not False:
+            return Doubt(code="no-epochs-told")
+        return None
+    later = [election for election in history.elections if _is_later(election, lost, epoch, by_time)]
+    if any(election.allowed is not False for election in later):
+        return Doubt(code="unclean-while-polled")
+    return Doubt(code="fail-over-while-polled") if lost.is_lenient and later else None
+
+
+def _is_later(election: Election, lost: LostRecord, epoch: int | None, by_time: bool) -> bool:
+    """Whether the election may have come between the record's acknowledgement and its loss."""
+    if by_time:
+        return lost.t_acknowledged is None or election.latest_t >= lost.t_acknowledged
+    return epoch is None or election.epoch > epoch
+
+
+def _unclean_rule(election: Election | None, lost: LostRecord, epoch: int | None) -> Rule:
+    if election is None:
+        return Rule(rule="unclean-election", holds=False, evidence=NoLaterLeader(epoch=epoch, offset=lost.offset))
+    return Rule(rule="unclean-election", holds=election.allowed if election.unclean else False, evidence=election)
+
+
+def _fail_over_rule(
+    history: PartitionHistory, election: Election | None, lost: LostRecord, epoch: int | None
+) -> tuple[Rule, bool]:
+    """The rule, and whether leadership went to another broker."""
+    moved = _moved(history, election, epoch)
+    evidence: RuleEvidence
+    if lost.acks not in (0, 1):
+        evidence, holds = HeldToMore(why="acks-all"), False
+    elif lost.committed:
+        evidence, holds = HeldToMore(why="committed"), False
+    elif election is None:
+        evidence, holds = NoLaterLeader(epoch=epoch, offset=lost.offset), False
+    else:
+        evidence = TookOver(leader=election.leader, epoch=election.epoch, start=election.start, moved=moved)
+        holds = moved
+    return Rule(rule="fail-over", holds=holds, evidence=evidence), moved
+
+
+def _moved(history: PartitionHistory, election: Election | None, epoch: int | None) -> bool:
+    """From the leader before, who may have had the record from another: an earlier move to that one cost nothing."""
+    if election is None:
+        return False
+    before = history.leader_of(epoch) if election.leader_before < 0 else election.leader_before
+    return election.leader != before
+
+
+def lawful_rewind(
+    history: PartitionHistory,
+    *,
+    offset: int,
+    epoch: int | None,
+    time_ns: int | None,
+    strict: bool,
+    since: int | None = None,
+) -> Election | None:
+    """The election that explains why the log's end could move back to `offset` or below by epoch or time, if any did.
+
+    strict: committed records are concerned, so a clean fail-over explains nothing. since: what lay at the offset was
+    still there at that time, as its reader saw it; a leader that was deposed before may have shown it.
+    """
+    survival = Survival(history)
+    before: Election | None = None
+    found: Election | None = None
+    for election in history.elections:
+        first, before = before, election
+        if first is None or (epoch is not None and election.epoch > epoch):
+            continue  # before the first one there was nothing to rewind
+        if time_ns is not None and election.earliest_t > time_ns:
+            continue
+        if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
+            continue
+        unread = election.start is None and not history.exact and not history.snapshots
+        if not unread and (election.start is None or election.start > offset):
+            continue
+        lost = LostRecord(offset=offset, epoch=first.epoch, acks=-1 if strict else 1, t_acknowledged=None,
+                    committed=strict, in_a_log=not unread)  # fmt: skip
+        ruling = _ruled_by(history, election, lost, first.epoch, False, _since(first))
+        # Undecided will do: then the loss itself is what makes the run inconclusive.
+        if ruling.classification != "violation" or _may_be_unseen(history, lost, first.epoch, False):
+            found = election
+    return found
+
+
+def _since(election: Election) -> Window:
+    """Of what was there when a leader took over, and may be gone for any reason after that."""
+    return Window(
+        after_epoch=election.epoch, after_t=election.earliest_t, doubt_epoch=election.epoch,
+        doubt_t=election.earliest_t, until_epoch=None, until_t=None,
+    )  # fmt: skip

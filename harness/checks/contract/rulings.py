@@ -1,0 +1,305 @@
+"""What a ruling is made of, as facts: class, cause, the rules that were tried, and what nobody can tell.
+
+Everything is a frozen record; `wording` makes the sentences. So a record compares, groups and decides by what it says,
+and rewording changes no answer.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from harness.checks.contract.destruction import Destruction
+from harness.checks.model.elections import Election
+from harness.checks.model.partition_history import Deletion, DiskLoss
+from harness.checks.model.unclean_rules import PermissionSource
+from harness.history.facts.finding_facts import Setting
+
+Class = Literal["violation", "permitted", "observation"]
+LossCause = Literal[
+    "unclean-election", "fail-over", "destruction", "clean-election", "restart", "log-start", "deletion", "unknown"
+]
+RuleName = Literal["unclean-election", "fail-over", "destruction", "deletion", "min-insync-replicas"]
+
+# ---- what is not known ----------------------------------------------------------------------------------------------
+
+DoubtCode = Literal[
+    "rule-not-decided",  # `rule` says which
+    "moved-by-somebody",  # the log's start, in a cluster of somebody else's
+    "acknowledged-by-a-deposed-leader",
+    "not-heard-of-its-successor",
+    "cut-while-polled",
+    "which-leader-lost-it",
+    "what-the-disks-held",
+    "disk-lost-while-polled",
+    "no-epochs-told",
+    "unclean-while-polled",
+    "fail-over-while-polled",
+    "attempts-not-told",
+    "leader-may-not-have-known",
+    "group-offsets-on-a-lost-disk",
+    "group-offsets-elected-uncleanly",
+    "outputs-not-read",
+    "outputs-gone-with-a-topic",
+    "topic-deleted-by-somebody",
+    "lost-before-its-topic",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """What may have permitted it, or may be a violation, and cannot be told."""
+
+    code: DoubtCode
+    node: int | None = None
+    epochs: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
+    rule: "Rule | None" = None
+
+
+# ---- why a rule holds or does not -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoLaterLeader:
+    """No leader after `epoch` began its log at or below `offset`."""
+
+    epoch: int | None
+    offset: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldToMore:
+    """Why acks=1 excuses nothing: it was acknowledged with acks=all, or committed."""
+
+    why: Literal["acks-all", "committed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TookOver:
+    """`moved`: leadership came to this broker from another one."""
+
+    leader: int
+    epoch: int
+    start: int | None
+    moved: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TooFewInSync:
+    """`least`: what min.insync.replicas was."""
+
+    least: int
+
+
+RuleEvidence: TypeAlias = NoLaterLeader | Election | HeldToMore | TookOver | Destruction | Deletion | TooFewInSync
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """holds: None where nobody can tell."""
+
+    rule: RuleName
+    holds: bool | None
+    evidence: RuleEvidence
+
+    @property
+    def setting(self) -> Setting | None:
+        """The setting that decides it, where one does."""
+        if isinstance(self.evidence, Election):
+            return self.evidence.permission.setting
+        if isinstance(self.evidence, TooFewInSync):
+            return min_isr_setting(self.evidence.least)
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    classification: Class
+    cause: LossCause
+    election: Election | None
+    epoch: int | None  # the record's
+    by_time: bool
+    rules: tuple[Rule, ...]
+    disk_losses: tuple[DiskLoss, ...] = ()
+    destroyed: bool | None = False  # whether they took every in-sync copy
+    undecided: Doubt | None = None  # what may have permitted it and cannot be told
+
+    @property
+    def cause_epoch(self) -> int | None:
+        return self.election.epoch if self.election else None
+
+
+def min_isr_setting(least: int) -> Setting:
+    return Setting(key="min.insync.replicas", value=str(least), scope="topic")
+
+
+# ---- the cause of a finding -----------------------------------------------------------------------------------------
+
+# Why a producer may have sent a record twice, or cannot have (attempts.py).
+AttemptsCode = Literal[
+    "never-retried",
+    "not-acknowledged",
+    "sent-again",
+    "refused-before-the-append",
+    "nothing-made-it-retry",
+    "had-a-reason-to-retry",
+    "attempts-not-told",
+    "idempotent-producer",
+]
+RemovalCode = Literal[
+    "retention-time",
+    "retention-size",
+    "compaction-of-a-key",
+    "compaction-of-a-tombstone",
+    "deletion-of-its-topic",
+]
+StartCode = Literal["sought", "group-committed", "assigned-at", "earliest-record"]
+CycleCode = Literal[
+    "unread-may-have-been-there",
+    "reads-of-open-transactions",
+    "read-before-sent",
+    "order-of-acknowledged",
+    "order-of-read",
+    "committed-readers-waited",
+    "reads-of-uncommitted",
+    "writes-interleave",
+]
+CauseCode = Literal[
+    LossCause,
+    PermissionSource,
+    AttemptsCode,
+    RemovalCode,
+    StartCode,
+    CycleCode,
+    "nothing-permits-it",
+    # of single records
+    "last-of-its-key-removed",
+    "no-leader",
+    "frozen-high-watermark",
+    "not-read-to-its-end",
+    "not-classed",
+    "cut-and-written-again",
+    "moved-without-a-loss",
+    "cut-in-doubt",
+    # of offsets and logs
+    "final-reads-disagree",
+    "replicas-disagree",
+    "no-loss-between",
+    "first-value-lost",
+    "first-value-lost-in-doubt",
+    "damaged-and-not-read",
+    "damaged-and-not-cut",
+    "replica-lacks-the-last-of-a-key",
+    "compacts-in-its-own-time",
+    "compacts-in-its-own-time-as-far-as-known",
+    "replica-lacks-a-record",
+    "in-sync-replicas-differ",
+    "logs-parted-by-a-loss",
+    "logs-parted-in-doubt",
+    "logs-parted-without-a-loss",
+    "rewound-by-election",
+    "rewound-under-the-consumer",
+    "rewound-under-the-reader",
+    "lost-above-it",
+    "lost-above-it-in-doubt",
+    "lost-itself-in-doubt",
+    "acknowledged-by-a-deposed-leader",
+    # of damage
+    "no-disk-was-damaged",
+    "every-copy-was-damaged",
+    "damaged-and-read-at-its-start",
+    "damaged-and-others-sound",
+    # of transactions, groups and cycles
+    "not-read-that-far",
+    "missing-in-doubt",
+    "missing-by-a-loss",
+    "outputs-lost",
+    "outputs-not-read",
+    "outputs-gone-with-a-topic",
+    "fenced-producer-committed",
+    "one-generation-two-members",
+    "group-offsets-on-a-lost-disk",
+    "group-offsets-elected-uncleanly",
+    "committed-is-delivered-once",
+    "committed-before-it-was-read",
+    "committed-and-never-read",
+    "redelivered-uncommitted",
+    "redelivered-unknown",
+    "redelivered-held-on",
+    "redelivered-sought",
+    "redelivered-after-commit",
+    "moved-by-a-permitted-loss",
+    # of evidence against evidence
+    "disks-contradict-reads",
+    "disks-contradict-digests",
+    "final-read-contradicts-its-end",
+    "high-watermark-above-the-log-end",
+    "books-contradict",
+    # of the cluster and the run
+    "min-insync-replicas-not-kept",
+    "two-leaders",
+    "two-clocks",
+    "step-failed",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Why a finding is there. `code` says what kind of cause it is; the rest who, where, and by which settings.
+
+    by: the cause of the loss that it follows from; check: the check that found that. epoch, offset: of the election
+    and its log end, of a seek or a commit. number: of a step, as people count.
+    """
+
+    code: CauseCode
+    by: LossCause | None = None
+    check: str = ""
+    doubt: Doubt | None = None
+    election: Election | None = None
+    epoch: int | None = None
+    offset: int | None = None
+    nodes: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
+    number: int | None = None
+    settings: tuple[Setting, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All that is a kind in it, without names and numbers."""
+        doubt = self.doubt
+        of_rule = doubt.rule.rule if doubt is not None and doubt.rule is not None else ""
+        return (self.code, self.by or "", self.check, doubt.code if doubt is not None else "", of_rule)
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"code": self.code}
+        if self.by is not None:
+            told["by"] = self.by
+        if self.check:
+            told["check"] = self.check
+        if self.doubt is not None:
+            told["doubt"] = self.doubt.code
+        return told
+
+
+NOTHING_PERMITS_IT = Cause(code="nothing-permits-it")
+CAUSE_CODES: tuple[str, ...] = get_args(CauseCode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherCause:
+    """The cause of a finding of a check that is not ours: its code, which is the same for the same kind of cause, and
+    its words, without a full stop."""
+
+    code: str
+    words: str
+    settings: tuple[Setting, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.code in CAUSE_CODES:
+            raise ValueError(f"the cause {self.code!r} is kafka-chaos's own; choose another code")
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return (self.code,)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"code": self.code}

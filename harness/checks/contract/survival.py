@@ -1,0 +1,320 @@
+"""Whether a record outlived an event: the one place that decides what an excuse can have cost.
+
+A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election is
+a copy in the log of its leader or of a later one, one on a follower whose log has the election's epoch beginning where
+the leader's does, a later record of the same epoch in such a log (a log that has the later one has the earlier one too:
+Raft's log matching, which KIP-101 brought to Kafka), and a read that only such a leader can have answered. Downstream
+of a destruction is a copy on a replica that is in sync afterwards, and a read. A deposed or dead replica's own copy
+proves nothing.
+
+The other way round, a leader whose log lacks the record while it leads shows that it was gone by then: no later
+event took it. So only what happened between the last sighting and the first evidence of absence is asked for a cause.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+
+from harness.checks.model.elections import Election, Snapshot, committed_copies
+from harness.checks.model.lost_records import Copy, EpochRead, LostRecord
+from harness.checks.model.partition_history import PartitionHistory, holds_up
+from harness.checks.model.watermarks import marks_of
+
+SECOND_NS = 10**9
+# How long a client may hold a record that it has fetched before it hands it out: pollers poll in a tight loop.
+READ_AHEAD_NS = SECOND_NS
+# How soon a leader that nothing holds up has heard of its successor.
+LEARN_NS = SECOND_NS
+# After one of these a node is a new incarnation, or none: it does not go on leading in an old epoch.
+_ENDING = frozenset(
+    {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Where the cause of a loss is to be looked for.
+
+    after_epoch, after_t: it was there in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t: the
+    same of sightings that may have been a deposed leader's. until_epoch, until_t: by then it was gone.
+    """
+
+    after_epoch: int
+    after_t: int
+    doubt_epoch: int
+    doubt_t: int
+    until_epoch: int | None
+    until_t: int | None
+
+    def admits(self, election: Election) -> bool:
+        return election.epoch > self.after_epoch and (self.until_epoch is None or election.epoch <= self.until_epoch)
+
+
+class Survival:
+    """Sightings of the records of one partition. `reads`: what readers saw, by epoch."""
+
+    def __init__(self, history: PartitionHistory, reads: Sequence[EpochRead] = ()) -> None:
+        self._history = history
+        self._reads = reads
+        self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
+
+    # -- elections ----------------------------------------
+
+    def had(self, election: Election, lost: LostRecord) -> bool | None:
+        """Whether the leader's log had the record when it took over; None where nothing recorded tells."""
+        by_epochs = election.had(lost.offset, lost.epoch)
+        if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
+            return by_epochs
+        if lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
+            return False
+        told = {self._log_tells(log, election, lost) for log in self._history.logs}
+        if True in told:  # a record that is there says more than a checkpoint
+            return True
+        if by_epochs is False or False in told:
+            return False
+        if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
+            return False
+        return False if lost.offset is not None and self._ended_below_already(election, lost.offset) else None
+
+    def _ended_below_already(self, election: Election, offset: int) -> bool:
+        """A log ends no sooner than before, but for cuts and lost disks: where it led again from there, it ended there.
+
+        Only where the leader told its later log end itself, for then it would have told a cut, too; and where its
+        earlier one is not known, for one that is known to have been above has fallen for whatever reason.
+        """
+        history, leader = self._history, election.leader
+        if election.start is not None:
+            return False
+        later = (each for each in history.elections if each.leader == leader and each.epoch > election.epoch)
+        again = next(later, None)
+        if again is None or again.start_from.source != "journal" or not again.ends_at_or_below(offset):
+            return False
+        begin, end = election.earliest_t, again.latest_t
+        cut = any(
+            each.node == leader and each.to_offset <= offset and begin <= each.time_ns <= end
+            for each in history.truncations
+        )
+        return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
+
+    def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
+        """A leader appends at its log end: a record of its epoch at or below the offset shows that it ended there."""
+        if any(copy.epoch == election.epoch for copy in lost.others):
+            return True
+        return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
+
+    def _log_tells(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+        if not log.is_whole or lost.offset is None:
+            return None
+        holds = any(copy.snapshot == log.number and _same(copy.epoch, lost.epoch) for copy in lost.copies)
+        begins = log.start_of(election.epoch)
+        if begins is not None and lost.offset < begins:
+            # Below its own epoch's start a leader's log is as it was when it took over.
+            if log.node == election.leader:
+                return True if holds else False if log.spans(lost.offset) else None
+            return True if holds and election.start in (None, begins) else None
+        in_term = self._history.term_at(log.time_ns) is election
+        if log.node == election.leader and in_term:
+            return True if holds else None  # it may have lost it while it led
+        joined = self._history.joined(log.node, log.time_ns)
+        caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
+        return True if holds and caught_up and election.start is None else None
+
+    def _cut_by_its_word(self, election: Election, offset: int) -> bool:
+        """Followers of a clean leader cut what its log lacks; after an unclean election old ones cut to their marks."""
+        return not election.unclean and any(
+            cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset
+            for cut in self._history.truncations
+        )
+
+    # -- the window ---------------------------------------
+
+    def window(self, lost: LostRecord) -> Window:
+        epoch = -1 if lost.epoch is None else lost.epoch
+        after, doubt = epoch, epoch
+        for election in self._history.elections:
+            if election.epoch > epoch and self.had(election, lost):
+                after = max(after, election.epoch)
+        sure, maybe = self._read_under(lost)
+        if self._stands_beside_the_final_log(lost) and self._history.elections:
+            after = max(after, self._history.elections[-1].epoch)
+        after, doubt = max(after, sure), max(doubt, maybe)
+        after_t, doubt_t = self._seen_until(lost)
+        until_epoch, until_t = self._gone_by(lost, epoch, after, after_t)
+        return Window(
+            after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
+            until_epoch=until_epoch, until_t=until_t,
+        )  # fmt: skip
+
+    def _read_under(self, lost: LostRecord) -> tuple[int, int]:
+        """Epochs: under which leader it was surely read, and under which it may have been."""
+        t = lost.t_last_read
+        if t is None:
+            return -1, -1
+        begun = list(takewhile(lambda election: election.earliest_t <= t, self._history.elections))
+        maybe = -1
+        for election in reversed(begun):  # no further back than to one that is sure
+            another = self.may_answer_for_another(election, t)
+            # A leader does not get back what it lacked.
+            if maybe < 0 and (not another or self.had(election, lost) is not False):
+                maybe = election.epoch
+            if election.latest_t + READ_AHEAD_NS <= t and not another:
+                return election.epoch, maybe
+        return -1, maybe
+
+    def may_answer_for_another(self, election: Election, time_ns: int) -> bool:
+        """Whether a leader deposed before this election may not have known it, and have answered readers, at `t`."""
+        return bool(self.epochs_that_may_go_on(election, time_ns))
+
+    def epochs_that_may_go_on(self, election: Election, time_ns: int) -> list[int]:
+        """Those in which a deposed leader may have gone on leading at `t`, as far as it knew."""
+        earlier = [each for each in self._history.elections if each.epoch < election.epoch]
+        led = {each.leader: each.epoch for each in earlier if each.leader != election.leader}
+        return sorted(epoch for node, epoch in led.items() if self._may_still_lead(node, epoch, time_ns))
+
+    def _may_still_lead(self, node: int, led: int, time_ns: int) -> bool:
+        deposed = next(each for each in self._history.elections if each.epoch > led)
+        if self._has_learned(node, led, deposed, time_ns):
+            return False
+        touching = [
+            row for row in self._history.faults_between(deposed.earliest_t, time_ns) if node in (row["nodes"] or ())
+        ]
+        if any(row["kind"] in _ENDING for row in touching):
+            return False
+        if any(row["kind"] == "pause" and (row["end_ns"] is None or row["end_ns"] > time_ns) for row in touching):
+            return False
+        return time_ns < deposed.latest_t + LEARN_NS or any(holds_up(row, node) for row in touching)
+
+    def _has_learned(self, node: int, led: int, deposed: Election, time_ns: int) -> bool:
+        if self._history.joined(node, time_ns) > deposed.latest_t:
+            return True
+        for row in self._history.events:
+            if row["node"] != node or not deposed.earliest_t <= row["time_ns"] <= time_ns:
+                continue
+            later = row["leader_epoch"] is not None and row["leader_epoch"] > led
+            if later or row["event"] in ("leadership_end", "broker_start", "broker_registered"):
+                return True
+        return False
+
+    def _stands_beside_the_final_log(self, lost: LostRecord) -> bool:
+        """Whether the final log has records of its epoch on both sides: then the last leader's line had it too."""
+        if not lost.matched or lost.epoch is None or lost.offset is None:
+            return False
+        return any(
+            read.is_final and read.epoch == lost.epoch and read.first_offset <= lost.offset <= read.last_offset
+            for read in self._reads
+        )
+
+    def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
+        """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
+        sure = maybe = lost.t_acknowledged or 0
+        for copy in lost.copies:
+            log = self._logs.get(copy.snapshot)
+            counts = log is not None and log.is_whole and _same(copy.epoch, lost.epoch)
+            if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
+                sure = max(
+                    sure, log.time_ns - 1
+                )  # what a disk held is read before it is destroyed, even at the same moment
+        if lost.t_last_read is not None:
+            maybe = max(maybe, lost.t_last_read)
+            term = self._history.term_at(lost.t_last_read)
+            if term is not None and not self.may_answer_for_another(term, lost.t_last_read):
+                sure = max(sure, lost.t_last_read - READ_AHEAD_NS)
+        if self._stands_beside_the_final_log(lost):
+            sure = _END_OF_TIME
+        return sure, max(sure, maybe)
+
+    # -- absence ------------------------------------------
+
+    def _gone_by(self, lost: LostRecord, epoch: int, after: int, after_t: int) -> tuple[int | None, int | None]:
+        """(epoch, time): under whose leader it was gone, as its log or another record in its place shows."""
+        # An unclean election may have brought it back, where nothing tells that it did not.
+        back = [each.epoch for each in self._history.elections if each.unclean and self.had(each, lost) is None]
+        since = max([epoch, after, *back])
+        epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
+        times = []
+        for log, led_in in self._leaders_logs:
+            if led_in < since or log.time_ns <= after_t or lost.offset is None or not log.spans(lost.offset):
+                continue
+            if not any(copy.snapshot == log.number for copy in lost.copies):
+                epochs.append(led_in)
+                times.append(log.time_ns)
+        for cut in self._history.truncations:
+            state = self._history.state_at(cut.time_ns)
+            if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
+                continue
+            # What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards.
+            term = self._history.term_at(cut.time_ns)
+            leads = term is not None and term.leader == cut.node == state["leader"]
+            decides = leads or committed_copies(state) == (cut.node,)
+            if cut.time_ns > after_t and decides and state["leader_epoch"] >= since:
+                epochs.append(state["leader_epoch"])
+                times.append(cut.time_ns)
+        return min(epochs, default=None), min(times, default=None)
+
+    def _successors(self, lost: LostRecord) -> Iterator[Copy]:
+        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
+        if lost.epoch is None:
+            return
+        last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
+        for copy in lost.others:
+            log = self._logs.get(copy.snapshot)
+            later = log is not None and log.time_ns > last
+            if copy.epoch is not None and (copy.epoch > lost.epoch or (copy.epoch == lost.epoch and later)):
+                yield copy
+
+    @cached_property
+    def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
+        """Snapshots of leaders while they surely led, each with its epoch, in order of time."""
+        return tuple(self._led())
+
+    def _led(self) -> Iterator[tuple[Snapshot, int]]:
+        for log in self._history.logs:
+            term = self._history.term_at(log.time_ns)
+            state = self._history.state_at(log.time_ns)
+            leads = term is not None and state is not None and state["leader"] == log.node == term.leader
+            if term is not None and leads and log.is_whole:
+                yield log, term.epoch
+
+    # -- what decides -------------------------------------
+
+    @cached_property
+    def offsets(self) -> Sequence[int]:
+        """Every offset that a ruling compares a record's with, in order."""
+        history, found = self._history, set[int]()
+        for election in history.elections:
+            found |= {election.start or 0, *(start for _, start in election.chain or ())}
+        for log in history.logs:
+            marks = (log.row.get("log_start_offset"), log.row.get("log_end_offset"), log.row.get("high_watermark"))
+            found |= {mark for mark in marks if mark is not None} | {start for _, start in log.chain}
+        for cut in history.truncations:
+            found |= {cut.from_offset, cut.to_offset}
+        for read in self._reads:
+            found |= {read.first_offset, read.last_offset}
+        found |= {mark.offset for mark in marks_of(history)}
+        for loss in history.disk_losses:
+            found |= {place for place in (loss.event.from_offset, loss.event.to_offset) if place is not None}
+        return sorted(found | {history.log_start or 0})
+
+    @cached_property
+    def times(self) -> Sequence[int]:
+        """Every time that a ruling compares a record's times with, in order."""
+        history = self._history
+        found = {row["time_ns"] for row in (*history.states, *history.events)} | {log.time_ns for log in history.logs}
+        found |= {cut.time_ns for cut in history.truncations} | {loss.time_ns for loss in history.disk_losses}
+        for election in history.elections:
+            edges = (election.earliest_t, election.latest_t)
+            found |= {edge + apart for edge in edges for apart in (0, READ_AHEAD_NS, LEARN_NS)}
+        for loss in history.disk_losses:
+            found.add(loss.time_ns + READ_AHEAD_NS)
+        for log in history.logs:
+            found.add(log.time_ns + READ_AHEAD_NS)
+        return sorted(found)
+
+
+_END_OF_TIME = 2**62
+
+
+def _same(copy: int | None, epoch: int | None) -> bool:
+    """Whether a copy is of the record's epoch, as far as both are known."""
+    return copy is None or epoch is None or copy == epoch

@@ -1,0 +1,220 @@
+"""The tables a page needs to explain the findings: bounded, written beside them as RUN/tables/evidence_<name>.parquet.
+
+Reports read these with any Parquet reader; nothing in them needs Spark. Counts in the findings stay exact whatever is
+cut here; `lost_records` alone is complete.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.coverage import Facts
+from harness.checks.families.cluster import availability
+from harness.checks.findings import EXAMPLES_MAX, Finding, RunContext
+from harness.checks.spark.detection import FLAGGED_MAX, AccountLine, small_frame
+from harness.checks.spark.tables import Tables
+from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.evidence_rows import (
+    AccountingRow,
+    GapRow,
+    LostRecordRow,
+    ShownOperationRow,
+)
+from harness.history.schema.typed_rows import typed
+
+_OPERATIONS_PER_FINDING = 1_000
+ROWS_MAX = 50_000
+PER_KIND = 40  # findings of one fingerprint and run whose operations and logs are kept
+# The checks whose findings account for acknowledged records that are not in the final log.
+MISSING_CHECKS = ("lost-write", "unreadable", "unseen-tail", "removed-by-configuration", "compacted-away")
+_OUTCOMES = {0: "acknowledged", 1: "refused", 2: "unknown", None: "not sent"}
+_i32, _i64 = pa.int32(), pa.int64()
+
+Named = Sequence[tuple[str, Finding]]
+_VALUE = {"run": _i32, "partition_id": _i32, "value": _i64}
+_OPERATION = {"run": _i32, "operation": _i64}
+
+
+class _ShownRow(TypedDict):
+    """Of the table `records`, what is shown."""
+
+    run: int
+    partition_id: int
+    kind: int
+    status: int
+    position: int
+    operation: int
+    process: int
+    acks: int | None
+    offset: int | None
+    value: int
+    leader_epoch: int | None
+    invoked_ns: int
+    completed_ns: int
+    replica: int | None
+    error: str | None
+
+
+def accounting_rows(context: RunContext, accounting: Sequence[AccountLine]) -> list[AccountingRow]:
+    rows: list[AccountingRow] = []
+    for row in sorted(
+        accounting, key=lambda row: (row["partition_id"], str(row["status"]), str(row["acks"]), row["in_final"])
+    ):
+        history = context.partition(row["partition_id"])
+        rows.append(
+            {"run": row["run"], "topic": history.topic, "partition": history.partition,
+             "outcome": _OUTCOMES[row["status"]], "acks": row["acks"], "in_final_log": row["in_final"],
+             "count": row["count"], "duplicates": row["duplicates"], "read": row["read"]}
+        )  # fmt: skip
+    return rows
+
+
+class Sums(TypedDict):
+    """Of verdict.json: records by what their senders were told; adds_up: the two counts of each agree."""
+
+    sent: int
+    send_records: int
+    acknowledged: int
+    acknowledged_missing: int
+    missing_in_findings: int
+    refused: int
+    unknown: int
+    never_sent: int
+    in_final_log: int
+    duplicates: int
+    adds_up: bool
+
+
+def accounting_summary(context: RunContext, accounting: Sequence[AccountLine], facts: Facts) -> Sums:
+    """The sums of the matrix, held against a count of their own: sends counted as rows, not as values."""
+    sent = sum(row["count"] for row in accounting if row["status"] is not None)
+    acknowledged = [row for row in accounting if row["status"] == 0 and row["acks"] != 0]
+    missing = sum(row["count"] for row in acknowledged if not row["in_final"])
+    named = sum(f.count for f in facts.findings if f.check in MISSING_CHECKS)
+    return {
+        "sent": sent, "send_records": facts.activity["sends"], "acknowledged": sum(r["count"] for r in acknowledged),
+        "acknowledged_missing": missing, "missing_in_findings": named,
+        "refused": sum(row["count"] for row in accounting if row["status"] == 1),
+        "unknown": sum(row["count"] for row in accounting if row["status"] == 2),
+        "never_sent": sum(row["count"] for row in accounting if row["status"] is None),
+        "in_final_log": sum(row["count"] for row in accounting if row["in_final"]),
+        "duplicates": sum(row["duplicates"] for row in accounting),
+        "adds_up": sent == facts.activity["sends"] and missing == named,
+    }  # fmt: skip
+
+
+def lost_record_rows(findings: Named) -> list[LostRecordRow]:
+    rows: list[LostRecordRow] = [
+        {"run": finding.run, "finding": name, "classification": finding.classification,
+         "topic": finding.topic or "", "partition": finding.partition or 0, "value": row.value, "offset": row.offset,
+         "acks": row.acks,
+         "leader_epoch": row.epoch if row.epoch is not None else (finding.ruling.epoch if finding.ruling else None),
+         "process": row.process, "operation": row.operation, "invoked_ns": row.invoked_ns,
+         "completed_ns": row.completed_ns}
+        for name, finding in findings
+        if finding.check == "lost-write"
+        for row in finding.rows
+    ]  # fmt: skip
+    return rows[:FLAGGED_MAX]
+
+
+def gap_rows(context: RunContext) -> list[GapRow]:
+    rows: list[GapRow] = []
+    for gap in sorted(context.rows[availability.ANSWER], key=lambda row: (row["partition_id"], row["begin_ns"])):
+        history = context.partition(gap["partition_id"])
+        rows.append({"run": gap["run"], "topic": history.topic, "partition": history.partition,
+                     "begin_ns": gap["begin_ns"], "end_ns": gap["end_ns"], "open": gap["open"]})  # fmt: skip
+    return rows
+
+
+def chosen(findings: Named) -> list[tuple[str, Finding]]:
+    """Those whose evidence is kept: the first of each kind in each run. The others are told by their own row alone."""
+    seen: Counter[tuple[int, str]] = Counter()
+    kept = []
+    for name, finding in findings:
+        seen[finding.run, finding.fingerprint] += 1
+        if seen[finding.run, finding.fingerprint] <= PER_KIND:
+            kept.append((name, finding))
+    return kept
+
+
+def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list[ShownOperationRow]:
+    """One job for all findings of all runs: the client operations on their example values.
+
+    A finding that is not made of flagged rows names its values and operations itself.
+    """
+    findings = chosen(findings)
+    places = {
+        (run, row["topic"], row["partition"]): row["partition_id"]
+        for run in range(tables.runs)
+        for row in tables.rows(PARTITIONS, run)
+    }
+    values = {key: _values_of(finding, places) for key, finding in _keyed(findings)}
+    operations = {
+        key: [(finding.run, op) for op in finding.operations[:EXAMPLES_MAX]]
+        for key, finding in _keyed(findings)
+        if not finding.rows
+    }
+    by_value = _records_of(
+        spark, tables, {each for wanted in values.values() for each in wanted}, _VALUE,
+        lambda row: (row["run"], row["partition_id"], row["value"]),
+    )  # fmt: skip
+    by_operation = _records_of(
+        spark, tables, {each for wanted in operations.values() for each in wanted}, _OPERATION,
+        lambda row: (row["run"], row["operation"]),
+    )  # fmt: skip
+    names = {(run, tp): (topic, part) for (run, topic, part), tp in places.items()}
+    rows: list[ShownOperationRow] = []
+    for key, finding in _keyed(findings):
+        found = [row for each in values[key] for row in by_value.get(each, ())]
+        found += [row for each in operations.get(key, ()) for row in by_operation.get(each, ())]
+        own = {(row["operation"], row["kind"], row["position"], row["partition_id"]): row for row in found}
+        made = [_operation_row(key[1], finding, row, names) for row in own.values()]
+        rows += sorted(made, key=lambda row: (row["invoked_ns"] or 0, row["operation"] or 0, row["value"]))[
+            :_OPERATIONS_PER_FINDING
+        ]
+    return rows
+
+
+def _keyed(findings: Named) -> list[tuple[tuple[int, str], Finding]]:
+    return [((finding.run, name), finding) for name, finding in findings]
+
+
+def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> list[tuple[int, ...]]:
+    if finding.rows:
+        return list(dict.fromkeys((finding.run, row.partition_id, row.value) for row in finding.rows[:EXAMPLES_MAX]))
+    tp = places.get((finding.run, finding.topic or "", -1 if finding.partition is None else finding.partition))
+    return [] if tp is None else [(finding.run, tp, value) for value in finding.values[:EXAMPLES_MAX]]
+
+
+def _records_of(
+    spark: SparkSession, tables: Tables, wanted: set[tuple[int, ...]], columns: Mapping[str, pa.DataType],
+    key: Callable[[_ShownRow], tuple[int, ...]],
+) -> dict[tuple[int, ...], list[_ShownRow]]:  # fmt: skip
+    """`key`: of a record, in those columns."""
+    if not wanted:
+        return {}
+    keys = [dict(zip(columns, each, strict=True)) for each in sorted(wanted)]
+    frame = sf.broadcast(small_frame(spark, columns, keys))
+    found = tables.records.join(frame, list(columns), "left_semi").limit(ROWS_MAX).select(*_ShownRow.__annotations__)
+    grouped: dict[tuple[int, ...], list[_ShownRow]] = {}
+    for row in typed(_ShownRow, found.toArrow()):
+        grouped.setdefault(key(row), []).append(row)
+    return grouped
+
+
+def _operation_row(
+    name: str, finding: Finding, row: _ShownRow, names: Mapping[tuple[int, int], tuple[str, int]]
+) -> ShownOperationRow:
+    topic, part = names.get((row["run"], row["partition_id"]), (finding.topic, finding.partition))
+    return {
+        "run": finding.run, "finding": name, "kind": ("send", "poll", "final_poll")[row["kind"]],
+        "status": ("ok", "fail", "info")[row["status"]], "topic": topic, "partition": part,
+        "operation": row["operation"], "process": row["process"], "acks": row["acks"], "offset": row["offset"],
+        "value": row["value"], "leader_epoch": row["leader_epoch"], "invoked_ns": row["invoked_ns"],
+        "completed_ns": row["completed_ns"], "replica": row["replica"], "error": row["error"],
+    }  # fmt: skip

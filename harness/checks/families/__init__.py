@@ -1,0 +1,1 @@
+"""The families of checks, each one module with its question and its findings."""

@@ -1,0 +1,212 @@
+"""Availability: when a partition took no writes under load, and how long after each fault it took them again.
+
+Observations: judged only against a bound that the scenario states.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Class
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.wording.chain import fault_words
+from harness.history.facts.fault_facts import begin_of, begun
+from harness.history.facts.fault_measures import in_sync_times, leader_times
+from harness.history.schema.cluster_rows import PARTITION_STATES, FaultRow
+from harness.history.schema.evidence_rows import FaultMeasureRow
+from harness.history.schema.typed_rows import RowsOf, typed
+from harness.history.sealed.activity import SLOW_NS
+
+GAP_MIN_NS = 10**9
+# What its partition took: in a transaction that was aborted, or may have been, an answer with an offset says so.
+TOOK_IT = "status = 0 or (transaction is not null and offset is not null)"
+_GAPS_MAX = 10_000
+
+
+class Gap(TypedDict):
+    """A stretch without acknowledgements; open: it did not end, `end_ns` is the last try."""
+
+    run: int
+    partition_id: int
+    begin_ns: int
+    end_ns: int
+    open: bool
+
+
+ANSWER = RowsOf("availability", Gap)
+
+
+class _Stretch(TypedDict):
+    run: int
+    partition_id: int
+    begin_ns: int | None  # of the first that was acknowledged: none
+    end_ns: int
+    last_any: int
+    closed: bool
+    open: bool
+
+
+def gaps(records: DataFrame) -> list[Gap]:
+    """Stretches of more than a second between two acknowledgements of a partition while something was asked of it.
+
+    open: nothing was acknowledged any more, though it was tried; `end_ns` is then the last try.
+    """
+    sends = records.where("kind = 0 and coalesce(acks, -1) <> 0")
+    by_time = Window.partitionBy("run", "partition_id").orderBy("completed_ns", "position")
+    so_far = by_time.rowsBetween(Window.unboundedPreceding, -1)
+    whole = Window.partitionBy("run", "partition_id")
+    ok = sf.expr(TOOK_IT)
+    rows = sends.select(
+        "run", "partition_id", "invoked_ns", "completed_ns", ok.alias("ok"),
+        sf.max(sf.when(ok, sf.col("completed_ns"))).over(so_far).alias("begin_ns"),
+        sf.count_if(~ok).over(so_far).alias("refusals"),
+        sf.max(sf.when(ok, sf.col("completed_ns"))).over(whole).alias("last_ok"),
+        sf.max("completed_ns").over(whole).alias("last_any"),
+    )  # fmt: skip
+    in_turn = by_time.orderBy("completed_ns")
+    refused = sf.col("refusals") - sf.lag("refusals", 1, 0).over(in_turn)
+    closed = f"completed_ns - begin_ns > {GAP_MIN_NS} and (refused > 0 or completed_ns - invoked_ns > {SLOW_NS})"
+    still_open = f"final and last_any - last_ok > {GAP_MIN_NS}"
+    answered = (
+        rows.where("ok")
+        .withColumns({"refused": refused, "final": sf.lead("completed_ns").over(in_turn).isNull()})
+        .selectExpr("run", "partition_id", "begin_ns", "completed_ns as end_ns", "last_any",
+                    f"coalesce({closed}, false) as closed", f"{still_open} as open")
+        .where("closed or open")
+        .limit(_GAPS_MAX)
+        .toArrow()
+    )  # fmt: skip
+    found = typed(_Stretch, answered)
+    found_gaps: list[Gap] = [
+        {"run": row["run"], "partition_id": row["partition_id"], "begin_ns": begin, "end_ns": row["end_ns"],
+         "open": False}
+        for row in found
+        if row["closed"] and (begin := row["begin_ns"]) is not None
+    ]  # fmt: skip
+    found_gaps += [
+        {"run": row["run"], "partition_id": row["partition_id"], "begin_ns": row["end_ns"], "end_ns": row["last_any"],
+         "open": True}
+        for row in found
+        if row["open"]
+    ]  # fmt: skip
+    return sorted(
+        found_gaps, key=lambda row: (row["run"], row["partition_id"], row["begin_ns"])
+    )  # not as Spark came by them
+
+
+def query(runs: JudgedRuns) -> list[Gap]:
+    """Where every send was answered well and soon there is no gap."""
+    return gaps(runs.tables.records) if runs.any_was("halting") else []
+
+
+def find(context: RunContext) -> list[Finding]:
+    scenario = context.history.scenario
+    if scenario is not None and not scenario.workload.workers:
+        return []  # probes come and go as the steps say: their pauses are no gaps
+    bounds = scenario.expect.bounds if scenario is not None else {}
+    return [_gap(context, row, bounds.get("availability_gap_s")) for row in context.rows[ANSWER]] + _recoveries(
+        context, bounds.get("recovery_time_s")
+    )
+
+
+def _gap(context: RunContext, row: Gap, bound_s: float | None) -> Finding:
+    history = context.partition(row["partition_id"])
+    length_s = (row["end_ns"] - row["begin_ns"]) / 1e9
+    faults = history.faults_between(row["begin_ns"], row["end_ns"])
+    leaderless = [
+        state
+        for state in history.states
+        if row["begin_ns"] <= state["time_ns"] <= row["end_ns"] and state["leader"] < 0
+    ]
+    sentence = (
+        f"{history.name} took no write for {length_s:.3f} s from {context.history.seconds(row['begin_ns'])[3:]} on"
+    )
+    if row["open"]:
+        sentence = f"{history.name} took no write any more from {context.history.seconds(row['begin_ns'])[3:]} on"
+    sentence += "; it had no leader for part of it" if leaderless else ""
+    sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}" if faults else ""
+    classification, sentence = _judged(sentence, length_s, bound_s)
+    return Finding(
+        run=context.run, check="availability", classification=classification, kind="gap", topic=history.topic,
+        partition=history.partition, count=1, sentence=sentence, first_ns=row["begin_ns"], last_ns=row["end_ns"],
+        faults=[fault["fault"] for fault in faults],
+        evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless)},
+    )  # fmt: skip
+
+
+def _judged(sentence: str, seconds: float, bound_s: float | None) -> tuple[Class, str]:
+    if bound_s is None:
+        return "observation", sentence + "."
+    held = seconds <= bound_s
+    verb = "within" if held else "above"
+    return ("observation" if held else "violation"), f"{sentence}; {verb} the scenario's bound of {bound_s:g} s."
+
+
+def _recoveries(context: RunContext, bound_s: float | None) -> list[Finding]:
+    found = []
+    for fault in context.history.faults:
+        begin = fault["begin_ns"]
+        touched = [row for row in context.rows[ANSWER] if begin is not None and _touched(row, fault)]
+        if not touched:
+            continue
+        found.append(_recovery(context, fault, touched, bound_s))
+    return found
+
+
+def _touched(gap: Gap, fault: FaultRow) -> bool:
+    ends = fault["end_ns"] is None or gap["begin_ns"] <= fault["end_ns"]
+    return bool(ends and gap["end_ns"] >= begin_of(fault))
+
+
+def _recovery(context: RunContext, fault: FaultRow, touched: Sequence[Gap], bound_s: float | None) -> Finding:
+    worst = max(touched, key=lambda row: (row["open"], row["end_ns"]))
+    seconds = (worst["end_ns"] - begin_of(fault)) / 1e9
+    history = context.partition(worst["partition_id"])
+    what = f"Fault {fault['fault']} ({fault_words(fault)})"
+    count = len({row["partition_id"] for row in touched})
+    sentence = (
+        f"After {what} began, {history.name} never took a write again"
+        if worst["open"]
+        else f"After {what} began, the last of {count} partitions without writes "
+        f"({history.name}) took them again {seconds:.3f} s later"
+    )
+    classification, sentence = _judged(sentence, float("inf") if worst["open"] else seconds, bound_s)
+    return Finding(
+        run=context.run, check="recovery", classification=classification, kind=fault["kind"] or "fault", count=1,
+        sentence=sentence, first_ns=fault["begin_ns"], last_ns=worst["end_ns"], faults=[fault["fault"]],
+        evidence={"seconds": seconds, "open": worst["open"], "bound_s": bound_s},
+    )  # fmt: skip
+
+
+def fault_measures(context: RunContext, end_ns: int | None) -> list[FaultMeasureRow]:
+    """One row per fault whose effect was seen; `end_ns`: when the run's last operation ended."""
+    faults = begun(context.history.faults)
+    ends = [end_ns, *(row["end_ns"] for row in faults), *(row["begin_ns"] for row in faults)]
+    last = max((t for t in ends if t is not None), default=0)
+    states = [row for row in context.tables[PARTITION_STATES] if row["time_ns"] <= last]
+    leaders, whole = leader_times(states, faults, last), in_sync_times(states, faults, last)
+    rows: list[FaultMeasureRow] = []
+    for fault in faults:
+        led, in_sync = leaders.get(fault["fault"]), whole.get(fault["fault"])
+        gap = _longest_gap(context.rows[ANSWER], fault)
+        rows.append(
+            {
+                "run": context.run, "fault": fault["fault"], "kind": fault["kind"], "label_text": fault["label_text"],
+                "begin_ns": begin_of(fault), "end_ns": fault["end_ns"],
+                "leader_s": led.seconds if led else None, "leader_never": led.never if led else None,
+                "in_sync_s": in_sync.seconds if in_sync else None, "in_sync_never": in_sync.never if in_sync else None,
+                "gap_s": gap[1] if gap else None, "gap_never": gap[0] if gap else None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _longest_gap(gaps: Sequence[Gap], fault: FaultRow) -> tuple[bool, float] | None:
+    """(never again, seconds) of the part after the fault began."""
+    return max(
+        ((row["open"], (row["end_ns"] - max(row["begin_ns"], begin_of(fault))) / 1e9)
+         for row in gaps if _touched(row, fault)), default=None,
+    )  # fmt: skip

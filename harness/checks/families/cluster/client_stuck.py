@@ -1,0 +1,216 @@
+"""client-stuck: a producer that got nothing acknowledged for a stated time although the cluster was healthy.
+
+Healthy, by the cluster's own books: no fault is in force, and every partition has a leader and at least
+min.insync.replicas in-sync replicas. Only sends that lie wholly inside such a time count, and a stretch never spans two
+of them, so that neither a fault nor what it left on its way is held against the client. The broken promise is the
+client library's and not the system's: an observation.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from harness.checks.families.cluster.availability import TOOK_IT
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.spark.detection import small_frame
+from harness.checks.spark.tables import Tables
+from harness.checks.wording.chain import fault_words
+from harness.checks.wording.words import plural
+from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.incarnations import client_name
+from harness.history.journals.journal_columns import NO_ANSWER
+from harness.history.schema.cluster_rows import CONFIGURATION, ConfigurationRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
+from harness.history.schema.typed_rows import RowsOf, typed
+from harness.scenario.model import Scenario
+
+CHECK = "client-stuck"
+_MIN_ISR_KEY = "min.insync.replicas"
+_BEGIN, _END = -(2**62), 2**62
+Span = tuple[int, int]
+
+
+def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) -> list[Span]:
+    """When a fault was in force or a partition of the load could not take writes; joined, in order, ends included."""
+    spans = [(begin_of(fault), end_of(fault)) for fault in begun(history.faults)]
+    wanted = history.scenario.workload.topics if history.scenario is not None else ()
+    for partition in history.partitions.values():
+        if partition.topic != client_name(partition.topic) or (wanted and partition.topic not in wanted):
+            continue  # one that was created anew took no writes before that
+        if partition.deletion is not None:
+            spans.append((partition.deletion.earliest_t, _END))
+        spans += _unwritable(partition, least_isr(history.scenario, configuration, partition.topic))
+    joined: list[Span] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _unwritable(partition: PartitionHistory, least: int) -> list[Span]:
+    """From when on a state may have been in force until when it may still have been; nothing is known before the first.
+
+    What took writes and what did not overlap where the times have a margin: then it did not.
+    """
+    begins = [state["time_ns"] - (state["uncertainty_ns"] or 0) for state in partition.states]
+    ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
+    spans = [
+        (begin, end)
+        for state, begin, end in zip(partition.states, begins, ends[1:], strict=True)
+        if state["leader"] < 0 or len(state["isr"] or ()) < least
+    ]
+    return [(_BEGIN, ends[0]), *spans]
+
+
+def least_isr(scenario: Scenario | None, configuration: Sequence[ConfigurationRow], topic: str) -> int:
+    """The highest min.insync.replicas that ever held for the topic; the brokers' one only where it has none itself."""
+    rows = [row for row in configuration if row["key"] == _MIN_ISR_KEY]
+    own = [row["value"] for row in rows if row["scope"] == "topic" and row["name"] == topic]
+    general = [row["value"] for row in rows if row["scope"] != "topic"]
+    if scenario is not None:
+        own += [spec.settings.get(_MIN_ISR_KEY) for spec in scenario.topics if spec.name == client_name(topic)]
+        general.append(scenario.cluster.settings.get(_MIN_ISR_KEY))
+    for values in (own, general):
+        numbers = [int(value) for value in values if value is not None and value.isdigit()]
+        if numbers:
+            return max(numbers)
+    return 1
+
+
+class _Stretch(TypedDict):
+    """In which a producer got nothing acknowledged."""
+
+    run: int
+    process: int
+    begin_ns: int
+    end_ns: int
+    sends: int
+    unknown: int
+
+
+class StuckRow(_Stretch):
+    others: int
+
+
+ANSWER = RowsOf(CHECK, StuckRow)
+
+
+class _MeanwhileRow(TypedDict):
+    run: int
+    process: int
+    begin_ns: int
+    end_ns: int
+    others: int
+
+
+def query(runs: JudgedRuns) -> list[StuckRow]:
+    """A job of its own, where anything went unanswered at all."""
+    unanswered = any(row["status"] in (STATUS_FAIL, STATUS_INFO) for row in runs.detection.accounting)
+    return stretches(runs.spark, runs.tables, runs.histories) if unanswered else []
+
+
+def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> list[StuckRow]:
+    """run, process, begin_t, end_t, sends, unknown, others: stretches of at least `stuck_after` without an
+    acknowledgement, in healthy times. others: what the other producers got acknowledged meanwhile.
+    """
+    sick = [
+        {"run": history.run, "begin_ns": begin, "end_ns": end}
+        for history in histories
+        for begin, end in unhealthy(history, tables.rows(CONFIGURATION, history.run))
+    ]
+    spans = (
+        small_frame(spark, {"run": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}, sick)
+        .groupBy("run")
+        .agg(sf.collect_list(sf.struct("begin_ns", "end_ns")).alias("sick"))
+    )
+    bounds = [{"run": history.run, "bound_ns": _bound_ns(history)} for history in histories]
+    limits = small_frame(spark, {"run": pa.int32(), "bound_ns": pa.int64()}, bounds)
+    # What the run ended before its answer has no time of its own: it says nothing.
+    answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
+    took_it = f"if({TOOK_IT}, 0, status) as status"
+    sends = tables.records.where(answered).selectExpr("run", "process", took_it, "invoked_ns", "completed_ns")
+    before = Window.partitionBy("run", "process").orderBy("completed_ns").rangeBetween(Window.unboundedPreceding, 0)
+    unanswered = (
+        sends.withColumn("last_ok", sf.max(sf.expr("if(status = 0, completed_ns, null)")).over(before))
+        .where("status <> 0")
+        .join(sf.broadcast(spans), "run", "left")
+        .where("not exists(coalesce(sick, array()), s -> s.begin_ns <= completed_ns and invoked_ns <= s.end_ns)")
+        .withColumn("calm", sf.expr("size(filter(coalesce(sick, array()), s -> s.end_ns < invoked_ns))"))
+    )
+    found = (
+        unanswered.groupBy("run", "process", "calm", "last_ok")
+        .agg(
+            sf.greatest(sf.min("invoked_ns"), sf.col("last_ok")).alias("begin_ns"),
+            sf.max("completed_ns").alias("end_ns"),
+            sf.count("*").alias("sends"),
+            sf.count_if(sf.col("status") == 2).alias("unknown"),
+        )
+        .join(sf.broadcast(limits), "run")
+        .where("end_ns - begin_ns >= bound_ns")
+        .select("run", "process", "begin_ns", "end_ns", "sends", "unknown")
+    )
+    rows = typed(_Stretch, found.toArrow())
+    return _with_others(spark, rows, sends.where("status = 0")) if rows else []
+
+
+def _bound_ns(history: RunHistory) -> int:
+    seconds = history.scenario.workload.stuck_after_s if history.scenario is not None else 10.0
+    return int(seconds * 1e9)
+
+
+def _with_others(spark: SparkSession, found: Sequence[_Stretch], acknowledged: DataFrame) -> list[StuckRow]:
+    columns = {"run": pa.int32(), "process": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}
+    oks = acknowledged.selectExpr("run as ok_run", "process as other", "completed_ns as ok_t")
+    meanwhile = sf.expr("ok_run = run and other <> process and ok_t between begin_ns and end_ns")
+    counted = (
+        oks.join(sf.broadcast(small_frame(spark, columns, found)), meanwhile)
+        .groupBy("run", "process", "begin_ns", "end_ns")
+        .agg(sf.count("*").alias("others"))
+    )
+    others = {_stretch(row): row["others"] for row in typed(_MeanwhileRow, counted.toArrow())}
+    return [{**row, "others": others.get(_stretch(row), 0)} for row in found]
+
+
+def _stretch(row: _Stretch | _MeanwhileRow) -> tuple[int, int, int, int]:
+    return row["run"], row["process"], row["begin_ns"], row["end_ns"]
+
+
+def find(context: RunContext) -> list[Finding]:
+    scenario = context.history.scenario
+    if scenario is not None and not scenario.workload.workers:
+        return []  # a probe asks once, and its time-out is the scenario's
+    stuck = sorted(context.rows[ANSWER], key=lambda row: (row["begin_ns"], row["process"]))
+    return [_finding(context, row) for row in stuck]
+
+
+def _finding(context: RunContext, row: StuckRow) -> Finding:
+    history, scenario, seconds = context.history, context.history.scenario, (row["end_ns"] - row["begin_ns"]) / 1e9
+    library = scenario.workload.client if scenario is not None else "an unknown library"
+    refused = row["sends"] - row["unknown"]
+    outcomes = [f"{number} {how}" for number, how in ((row["unknown"], "unknown"), (refused, "failed")) if number]
+    sentence = (
+        f"Process {row['process']}, a producer of {library}, got nothing acknowledged for {seconds:.3f} s from "
+        f"{history.seconds(row['begin_ns'])[3:]} on ({plural(row['sends'], 'record')}: {', '.join(outcomes)}), "
+        "although no fault was in force and every partition had a leader and enough in-sync replicas"
+    )
+    if row["others"]:
+        sentence += f"; other producers had {plural(row['others'], 'record')} acknowledged meanwhile"
+    ended = [fault for fault in history.faults if end_of(fault) <= row["begin_ns"]]
+    last = max(ended, key=end_of, default=None)
+    if last is not None:
+        since_s = (row["begin_ns"] - end_of(last)) / 1e9
+        sentence += f"; the last fault ({fault_words(last)}) had ended {since_s:.3f} s before"
+    return Finding(
+        run=context.run, check=CHECK, classification="observation", kind=library, count=row["sends"],
+        sentence=sentence + ".", first_ns=row["begin_ns"], last_ns=row["end_ns"],
+        faults=[] if last is None else [last["fault"]],
+        evidence={"process": row["process"], "seconds": seconds, "unknown": row["unknown"], "refused": refused,
+                  "acknowledged_to_others": row["others"]},
+    )  # fmt: skip

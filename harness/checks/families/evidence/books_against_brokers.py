@@ -1,0 +1,137 @@
+"""Books against brokers: what the coordination log says cannot be so, by itself or by what brokers tell.
+
+An exact log counts its epochs upwards, names only replicas as in sync, and has every epoch that a broker led in. Two
+leaders of one epoch are two_leaders.py's. A partition that is created anew begins its epochs anew.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from harness.checks.contract.rulings import Cause
+from harness.checks.families.evidence.disks_against_reads import CHECK
+from harness.checks.findings import Finding, RunContext
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.wording.words import nodes_words
+from harness.history.schema.cluster_rows import BROKER_EVENTS, PARTITION_STATES, REPLICA_SNAPSHOTS, PartitionStateRow
+from harness.history.schema.schemas import UNREADABLE_EVENT
+
+_STARTS = ("broker_start", "broker_registered")
+_COUNTED: tuple[Literal["leader_epoch"], Literal["partition_epoch"]] = ("leader_epoch", "partition_epoch")
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = list(_unreadable(context))
+    alive = _heard_of(context)
+    for history in context.history.partitions.values():
+        books = [row for row in history.states if row["exact"]]
+        if not books:
+            continue
+        findings += _backwards(context, history, books)
+        findings += _strangers(context, history, books, alive)
+        findings += _unknown_terms(context, history, books)
+    return findings
+
+
+def _heard_of(context: RunContext) -> frozenset[int]:
+    """Brokers of which anything tells but the books; none at all where nothing tells when brokers start."""
+    events = context.tables[BROKER_EVENTS]
+    if not any(row["event"] in _STARTS for row in events):
+        return frozenset()
+    logs, states = context.tables[REPLICA_SNAPSHOTS], context.tables[PARTITION_STATES]
+    polled = {row["observer"] for row in states if not row["exact"]}
+    return frozenset({row["node"] for row in events} | {row["node"] for row in logs} | polled)
+
+
+def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]) -> Iterable[Finding]:
+    for before, after in itertools.pairwise(books):
+        fell = [name for name in _COUNTED if (after[name] or 0) < (before[name] or 0)]
+        if not fell or not (after["leader_epoch"] or after["partition_epoch"]):  # or the partition was created anew
+            continue
+        words = " and ".join(f"the {name.replace('_', ' ')} from {before[name]} to {after[name]}" for name in fell)
+        sentence = (
+            f"The cluster's own books of {history.name} go back {context.history.seconds(after['time_ns'])}: {words}"
+        )
+        yield _finding(
+            context, history, "epochs-go-back", sentence, time_ns=after["time_ns"],
+            sides={"before": _state(before), "after": _state(after)},
+        )  # fmt: skip
+        return  # the first one tells it
+
+
+def _strangers(
+    context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow], alive: frozenset[int]
+) -> Iterable[Finding]:
+    for row in books:
+        isr, replicas = set(row["isr"] or ()), set(row["replicas"] or ())
+        never = sorted(isr - alive - replicas - set(history.replicas)) if alive else []
+        outside = sorted(isr - replicas) if replicas else []
+        if never:
+            told = f"{nodes_words(never)}, of which nothing else in this run tells"
+        elif outside:
+            told = f"{nodes_words(outside)}, which {'is no replica' if len(outside) == 1 else 'are no replicas'} of it"
+        else:
+            continue
+        when = context.history.seconds(row["time_ns"])
+        sentence = f"By the cluster's own books the ISR of {history.name} had {told}, {when}"
+        yield _finding(
+            context, history, "stranger-in-sync", sentence, time_ns=row["time_ns"],
+            sides={"books": _state(row), "brokers": sorted(alive), "replicas": sorted(replicas)},
+        )  # fmt: skip
+        return
+
+
+def _unknown_terms(
+    context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]
+) -> Iterable[Finding]:
+    """Epochs that a broker says it led in, below the last of the books, which do not have them."""
+    known = {row["leader_epoch"] for row in books}
+    for event in history.events:
+        epoch = event["leader_epoch"]
+        if event["event"] == "leadership_start" and epoch is not None and epoch not in known and epoch < max(known):
+            sentence = (
+                f"Broker {event['node']} says that it led {history.name} in epoch {epoch}, "
+                f"{context.history.seconds(event['time_ns'])}, and the cluster's own books have no such epoch"
+            )
+            yield _finding(
+                context, history, "unknown-epoch", sentence, time_ns=event["time_ns"],
+                sides={
+                    "broker": {"node": event["node"], "leader_epoch": epoch, "t_ns": event["time_ns"]},
+                    "books": sorted(known)[:50],
+                },
+            )  # fmt: skip
+            return
+
+
+def _unreadable(context: RunContext) -> Iterable[Finding]:
+    for event in context.tables[BROKER_EVENTS]:
+        if event["event"] == UNREADABLE_EVENT:
+            sentence = f"A line of broker {event['node']}'s own journal cannot be read ({event['detail_text']})"
+            yield _finding(
+                context, None, "unreadable-line", sentence, time_ns=event["time_ns"],
+                sides={"node": event["node"], "place": event["detail_text"]},
+            )  # fmt: skip
+
+
+def _state(row: PartitionStateRow) -> Mapping[str, object]:
+    return {
+        "leader": row["leader"], "leader_epoch": row["leader_epoch"], "partition_epoch": row["partition_epoch"],
+        "isr": row["isr"], "time_ns": row["time_ns"],
+    }  # fmt: skip
+
+
+def _finding(
+    context: RunContext,
+    history: PartitionHistory | None,
+    kind: str,
+    sentence: str,
+    *,
+    time_ns: int,
+    sides: Mapping[str, object],
+) -> Finding:
+    return Finding(
+        run=context.run, check=CHECK, classification="observation", kind=kind,
+        topic=None if history is None else history.topic, partition=None if history is None else history.partition,
+        count=1, sentence=f"{sentence}.", cause=Cause(code="books-contradict"), first_ns=time_ns, last_ns=time_ns,
+        open_question=True, evidence=sides,
+    )  # fmt: skip

@@ -1,0 +1,348 @@
+"""Disks against reads: the final read was given a record that no replica's log holds.
+
+The logs are read from disk after the final read, or when a record had been acknowledged before, so a record that it was
+given is in the log of whoever gave it, unless something took it in between: an election, a truncation, a lost disk, or
+retention. Most partitions agree, and are known to by one number for what was read and one for what each log holds in
+the same stretch; only the others are compared record by record.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Cause
+from harness.checks.families.evidence.read_rows import (
+    ComparedRow,
+    EvidenceAnswer,
+    LastRow,
+    LogNumberRow,
+    ReadRow,
+    SpanRow,
+    UnheldRow,
+)
+from harness.checks.families.records.divergence import known_to_agree
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.words import nodes_words, plural, ranges
+from harness.history.schema.typed_rows import RowsOf, typed
+
+CHECK = "evidence"
+NEAR_NS = 10 * 10**9  # an election this long before the read may not have been heard of by whoever answered it
+_ROWS_MAX = 10_000
+_NUMBER = "bit_xor(xxhash64(offset, value))"
+# What log_digest.py promises of the same stretch: below its high watermark.
+_BELOW_MARK = "bit_xor(if(offset < mark, xxhash64(offset, leader_epoch, value), 0L))"
+_END = {"run": pa.int32(), "partition_id": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "mark": pa.int64()}
+_SPAN = {"run": pa.int32(), "partition_id": pa.int32(), "first": pa.int64(), "last": pa.int64()}
+
+
+ANSWER = RowsOf(CHECK, EvidenceAnswer)
+
+
+def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
+    """Records of final reads that no final log holds at their offset, and each partition that was read."""
+    ends = [
+        {
+            "run": history.run,
+            "partition_id": partition.partition_id,
+            "node": node,
+            "snapshot": row["snapshot"],
+            "mark": row["high_watermark"] or 0,
+        }
+        for history in runs.histories
+        for partition in history.partitions.values()
+        for node, row in partition.end_snapshots.items()
+    ]
+    if not ends:
+        return []
+    places = sorted({(row["run"], row["partition_id"]) for row in ends})
+    wanted = runs.frame(
+        {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+    )
+    reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(
+        sf.broadcast(wanted), ["run", "partition_id"]
+    )
+    read = (
+        reads.groupBy("run", "partition_id")
+        .agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"), sf.min("invoked_ns").alias("invoked_ns"),
+             sf.expr(_NUMBER).alias("number"), sf.count("offset").alias("count"))
+    )  # fmt: skip
+    spans = typed(SpanRow, read.toArrow())
+    if not spans:
+        return []
+    logs = runs.tables.replica_log.join(
+        sf.broadcast(runs.frame(_END, ends)), ["run", "partition_id", "node", "snapshot"]
+    )
+    within = logs.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"]).where(
+        "offset between first and last"
+    )
+    numbers: dict[tuple[int, int], dict[int, int]] = {}
+    below: dict[tuple[int, int], dict[int, int]] = {}
+    held: dict[tuple[int, int], int] = {}  # records, in the log that has fewest
+    asked = (
+        sf.expr(_NUMBER).alias("number"),
+        sf.expr(_BELOW_MARK).alias("below_mark"),
+        sf.count("offset").alias("count"),
+    )
+    for log in typed(LogNumberRow, within.groupBy("run", "partition_id", "node").agg(*asked).toArrow()):
+        place = (log["run"], log["partition_id"])
+        numbers.setdefault(place, {})[log["node"]] = log["number"]
+        below.setdefault(place, {})[log["node"]] = log["below_mark"]
+        held[place] = min(held.get(place, log["count"]), log["count"])
+    doubtful = [
+        row for row in spans if row["number"] not in numbers.get((row["run"], row["partition_id"]), {}).values()
+    ]
+    told: list[EvidenceAnswer] = [
+        {"run": row["run"], "unheld": None, "read": {
+            "run": row["run"], "partition_id": row["partition_id"], "last": row["last"],
+            "invoked_ns": row["invoked_ns"], "logs": below.get((row["run"], row["partition_id"]), {}),
+        }}
+        for row in spans
+    ]  # fmt: skip
+    if not doubtful:
+        return told
+    most = {
+        (row["run"], row["partition_id"])
+        for row in doubtful
+        if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
+    }
+    return told + [{"run": row["run"], "read": None, "unheld": row}
+                   for row in _unheld(runs, reads, within, doubtful, most)]  # fmt: skip
+
+
+def last_read(context: RunContext) -> Mapping[int, int]:
+    """The last offset of the final read of each partition; none where no final log was read from disk."""
+    return {read["partition_id"]: read["last"] for row in context.rows[ANSWER] if (read := row["read"]) is not None}
+
+
+def is_unreached(history: PartitionHistory, row: Flagged, last: int) -> bool:
+    """Whether the final read ended before this record, though it is said to have gone beyond: every disk has it."""
+    in_sync = frozenset(history.final_isr)
+    if not history.read_to_end or row.offset is None or not in_sync or not in_sync <= history.end_snapshots.keys():
+        return False
+    return last < row.offset < (history.end_offset or 0) and in_sync <= row.held_at_end
+
+
+def _unheld(
+    runs: JudgedRuns, reads: DataFrame, within: DataFrame, doubtful: Sequence[SpanRow],
+    most_held: Collection[tuple[int, int]],
+) -> list[UnheldRow]:  # fmt: skip
+    only = sf.broadcast(runs.frame(_SPAN, doubtful).select("run", "partition_id"))
+    place = ["run", "partition_id", "offset"]
+    given = (
+        reads.join(only, ["run", "partition_id"], "left_semi")
+        .groupBy(*place, "value")
+        .agg(
+            sf.max("leader_epoch").alias("leader_epoch"),
+            sf.min("invoked_ns").alias("invoked_ns"),
+            sf.max("completed_ns").alias("completed_ns"),
+        )
+    )
+    held = (
+        within.join(only, ["run", "partition_id"], "left_semi")
+        .groupBy(*place)
+        .agg(
+            sf.collect_set("value").alias("values"),
+            sf.collect_set(sf.struct("node", "leader_epoch", "value")).alias("held"),
+        )
+    )
+    sent = (
+        runs.tables.records.where("kind = 0 and status = 0")
+        .join(only, ["run", "partition_id"], "left_semi")
+        .groupBy("run", "partition_id", "value")
+        .agg(sf.min("completed_ns").alias("acknowledged_ns"))
+    )
+    given = given.join(sent, ["run", "partition_id", "value"], "left")
+    found = given.join(held, place, "left").where("values is null or not array_contains(values, value)")
+    ordered = typed(ComparedRow, found.orderBy(*place, "value").limit(_ROWS_MAX).drop("values").toArrow())
+    last = (
+        within.join(only, ["run", "partition_id"], "left_semi")
+        .groupBy("run", "partition_id")
+        .agg(sf.max("offset").alias("last"))
+    )
+    reached = {(row["run"], row["partition_id"]): row["last"] for row in typed(LastRow, last.toArrow())}
+    return [
+        {**row, "last": reached.get((row["run"], row["partition_id"]), -1),
+         "most_held": (row["run"], row["partition_id"]) in most_held}
+        for row in ordered
+    ]  # fmt: skip
+
+
+def find(context: RunContext) -> list[Finding]:
+    answers = context.rows[ANSWER]
+    reads = [read for row in answers if (read := row["read"]) is not None]
+    findings = [*_unlike_their_digests(context, reads), *_unreached(context)]
+    by_partition: dict[int, list[UnheldRow]] = {}
+    for answer in answers:
+        if (unheld_row := answer["unheld"]) is not None:
+            by_partition.setdefault(unheld_row["partition_id"], []).append(unheld_row)
+    for tp, unheld in by_partition.items():
+        history = context.partition(tp)
+        groups: dict[tuple[str, bool], list[UnheldRow]] = {}
+        for row in unheld:
+            kind = _kind(history, row)
+            if kind:
+                settled = kind != "beyond-the-logs" and _is_settled(history) and _was_read_first(history, row)
+                groups.setdefault((kind, settled), []).append(row)
+        findings += [_finding(context, history, kind, of_kind, certain) for (kind, certain), of_kind in groups.items()]
+    return findings
+
+
+def _unlike_their_digests(context: RunContext, rows: Sequence[ReadRow]) -> list[Finding]:
+    """Logs that were the same when they were sealed, by their digests, and are not by their records."""
+    findings = []
+    for row in rows:
+        history = context.partition(row["partition_id"])
+        # Where a high watermark is not known there is no digest, and nothing was promised of that log.
+        promised = {node for node, end in history.end_snapshots.items() if end["high_watermark"] is not None}
+        logs = {node: number for node, number in row["logs"].items() if node in promised}
+        if len(set(logs.values())) < 2:
+            continue
+        if known_to_agree(history):
+            nodes = nodes_words(sorted(logs))
+            sentence = (
+                f"The final logs of {nodes} of {history.name} have the same digest (table replica_snapshots), and "
+                "not the same records (table replica_log)"
+            )
+            findings.append(
+                Finding(
+                    run=context.run, check=CHECK, classification="observation", kind="digests-and-records", count=1,
+                    topic=history.topic, partition=history.partition, sentence=f"{sentence}.",
+                    cause=Cause(code="disks-contradict-digests"), open_question=True,
+                    evidence={
+                        "digests": [
+                            {"node": node, "digest": end["digest"]}
+                            for node, end in sorted(history.end_snapshots.items())
+                        ],
+                        "records": [{"node": node, "number": number} for node, number in sorted(logs.items())],
+                    },
+                )
+            )  # fmt: skip
+    return findings
+
+
+def _unreached(context: RunContext) -> list[Finding]:
+    """Final reads that are said to have come to the end and lack what every log has before that."""
+    last, findings = last_read(context), []
+    for history, rows in context.by_partition("lost"):
+        members = [row for row in rows if is_unreached(history, row, last.get(history.partition_id, -1))]
+        if not members:
+            continue
+        sentence = (
+            f"The final read of {history.name} is said to have come to its end, {history.end_offset}, and its last "
+            f"record is {last.get(history.partition_id, 'none')}; {plural(len(members), 'acknowledged record')} "
+            f"behind that {plural(len(members), 'is')} in the log of every in-sync replica "
+            f"({nodes_words(history.final_isr)})"
+        )
+        findings.append(
+            finding_of_rows(
+                context, history, members, check=CHECK, classification="observation", kind="final-read-stops",
+                sentence=f"{sentence}.", cause=Cause(code="final-read-contradicts-its-end"), open_question=True,
+                evidence={
+                    "final_read": {"end_offset": history.end_offset, "last_offset": last.get(history.partition_id)},
+                    "on_disk": [
+                        {"node": node, "log_end_offset": end["log_end_offset"]} for node,
+                        end in sorted(history.end_snapshots.items())
+                    ],
+                },
+            )
+        )  # fmt: skip
+    return findings
+
+
+def _kind(history: PartitionHistory, row: UnheldRow) -> str:
+    """How the logs contradict a read; empty where something may have taken the record since."""
+    ends, off = history.end_snapshots, row["offset"]
+    spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= off}
+    if not spanning or not _are_known(history):
+        return ""
+    seen = [end["time_ns"] for end in ends.values()]
+    # What had been acknowledged when the logs were read was in one of them, though it was given to a reader later; told
+    # where the logs were read as a whole, and not some records of them.
+    acknowledged = row["acknowledged_ns"] is not None and row["acknowledged_ns"] <= min(seen) and row["most_held"]
+    if not (_was_read_first(history, row) or acknowledged):
+        return ""
+    if _was_disturbed(history, min(row["invoked_ns"], *seen), max(row["completed_ns"], *seen)):
+        return ""
+    if row["held"]:
+        return "another-record"
+    removes = "compact" in (history.cleanup_policy or ("compact" if history.is_foreign else ""))
+    if removes or not spanning - history.losses_by_node.keys():
+        return ""
+    if off < row["last"]:
+        return "no-record"
+    # Of a log that another leader wrote on nobody knows how far it went when it was read.
+    return "beyond-the-logs" if _was_read_first(history, row) or len(history.elections) < 2 else ""
+
+
+def _was_read_first(history: PartitionHistory, row: UnheldRow) -> bool:
+    """Whether the logs were read from disk after the reader had got the record."""
+    return all(end["time_ns"] >= row["completed_ns"] for end in history.end_snapshots.values())
+
+
+def _are_known(history: PartitionHistory) -> bool:
+    """Whether the log of whoever answered is among those that were read: all are, or that of the last leader is."""
+    every = bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
+    return every or (bool(history.states) and history.states[-1]["leader"] in history.end_snapshots)
+
+
+def _is_settled(history: PartitionHistory) -> bool:
+    """Whether nothing but the system can have parted the two: every replica's log was read, and the books are exact."""
+    return history.exact and bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
+
+
+def _was_disturbed(history: PartitionHistory, begin: int, end: int) -> bool:
+    elected = any(each.latest_t >= begin - NEAR_NS and each.earliest_t <= end for each in history.elections)
+    cut = any(begin - NEAR_NS <= each.time_ns <= end + NEAR_NS for each in history.truncations)
+    return elected or cut or any(begin - NEAR_NS <= each.time_ns <= end for each in history.disk_losses)
+
+
+_TOLD = {
+    "another-record": "all final logs that were read hold another record there",
+    "no-record": "no final log that was read has a record there, though they go on behind it",
+    "beyond-the-logs": "every final log that was read ends, or cannot be read, before that",
+}
+
+
+def _finding(
+    context: RunContext, history: PartitionHistory, kind: str, rows: Sequence[UnheldRow], certain: bool
+) -> Finding:
+    offsets = [row["offset"] for row in rows]
+    sentence = (
+        f"The final read was given {plural(len(rows), 'record')} of {history.name} (at {ranges(offsets)}) that "
+        f"{nodes_words(sorted(history.end_snapshots))} did not hold on disk: {_TOLD[kind]}"
+        f"{'' if certain else ': nobody can tell which of the two is true'}."
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification="violation" if certain else "observation",
+        kind=f"reads-{kind}", topic=history.topic, partition=history.partition, count=len(rows), sentence=sentence,
+        cause=Cause(code="disks-contradict-reads"), offsets=offsets, values=[row["value"] for row in rows],
+        first_ns=min(row["invoked_ns"] for row in rows), last_ns=max(row["completed_ns"] for row in rows),
+        open_question=not certain, evidence={"read": [_read(row) for row in rows[:20]], "on_disk": _disks(history,
+    rows)}, )  # fmt: skip
+
+
+def _read(row: UnheldRow) -> Mapping[str, object]:
+    return {
+        "offset": row["offset"],
+        "value": row["value"],
+        "leader_epoch": row["leader_epoch"],
+        "t_ns": row["completed_ns"],
+    }
+
+
+def _disks(history: PartitionHistory, rows: Sequence[UnheldRow]) -> list[Mapping[str, object]]:
+    """What each log has at the first of the offsets, and where it ends."""
+    held = {each["node"]: each for each in rows[0]["held"] or ()}
+    return [
+        {
+            "node": node, "offset": rows[0]["offset"], "value": held[node]["value"] if node in held else None,
+            "leader_epoch": held[node]["leader_epoch"] if node in held else None,
+            "log_end_offset": end["log_end_offset"], "t_ns": end["time_ns"],
+        }
+        for node, end in sorted(history.end_snapshots.items())
+    ]  # fmt: skip

@@ -1,0 +1,29 @@
+"""Runs that prove nothing because nothing happened in them: their verdict is inconclusive, in a plain sentence.
+
+Nothing was acknowledged, so nothing was promised; or nothing was read and no partition to its end, so no promise was
+held against anything. A scenario's expectation that held is evidence of its own, and a load with acks=0 promises
+nothing: there what was read is the evidence. Empty polls say nothing either way.
+"""
+
+from harness.checks.coverage import Facts
+from harness.checks.wording.words import plural
+
+
+def reasons(facts: Facts) -> list[str]:
+    history, done = facts.context.history, facts.activity
+    if any(step["kind"] == "expect" and step["outcome"] == "ok" for step in history.steps):
+        return []
+    read = int(done["reads"] or 0) + int(done["final_reads"] or 0)
+    sent = int(done["sends"] or 0)
+    if not sent and not read:
+        return ["Nothing was sent and nothing was read: there is no evidence of anything."]
+    fire_and_forget = history.scenario is not None and history.scenario.workload.acks == "0"
+    if sent and not fire_and_forget and not facts.told(0, (-1, 1)):
+        refused, unknown = facts.told(1), facts.told(2)
+        outcomes = " and ".join(
+            f"{number} {how}" for number, how in ((refused, "failed"), (unknown, "had no known outcome")) if number
+        )
+        return [f"None of {plural(sent, 'record')} was acknowledged ({outcomes}): nothing was promised."]
+    if not read and not any(partition.read_to_end for partition in history.partitions.values()):
+        return [f"{plural(sent, 'record')} {plural(sent, 'was')} sent and nothing was read: nothing could be compared."]
+    return []

@@ -1,0 +1,1 @@
+"""Families about consumer groups: owners, committed offsets, delivery."""

@@ -1,0 +1,377 @@
+"""Group delivery: what a group's members read, against what the group had committed.
+
+Redelivered after commit: a member read a record below the offset that was certainly committed before its assignment
+began. At-least-once allows a second delivery only of what was not committed. Redelivered: two members of a group read
+a record; counted, by what had been committed when the last of them did. Skipped: the committed offset passed records of
+the final log that no member ever read; an offset beyond them may only be committed by who read them. Ahead: an offset
+was committed beyond all that the group had read until then, and records between were read later.
+What a member seeks to is its own affair, and so is what it then commits. Not judged as skipped: groups that do not
+start at the earliest record.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Cause, CauseCode
+from harness.checks.families.groups.delivery_rows import (
+    AfterCommitRow,
+    AheadRow,
+    DeliveryRow,
+    LateRow,
+    SkippedRow,
+    SpanRow,
+    StartRow,
+    StepRow,
+    TwiceRow,
+)
+from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, span_words
+from harness.history.schema.typed_rows import RowsOf, typed
+
+CHECK = "group-delivery"
+_MEMBER = {"run": pa.int32(), "process": pa.int32(), "group": pa.string()}
+_SPAN = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "process": pa.int32(),
+         "assignment": pa.int32(), "low": pa.int64(), "high": pa.int64(), "time_ns": pa.int64()}  # fmt: skip
+_STEPS = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "time_ns": pa.int64(),
+          "reached": pa.int64(), "offset": pa.int64()}  # fmt: skip
+_COMMITTED = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "time_ns": pa.int64(),
+              "least": pa.int64(), "most": pa.int64()}  # fmt: skip
+# Why a record was delivered to a second member, by what had been committed when it was.
+_CAUSES: Mapping[str, CauseCode] = {
+    "uncommitted": "redelivered-uncommitted",
+    "unknown": "redelivered-unknown",
+    "held-on": "redelivered-held-on",
+    "sought": "redelivered-sought",
+    "after-commit": "redelivered-after-commit",
+}
+_DELIVERED_ONCE: CauseCode = "committed-is-delivered-once"
+_READ_LATER: CauseCode = "committed-before-it-was-read"
+_NEVER_READ: CauseCode = "committed-and-never-read"
+
+
+ANSWER = RowsOf(CHECK, DeliveryRow)
+
+
+def query(runs: JudgedRuns) -> list[DeliveryRow]:
+    grouped = members(runs)
+    if not grouped:
+        return []
+    rows = [{"run": run, "process": process, "group": group} for (run, process), group in grouped.items()]
+    frame = sf.broadcast(runs.frame(_MEMBER, rows))
+    polls = runs.tables.records.where("kind = 1").join(frame, ["run", "process"])
+    known = registers(runs)
+    began = (
+        polls.groupBy("run", "partition_id", "group", "process", "assignment")
+        .agg(sf.min("offset").alias("low"), sf.max("offset").alias("high"), sf.min("invoked_ns").alias("time_ns"),
+             sf.min("completed_ns").alias("heard"), sf.max("completed_ns").alias("until"))
+    )  # fmt: skip
+    starts = typed(StartRow, began.toArrow())
+    after_commit = _after_commit(runs, polls, known, starts)
+    return [
+        *_redelivered(runs, polls, known, after_commit), *after_commit, *_skipped(runs, polls, known, starts),
+        *_ahead(runs, polls, known),
+    ]  # fmt: skip
+
+
+# ---- delivered again ------------------------------------------------------------------------------------------------
+
+
+def _redelivered(
+    runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], after_commit: Sequence[DeliveryRow]
+) -> list[DeliveryRow]:  # fmt: skip
+    """Per group, partition and reason: records that more than one member read."""
+    steps = [
+        {
+            "run": run,
+            "partition_id": tp,
+            "group": group,
+            "time_ns": t,
+            "least": -1 if least is None else least,
+            "most": most,
+        }
+        for (run, group, tp), register in known.items()
+        for t, least, most in register.steps()
+    ]
+    twice = (
+        polls.groupBy("run", "partition_id", "group", "offset")
+        .agg(sf.min("process").alias("one"), sf.max("process").alias("other"), sf.max("invoked_ns").alias("time_ns"),
+             sf.max("completed_ns").alias("heard"), sf.max_by(sf.struct("process", "assignment"),
+                 "invoked_ns").alias("whose"))
+        .where("one <> other")
+    )  # fmt: skip
+    so_far = "partition by run, partition_id, group order by time_ns range between unbounded preceding and current row"
+    seen = "case when had > offset then 'held-on' when may > offset then 'unknown' else 'uncommitted' end"
+    found = (
+        twice.unionByName(runs.frame(_COMMITTED, steps), allowMissingColumns=True)
+        .selectExpr("*", f"last(least, true) over ({so_far}) as had", f"last(most, true) over ({so_far}) as may")
+        .where("offset is not null")
+        .withColumn("seen", sf.expr(seen))
+        .groupBy("run", "partition_id", "group", "whose", "seen")
+        .agg(sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("high"),
+             sf.min("heard").alias("invoked_ns"), sf.max("heard").alias("completed_ns"),
+             sf.max("had").alias("committed"))
+    )  # fmt: skip
+    broken = {
+        (row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]) for row in after_commit
+    }
+    sought = _own_events(runs, "seek")
+    merged: dict[tuple[int, int, str, str], DeliveryRow] = {}
+    for row in typed(TwiceRow, found.toArrow()):
+        process, assignment = row["whose"]["process"], row["whose"]["assignment"]
+        why = row["seen"]
+        if why == "held-on" and (row["run"], process, row["partition_id"]) in sought:
+            why = "sought"
+        elif why == "held-on" and (row["run"], row["partition_id"], row["group"], process, assignment) in broken:
+            why = "after-commit"
+        key = (row["run"], row["partition_id"], row["group"], why)
+        told: DeliveryRow = {
+            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "at-least-once",
+            "count": row["count"], "low": row["low"], "last": row["high"], "high": row["high"], "process": process,
+            "assignment": None, "first_ns": row["invoked_ns"], "last_ns": row["completed_ns"], "why": why,
+            "committed": row["committed"], "operations": [], "values": [],
+        }  # fmt: skip
+        merged[key] = _merged(told, merged.get(key))
+    return list(merged.values())
+
+
+def _merged(row: DeliveryRow, other: DeliveryRow | None) -> DeliveryRow:
+    if other is None:
+        return row
+    return {
+        **row, "count": row["count"] + other["count"], "low": min(row["low"], other["low"]),
+        "high": max(row["high"], other["high"]), "last": max(row["last"], other["last"]),
+        "first_ns": min(row["first_ns"], other["first_ns"]), "last_ns": max(row["last_ns"], other["last_ns"]),
+        "committed": max((each
+            for each in (row["committed"], other["committed"]) if each is not None), default=None),
+        "process": None,
+    }  # fmt: skip
+
+
+def _own_events(runs: JudgedRuns, *wanted: str) -> dict[tuple[int, int, int], list[PlacedEvent]]:
+    own: dict[tuple[int, int, int], list[PlacedEvent]] = {}
+    for event in runs.group_events():
+        if event["event"] in wanted:
+            own.setdefault((event["run"], event["process"], event["partition_id"]), []).append(event)
+    return own
+
+
+def _after_commit(
+    runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
+) -> list[DeliveryRow]:  # fmt: skip
+    """Assignments that read below what was certainly committed before they began, with how much they read there."""
+    own = _own_events(runs, "assigned", "seek")
+    spans: list[StartRow] = []
+    for row in starts:
+        register = known.get((row["run"], row["group"], row["partition_id"]))
+        events = [
+            e for e in own.get((row["run"], row["process"], row["partition_id"]), ()) if e["invoked_ns"] <= row["until"]
+        ]
+        if register is None or any(event["event"] == "seek" for event in events):
+            continue
+        # It is told of its partitions in a poll: in that of its first records, or in one before.
+        told = [event["invoked_ns"] for event in events if event["invoked_ns"] <= row["heard"]]
+        began = min([row["time_ns"], *told[-1:]])
+        committed = register.least_at(began)
+        if committed is not None and row["low"] < committed:
+            spans.append({**row, "high": committed, "time_ns": began})
+    if not spans:
+        return []
+    inside = polls.join(sf.broadcast(runs.frame(_SPAN, spans).drop("low", "time_ns")),
+                        ["run", "partition_id", "group", "process", "assignment"]).where("offset < high")  # fmt: skip
+    found = inside.groupBy("run", "partition_id", "group", "process", "assignment", "high").agg(
+        sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
+        sf.min("invoked_ns").alias("invoked_ns"), sf.max("completed_ns").alias("completed_ns"),
+        sf.slice(sf.collect_set("operation"), 1, 20).alias("operations"),
+    )  # fmt: skip
+    return [
+        {
+            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "after-commit",
+            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
+            "process": row["process"], "assignment": row["assignment"], "first_ns": row["invoked_ns"],
+            "last_ns": row["completed_ns"], "why": "", "committed": None, "operations": row["operations"],
+            "values": [],
+        }
+        for row in typed(AfterCommitRow, found.toArrow())
+    ]  # fmt: skip
+
+
+# ---- never delivered ------------------------------------------------------------------------------------------------
+
+
+def _sought_ahead(runs: JudgedRuns, starts: Sequence[StartRow]) -> set[Key]:
+    """Where a member sought to an offset beyond what it had read itself: what it passed is its own affair."""
+    ahead: set[Key] = set()
+    read: dict[tuple[int, int, int], list[StartRow]] = {}
+    for row in starts:
+        read.setdefault((row["run"], row["process"], row["partition_id"]), []).append(row)
+    for place, seeks in _own_events(runs, "seek").items():
+        for event in seeks:
+            before = [row["high"] for row in read.get(place, ()) if row["time_ns"] <= event["completed_ns"]]
+            if (event["offset"] or 0) > max(before, default=-1) + 1:
+                ahead.add((event["run"], event["group"], event["partition_id"]))
+    return ahead
+
+
+def _skipped(
+    runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
+) -> list[DeliveryRow]:
+    """Records of the final log below the highest offset that was certainly committed, and read by no member."""
+    begin_at, sought = resets(runs), _sought_ahead(runs, starts)
+    spans: list[SpanRow] = []
+    for (run, group, tp), register in known.items():
+        if (run, group, tp) in sought:
+            continue
+        certain = [commit for commit in register.commits if commit.certain]
+        if certain and begin_at.get((run, group)) == "earliest":
+            top = max(certain, key=lambda commit: commit.offset)
+            spans.append({"run": run, "partition_id": tp, "group": group, "process": top.process,
+                          "assignment": None, "low": 0, "high": top.offset, "time_ns": top.completed_ns})  # fmt: skip
+    if not spans:
+        return []
+    final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset", "value")
+    passed = final.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"]).where(
+        "offset >= low and offset < high"
+    )
+    read = polls.select("run", "partition_id", "group", "offset").distinct()
+    found = (
+        passed.join(read, ["run", "partition_id", "group", "offset"], "left_anti")
+        .groupBy("run", "partition_id", "group", "high", "time_ns", "process")
+        .agg(sf.countDistinct("offset").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
+             sf.slice(sf.collect_set("value"), 1, 200).alias("values"))
+    )  # fmt: skip
+    return [
+        {
+            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "skipped",
+            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
+            "process": row["process"], "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"],
+            "why": "", "committed": None, "operations": [], "values": row["values"],
+        }
+        for row in typed(SkippedRow, found.toArrow())
+    ]  # fmt: skip
+
+
+def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) -> list[DeliveryRow]:
+    """Commits beyond everything that the group's members had read, or begun at, when the commit was answered."""
+    spans: list[SpanRow] = []
+    commits: list[StepRow] = []
+    positions: list[StepRow] = []
+    for (run, group, tp), register in known.items():
+        commits += [
+            {
+                "run": run,
+                "partition_id": tp,
+                "group": group,
+                "time_ns": commit.completed_ns,
+                "offset": commit.offset,
+                "reached": None,
+            }
+            for commit in register.commits
+            if commit.certain
+        ]
+    for event in runs.group_events():
+        offset = event["offset"]
+        if offset is None or offset < 0 or event["event"] not in ("assigned", "fetched", "seek"):
+            continue
+        if event["group"]:
+            positions.append({"run": event["run"], "partition_id": event["partition_id"], "group": event["group"],
+                              "time_ns": event["invoked_ns"], "reached": offset - 1,
+                              "offset": None})  # fmt: skip
+    if not commits:
+        return []
+    read = polls.groupBy("run", "partition_id", "group", "operation").agg(
+        sf.min("invoked_ns").alias("time_ns"),
+        sf.max("offset").alias("reached"),
+        sf.lit(None).cast("bigint").alias("offset"),
+    )
+    steps = read.select(*_STEPS).unionByName(runs.frame(_STEPS, [*commits, *positions]))
+    so_far = "partition by run, partition_id, group order by time_ns range between unbounded preceding and current row"
+    found_late = (
+        steps.selectExpr("*", f"max(reached) over ({so_far}) as had")
+        .where("offset is not null and offset > coalesce(had, -1) + 1")
+        .select("run", "partition_id", "group", "time_ns", "offset", "had")
+    )
+    starts = resets(runs)
+    for row in typed(LateRow, found_late.toArrow()):
+        if row["had"] is None and starts.get((row["run"], row["group"])) != "earliest":
+            continue  # where the group began nobody told
+        low = 0 if row["had"] is None else row["had"] + 1
+        spans.append({"run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "process": None,
+                      "assignment": None, "low": low, "high": row["offset"], "time_ns": row["time_ns"]})  # fmt: skip
+    if not spans:
+        return []
+    later = polls.select("run", "partition_id", "group", "offset").distinct()
+    found = (
+        later.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id", "group"])
+        .where("offset >= low and offset < high")
+        .groupBy("run", "partition_id", "group")
+        .agg(sf.countDistinct("offset").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("last"),
+             sf.max("high").alias("high"), sf.min("time_ns").alias("time_ns"))
+    )  # fmt: skip
+    return [
+        {
+            "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "ahead",
+            "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"], "process": None,
+            "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"], "why": "", "committed": None,
+            "operations": [], "values": [],
+        }
+        for row in typed(AheadRow, found.toArrow())
+    ]  # fmt: skip
+
+
+# ---- in words -------------------------------------------------------------------------------------------------------
+
+
+def find(context: RunContext) -> list[Finding]:
+    rows = sorted(
+        context.rows[ANSWER],
+        key=lambda row: (row["partition_id"], row["group"], row["kind"], row["low"], row["why"]),
+    )
+    return [_finding(context, row) for row in rows]
+
+
+def _finding(context: RunContext, row: DeliveryRow) -> Finding:
+    history = context.partition(row["partition_id"])
+    count, records = row["count"], plural(row["count"], "record")
+    check, classification, code = "group-skip", "violation", _NEVER_READ
+    if row["kind"] == "after-commit":
+        check, code = "group-redelivery", _DELIVERED_ONCE
+        sentence = (
+            f"Process {row['process']} of group {row['group']} read {records} of {history.name} "
+            f"({span_words(row['low'], row['last'])}) although the group had committed {row['high']} before its "
+            "assignment began."
+        )
+    elif row["kind"] == "at-least-once":
+        check, classification, code = "group-redelivery", "observation", _CAUSES[row["why"]]
+        sentence = (
+            f"{records} of {history.name} ({span_words(row['low'], row['high'])}) {plural(count, 'was')} delivered to "
+            f"more than one member of group {row['group']}: {cause_words(Cause(code=code))}."
+        )
+    elif row["kind"] == "ahead":
+        code = _READ_LATER
+        sentence = (
+            f"Group {row['group']} committed offset {row['high']} of {history.name} "
+            f"{context.history.seconds(row['first_ns'])}, beyond "
+            f"{records} ({span_words(row['low'], row['last'])}) that its members read only later."
+        )
+    else:
+        sentence = (
+            f"Group {row['group']} committed offset {row['high']} of {history.name}, and none of its members ever read "
+            f"{records} below it ({span_words(row['low'], row['last'])})."
+        )
+    # Of what was delivered again the least that was certainly committed is known.
+    again = row["kind"] == "at-least-once"
+    committed = {"committed_at_least": row["committed"]} if again else {"committed": row["high"]}
+    return Finding(
+        run=context.run, check=check, classification="violation" if classification == "violation" else "observation",
+        kind=row["kind"], topic=history.topic, partition=history.partition, count=count, sentence=sentence,
+        cause=Cause(code=code),
+        offsets=[row["low"], row["last"]], values=row["values"], operations=sorted(row["operations"]),
+        first_ns=row["first_ns"], last_ns=row["last_ns"],
+        evidence={"group": row["group"], **committed, "process": row["process"]},
+    )  # fmt: skip

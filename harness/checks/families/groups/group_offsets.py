@@ -1,0 +1,139 @@
+"""Group offsets: what a member was told of its group's committed offset, against what had been committed.
+
+A fetch of the committed offset must answer with a commit that had not been written over (group_register.py). Lost: it
+answered that there is none. Regressed: it answered an offset below all that it may. Foreign: it answered one that
+nobody may have committed last. Not judged: fetches that failed, and answers after offsets.retention.minutes. Brokers
+keep committed offsets in a partition of their own whose elections nobody recorded: where an unclean election was
+allowed under a fault, or a disk was lost, between the commit and the answer, nobody can tell: an open question.
+"""
+
+from collections.abc import Sequence
+
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.families.groups.group_register import Register, registers
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
+from harness.checks.model.settings import Settings
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
+from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.typed_rows import RowsOf
+
+CHECK = "lost-group-offset"
+_RETENTION = "offsets.retention.minutes"
+_RETENTION_DEFAULT = "10080"
+_WORDS = {
+    "lost": "that none was",
+    "regressed": "a lower one",
+    "foreign": "one that nobody had committed last",
+}
+
+
+class WrongFetchRow(PlacedEvent):
+    """A fetch that was answered wrongly, and the commit that it had to answer with, as far as that is known."""
+
+    kind: str
+    told: int | None
+    committed: int | None
+    committed_t: int | None
+
+
+ANSWER = RowsOf(CHECK, WrongFetchRow)
+
+
+def query(runs: JudgedRuns) -> list[WrongFetchRow]:
+    """Fetches whose answer no commit explains. Commits and fetches are few: no job."""
+    known = registers(runs)
+    rows: list[WrongFetchRow] = []
+    for event in runs.group_events():
+        if event["event"] != "fetched" or event["status"] != STATUS_OK:
+            continue
+        register = known.get((event["run"], event["group"], event["partition_id"]))
+        told = None if event["offset"] is None or event["offset"] < 0 else event["offset"]
+        kind = _kind(register, told, event)
+        if kind is not None:
+            last = register.last_before(event["invoked_ns"]) if register is not None else None
+            rows.append({**event, "kind": kind, "told": told, "committed": last.offset if last else None,
+                         "committed_t": last.completed_ns if last else None})  # fmt: skip
+    return rows
+
+
+def _kind(register: Register | None, told: int | None, event: PlacedEvent) -> str | None:
+    if register is None:
+        return None if told is None else "foreign"
+    if told is None:
+        return "lost" if register.last_before(event["invoked_ns"]) is not None else None
+    offsets = [commit.offset for commit in register.admissible(event["invoked_ns"], event["completed_ns"])]
+    if told in offsets:
+        return None
+    return "regressed" if offsets and told < min(offsets) else "foreign"
+
+
+def find(context: RunContext) -> list[Finding]:
+    settings = Settings(context)
+    groups: dict[tuple[int, str, str, Class, Cause], list[WrongFetchRow]] = {}
+    for row in context.rows[ANSWER]:
+        if row["kind"] == "lost" and _expired(settings, row):
+            continue
+        if row["kind"] == "foreign" and row["committed"] is None and not _all_told(context):
+            continue
+        history = context.partition(row["partition_id"])
+        ruled = offsets_ruled(context.history, history, since=row["committed_t"] or 0, until=row["completed_ns"])
+        groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
+    ordered = sorted(groups.items(), key=lambda group: group[0][:4])
+    return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
+
+
+def _expired(settings: Settings, row: WrongFetchRow) -> bool:
+    minutes = min(settings.numbers(_RETENTION, topic=None, default=_RETENTION_DEFAULT))
+    since = row["committed_t"]
+    return since is not None and row["completed_ns"] - since >= minutes * 60 * 10**9
+
+
+def _all_told(context: RunContext) -> bool:
+    """Whether a group without any commit cannot have been given its offset by someone outside the run."""
+    return not any(event["event"] == "committed" for event in context.tables[GROUP_EVENTS])
+
+
+def _finding(
+    context: RunContext, history: PartitionHistory, kind: str, ruled: tuple[Class, Cause], rows: Sequence[WrongFetchRow]
+) -> Finding:
+    first = rows[0]
+    classification, cause = ruled
+    had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
+    told = "" if first["told"] is None else f" ({first['told']})"
+    sentence = (
+        f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {history.name} and was "
+        f"told {_WORDS[kind]}{told}{had}, first {context.history.seconds(first['completed_ns'])}: {cause_words(cause)}."
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=kind, topic=history.topic,
+        partition=history.partition, count=len(rows), sentence=sentence, cause=cause,
+        open_question=cause.doubt is not None, first_ns=first["invoked_ns"], last_ns=rows[-1]["completed_ns"],
+        offsets=[row["told"] for row in rows if row["told"] is not None],
+        faults=[fault["fault"] for fault in history.faults_between(first["committed_t"] or first["invoked_ns"],
+            first["completed_ns"])],
+        evidence={
+            "group": first["group"],
+            "answers": [{"process": row["process"], "t_ns": row["completed_ns"], "told": row["told"],
+                         "committed": row["committed"], "committed_t_ns": row["committed_t"]} for row in rows[:20]],
+        },
+    )  # fmt: skip
+
+
+def offsets_ruled(run: RunHistory, history: PartitionHistory, *, since: int, until: int) -> tuple[Class, Cause]:
+    """What may have been done meanwhile to the partition that keeps a group's offsets, and would not have been seen."""
+    if any(since <= loss.time_ns <= until and _may_have_held_offsets(loss) for loss in history.disk_losses):
+        doubt = Doubt(code="group-offsets-on-a-lost-disk")
+        return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
+    if run.unclean_group_offsets is not False and history.faults_between(since, until):
+        doubt = Doubt(code="group-offsets-elected-uncleanly")
+        return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
+    return "violation", NOTHING_PERMITS_IT
+
+
+def _may_have_held_offsets(loss: DiskLoss) -> bool:
+    """What was harmed in the log of another topic's partition leaves the group's offsets as they were."""
+    return loss.event.topic in (None, GROUP_OFFSETS_TOPIC)

@@ -1,0 +1,1 @@
+"""Families about what consumers saw: dirty, skipped and repeated reads."""

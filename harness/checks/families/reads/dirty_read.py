@@ -1,0 +1,58 @@
+"""Dirty reads: a consumer saw a record that is in no final log. What was read was committed, whatever its acks."""
+
+from collections.abc import Mapping
+
+from harness.checks.contract.causes import faults_of, loss_evidence
+from harness.checks.contract.rulings import Ruling
+from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
+from harness.checks.families.records.lost_write import loss_cause
+from harness.checks.families.records.removal import Removal
+from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import epochs_words, offsets_words, plural
+
+
+def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
+    """What only read_uncommitted readers saw of an open transaction was never promised to stay."""
+    return strict.get((row.partition_id, row.value), 1) > 0
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    removal, strict, last = Removal(context), strict_readers(context), last_read(context)
+    for history, rows in context.by_partition("dirty"):
+        in_sync = frozenset(history.final_isr)
+        rows = [row for row in rows if _promised(row, strict) and removal.of(row) is None]
+        groups: dict[tuple[str, str, int | None], list[tuple[Flagged, Ruling]]] = {}
+        for row in rows:
+            if (
+                in_sync
+                and in_sync <= row.held_at_end
+                and row.offset is not None
+                and row.offset >= (history.end_offset or 0)
+            ):
+                continue  # the high watermark went back for the moment: unreadable, and every in-sync copy has it
+            if is_unreached(history, row, last.get(history.partition_id, -1)):
+                continue  # the evidence contradicts itself, and says so
+            ruling = context.ruling(history, row)
+            groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
+        for group in groups.values():
+            members, ruling = [row for row, _ in group], group[0][1]
+            cause = loss_cause(history, ruling, members)
+            sentence = (
+                f"{plural(len(members), 'record')} {offsets_words(members)} of {history.name}, "
+                f"written {epochs_words({row.epoch for row in members})}, "
+                f"{plural(len(members), 'was')} read and then vanished: "
+                f"{cause_words(cause)}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, history, members, check="dirty-read", classification=ruling.classification,
+                    kind="vanished", sentence=sentence, cause=cause, epoch=ruling.cause_epoch, ruling=ruling,
+                    evidence=loss_evidence(history, ruling, members),
+                    faults=[fault["fault"] for fault in faults_of(history, ruling, members)],
+                )
+            )  # fmt: skip
+    return findings

@@ -1,0 +1,204 @@
+"""Head skips: a consumer's first record lies above where it had to start, and records of the final log lie between.
+
+It had to start where it sought to; as a member of a group, at the group's committed offset; else, assigned from the
+beginning or with auto.offset.reset=earliest, at the start of the log. A record that the final log has was committed and
+readable before any record above it. Not judged: auto.offset.reset=latest without a commit or a seek, and clients that
+are not described in the table `processes`. Commits whose outcome nobody knows count in the consumer's favour.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Cause
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, span_words
+from harness.history.schema.client_rows import ProcessRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+from harness.history.schema.typed_rows import RowsOf, typed
+
+CHECK = "head-skip"
+_SPAN = {"run": pa.int32(), "process": pa.int32(), "assignment": pa.int32(), "partition_id": pa.int32(),
+         "start": pa.int64(), "first": pa.int64()}  # fmt: skip
+
+
+class FirstRow(TypedDict):
+    """The first record of an assignment."""
+
+    run: int
+    process: int
+    assignment: int
+    partition_id: int
+    offset: int
+    value: int
+    operation: int
+    invoked_ns: int
+    completed_ns: int
+    leader_epoch: int | None
+
+
+class _SpanRow(FirstRow):
+    """start: where it had to start, and why; first: where it did."""
+
+    start: int
+    cause: Cause
+    first: int
+
+
+class HeadSkipRow(_SpanRow):
+    skipped: int
+    skip_from: int
+    skip_to: int
+
+
+class _BetweenRow(TypedDict):
+    run: int
+    process: int
+    assignment: int
+    partition_id: int
+    start: int
+    first: int
+    skipped: int
+    skip_from: int
+    skip_to: int
+
+
+ANSWER = RowsOf(CHECK, HeadSkipRow)
+
+
+def query(runs: JudgedRuns) -> list[HeadSkipRow]:
+    """First records of an assignment, with the number of existing records between them and where it had to start."""
+    clients = runs.processes()
+    if not any(row["offset_reset"] for row in clients.values()):
+        return []
+    seeks, commits = _by_client(runs), _by_group(runs)
+    anew = {
+        (history.run, tp) for history in runs.histories for tp, each in history.partitions.items() if each.is_recreated
+    }
+    spans: list[_SpanRow] = []
+    for row in _first_records(runs):
+        client = clients.get((row["run"], row["process"]))
+        if client is None or not client["offset_reset"]:
+            continue
+        place = (row["run"], row["process"], row["partition_id"])
+        committed = commits.get((row["run"], client["group"], row["partition_id"]), ()) if client["group"] else ()
+        if place not in seeks and (row["run"], row["partition_id"]) in anew:
+            continue  # it was assigned the topic of that name before, and goes on where it was in that one
+        start = _start(row, client, seeks.get(place, ()), committed)
+        if start is not None and start[0] < row["offset"]:
+            spans.append({**row, "start": start[0], "cause": start[1], "first": row["offset"]})
+    between = _between(runs, spans) if spans else {}
+    return [
+        {**span, "skipped": found["skipped"], "skip_from": found["skip_from"], "skip_to": found["skip_to"]}
+        for span in spans
+        if (found := between.get(_span(span))) is not None
+    ]
+
+
+def _span(row: _SpanRow | _BetweenRow) -> tuple[int, ...]:
+    return row["run"], row["process"], row["assignment"], row["partition_id"], row["start"], row["first"]
+
+
+def _by_client(runs: JudgedRuns) -> dict[tuple[int, int, int], list[PlacedEvent]]:
+    """(run, process, partition) -> where it sought to and what it was assigned, in order of time."""
+    grouped: dict[tuple[int, int, int], list[PlacedEvent]] = {}
+    for event in runs.group_events():
+        if event["event"] in ("seek", "assigned"):
+            grouped.setdefault((event["run"], event["process"], event["partition_id"]), []).append(event)
+    return grouped
+
+
+def _by_group(runs: JudgedRuns) -> dict[tuple[int, str, int], list[PlacedEvent]]:
+    grouped: dict[tuple[int, str, int], list[PlacedEvent]] = {}
+    for event in runs.group_events():
+        if event["event"] == "committed" and event["status"] != STATUS_FAIL and event["offset"] is not None:
+            grouped.setdefault((event["run"], event["group"], event["partition_id"]), []).append(event)
+    return grouped
+
+
+def _start(
+    row: FirstRow, client: ProcessRow, own: Sequence[PlacedEvent], committed: Sequence[PlacedEvent]
+) -> tuple[int, Cause] | None:
+    """(the offset it had to start at or below, why); None where it was free to start anywhere."""
+    before = [event for event in own if event["invoked_ns"] <= row["completed_ns"]]
+    last = before[-1] if before else None
+    if last is not None and last["event"] == "seek":
+        return max(last["offset"] or 0, 0), Cause(code="sought", offset=last["offset"])
+    free = client["offset_reset"] == "latest" or (client["group"] is not None and client["offset_reset"] != "earliest")
+    commits = [
+        offset
+        for event in committed
+        if event["invoked_ns"] <= row["completed_ns"] and (offset := event["offset"]) is not None
+    ]
+    if commits and (not free or _certain_before(committed, row["invoked_ns"] if last is None else last["invoked_ns"])):
+        return max(commits), Cause(code="group-committed", offset=max(commits))
+    if last is not None and last["offset"] is not None and client["group"] is None:
+        return last["offset"], Cause(code="assigned-at", offset=last["offset"])
+    # Without a group and with auto.offset.reset=none, a client reads only what it was assigned from the beginning.
+    return None if free else (0, Cause(code="earliest-record"))
+
+
+def _certain_before(committed: Sequence[PlacedEvent], time_ns: int) -> bool:
+    """What was sent to a transaction is stored at a time that nobody knows."""
+    return any(
+        row["status"] == STATUS_OK and row["transaction"] is None and row["completed_ns"] < time_ns for row in committed
+    )
+
+
+def _first_records(runs: JudgedRuns) -> list[FirstRow]:
+    """One row per assignment of a consumer that did not begin with the first record of the final log."""
+    rows = runs.tables.records.where("kind = 1")
+    first = rows.groupBy("run", "process", "assignment", "partition_id").agg(
+        sf.min_by(
+            sf.struct("offset", "value", "operation", "invoked_ns", "completed_ns", "leader_epoch"),
+            sf.struct("operation", "position"),
+        ).alias("first")
+    )
+    lowest = (
+        runs.tables.records.where("kind = 2 and replica is null")
+        .groupBy("run", "partition_id")
+        .agg(sf.min("offset").alias("lowest"))
+    )
+    late = first.join(lowest, ["run", "partition_id"]).where("first.offset > lowest")
+    return typed(FirstRow, late.select("run", "process", "assignment", "partition_id", "first.*").toArrow())
+
+
+def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...], _BetweenRow]:
+    """Spans that hold records of the final log -> how many, and the first and last of them."""
+    frame = runs.frame(_SPAN, spans)
+    inside = sf.expr("offset >= start and offset < first")
+    final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset").distinct()
+    found = (
+        final.join(sf.broadcast(frame), ["run", "partition_id"])
+        .where(inside)
+        .groupBy(*_SPAN)
+        .agg(sf.count("*").alias("skipped"), sf.min("offset").alias("skip_from"), sf.max("offset").alias("skip_to"))
+    )
+    return {_span(row): row for row in typed(_BetweenRow, found.toArrow())}
+
+
+def find(context: RunContext) -> list[Finding]:
+    found = []
+    for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["invoked_ns"], row["process"])):
+        history, cause = context.partition(row["partition_id"]), row["cause"]
+        sentence = (
+            f"Process {row['process']} began to read {history.name} at offset {row['offset']}, although "
+            f"{cause_words(cause)}: "
+            f"{plural(row['skipped'], 'record')} of the final log {plural(row['skipped'], 'lies')} between "
+            f"({span_words(row['skip_from'], row['skip_to'])})."
+        )
+        found.append(
+            Finding(
+                run=context.run, check=CHECK, classification="violation", kind="first-poll", topic=history.topic,
+                partition=history.partition, count=row["skipped"], sentence=sentence, cause=cause,
+                epoch=row["leader_epoch"], offsets=[row["skip_from"], row["skip_to"]], values=[row["value"]],
+                operations=[row["operation"]], first_ns=row["invoked_ns"], last_ns=row["completed_ns"],
+                evidence={"process": row["process"], "assignment": row["assignment"], "start": row["start"],
+                          "first_offset": row["offset"], "why": cause_words(cause)},
+            )
+        )  # fmt: skip
+    return found

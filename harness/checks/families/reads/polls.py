@@ -1,0 +1,109 @@
+"""Polls that go back or skip, inside one poll or between two of the same assignment of the same process.
+
+A skip counts only over records that the final log has. A consumer may be thrown back or forward when its position no
+longer exists, so a permitted cut of *committed* records excuses it; a clean fail-over does not. The cut has to lie
+between the poll before and this one: an election that the consumer had long been past explains nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
+from harness.history.schema.typed_rows import RowsOf, typed
+
+NAME = "polls"
+Span = tuple[int | None, int | None]  # when the poll before began, and when this one ended
+
+# flag -> (check, kind, what happened)
+_KINDS = {
+    "back_inside": ("nonmonotonic-read", "internal", "came at or below the offset read just before in the same poll"),
+    "back_between": ("nonmonotonic-read", "external", "came at or below the end of the same consumer's poll before"),
+    "skip_inside": ("skipped-read", "internal", "came after a jump over existing records inside one poll"),
+    "skip_between": ("skipped-read", "external", "came after a jump over existing records between two polls"),
+}
+
+
+class JumpedRow(TypedDict):
+    """When the poll before the one onto a row began, and when that one ended."""
+
+    run: int
+    partition_id: int
+    value: int
+    offset: int
+    since: int | None
+    until: int
+
+
+ANSWER = RowsOf(NAME, JumpedRow)
+
+
+def query(runs: JudgedRuns) -> list[JumpedRow]:
+    """Of the polls onto flagged rows: of several consumers that jumped there, the widest."""
+    wanted = [
+        {"run": row.run, "partition_id": row.partition_id, "value": row.value, "offset": row.offset}
+        for rows in runs.detection.flagged.values()
+        for row in rows
+        if row.flags & _KINDS.keys() and row.offset is not None
+    ]
+    if not wanted:
+        return []
+    place = {"run": pa.int32(), "partition_id": pa.int32()}
+    flagged = sf.broadcast(runs.frame({**place, "value": pa.int64(), "offset": pa.int64()}, wanted))
+    before = Window.partitionBy("run", "partition_id", "process").orderBy("operation", "position")
+    found = (
+        runs.tables.records.where("kind = 1")
+        .join(sf.broadcast(flagged.select(*place).distinct()), [*place], "left_semi")
+        .select("run", "partition_id", "value", "offset", "completed_ns",
+                sf.lag("offset").over(before).alias("came_from"), sf.lag("invoked_ns").over(before).alias("since"))
+        .where("offset <> came_from + 1")
+        .join(flagged, [*place, "value", "offset"], "left_semi")
+        .groupBy(*place, "value", "offset")
+        .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"))
+    )  # fmt: skip
+    return typed(JumpedRow, found.toArrow())
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    spans: dict[tuple[int, int, int | None], Span] = {
+        (row["partition_id"], row["value"], row["offset"]): (row["since"], row["until"]) for row in context.rows[ANSWER]
+    }
+    for flag, (check, kind, what) in _KINDS.items():
+        for history, rows in context.by_partition(flag):
+            groups: dict[Cause, list[Flagged]] = {}
+            for row in rows:
+                groups.setdefault(_excuse(history, row, spans), []).append(row)
+            for cause, members in groups.items():
+                sentence = (
+                    f"{plural(len(members), 'read record')} {offsets_words(members)} of {history.name} {what}: "
+                    f"{cause_words(cause)}."
+                )
+                findings.append(
+                    finding_of_rows(
+                        context, history, members, check=check, kind=kind, sentence=sentence, cause=cause,
+                        classification="violation" if cause == NOTHING_PERMITS_IT else "permitted",
+                    )
+                )  # fmt: skip
+    return findings
+
+
+def _excuse(history: PartitionHistory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> Cause:
+    if row.offset is None or row.step is None:
+        return NOTHING_PERMITS_IT
+    came_from = row.offset - row.step
+    since, until = spans.get((row.partition_id, row.value, row.offset), (None, None))
+    rewind = lawful_rewind(history, offset=came_from, epoch=row.read_epoch, time_ns=until, strict=True, since=since)
+    if rewind is None:
+        return NOTHING_PERMITS_IT
+    return Cause(code="rewound-under-the-consumer", epoch=rewind.epoch, offset=rewind.start)

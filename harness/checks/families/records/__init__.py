@@ -1,0 +1,1 @@
+"""Families about single records: lost, doubled, moved, out of order, never sent."""

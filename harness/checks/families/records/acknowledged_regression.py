@@ -1,0 +1,37 @@
+"""Acknowledged regression: a record got a lower offset than one acknowledged before this one's send began.
+
+Across producers, so it catches a log that was rewound and written over when no single producer could notice.
+"""
+
+from harness.checks.contract.rewinds import Rewinds
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import offsets_words, plural
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    rewinds = Rewinds(context)
+    for history, rows in context.by_partition("regression"):
+        groups: dict[tuple[Class, Cause], list[int]] = {}
+        for index, row in enumerate(rows):
+            rewind = rewinds.of(history, row)
+            key: tuple[Class, Cause] = ("violation", NOTHING_PERMITS_IT)
+            if rewind is not None:
+                key = (rewind.classification, rewind.cause)
+            groups.setdefault(key, []).append(index)
+        for (classification, cause), indexes in groups.items():
+            members = [rows[index] for index in indexes]
+            sentence = (
+                f"{plural(len(members), 'record')} {offsets_words(members)} of {history.name} got a lower offset than "
+                f"a record acknowledged before {'its' if len(members) == 1 else 'their'} send began: "
+                f"{cause_words(cause)}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, history, members, check="acknowledged-regression", kind="regression", sentence=sentence,
+                    classification=classification, cause=cause,
+                )
+            )  # fmt: skip
+    return findings

@@ -1,0 +1,95 @@
+"""Duplicates: one value at two or more offsets.
+
+Twice in the final log breaks the promise of an idempotent producer; a producer without idempotence may have sent it
+twice (attempts.py), but no broker may double what was sent once. A value seen at two offsets of which the log kept at
+most one was moved by a truncation: it is judged like the loss of the offset that is gone, and no harder. Where the
+configuration removed that one, nothing was cut, and the log once had both.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.families.records.removal import Removal
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.model.attempts import Attempts, Repeated
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import SEEN_FINAL, Flagged
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
+from harness.history.schema.client_rows import ClientEventRow
+
+_ATTEMPTS_MAX = 20
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    removal, attempts = Removal(context), Attempts(context)
+    for history, rows in context.by_partition("duplicate"):
+        values: dict[int, list[Flagged]] = {}
+        for row in rows:
+            values.setdefault(row.value, []).append(row)
+        groups: dict[tuple[str, Class, Cause], list[Flagged]] = {}
+        open_ends: dict[Cause, Ruling] = {}
+        failed: dict[Cause, list[ClientEventRow]] = {}
+        for places in values.values():
+            gone = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
+            if places[0].final_offsets > 1 or not gone:
+                repeated = _twice(attempts, history, places)
+                kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.cause
+                ruling = repeated.ruling
+                failed.setdefault(cause, []).extend(repeated.failed)
+            else:
+                kind, (classification, cause, ruling) = "moved", _moved(context, history, gone)
+            if ruling is not None and ruling.undecided:
+                open_ends[cause] = ruling
+            groups.setdefault((kind, classification, cause), []).extend(places)
+        for (kind, classification, cause), members in groups.items():
+            count = len({row.value for row in members})
+            kept = all(row.final_offsets > 1 for row in members)
+            where = "in the final log" if kept else "in what was acknowledged and read"
+            offsets = ranges(row.offset for row in members)
+            sentence = (
+                f"{plural(count, 'value')} of {history.name} {plural(count, 'is')} at more than one offset {where} "
+                f"(offsets {offsets}): {cause_words(cause)}."
+            )
+            findings.append(
+                finding_of_rows(
+                    context, history, members, check="duplicate", classification=classification, kind=kind,
+                    sentence=sentence, count=count, cause=cause, ruling=open_ends.get(cause),
+                    evidence=_evidence(context, failed.get(cause, ())),
+                )
+            )  # fmt: skip
+    return findings
+
+
+def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[str, Any]:
+    """The attempts that failed, as the clients told them; one may have been that of many records."""
+    attempts = list({(row["process"], row["time_ns"]): row for row in failed}.values())
+    told = [
+        {
+            "process": row["process"],
+            "at": context.history.seconds(row["time_ns"]),
+            "node": row["node"],
+            "error": row["error"],
+        }
+        for row in attempts[:_ATTEMPTS_MAX]
+    ]
+    return {"failed_attempts": told} if told else {}
+
+
+def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged]) -> Repeated:
+    if attempts.idempotent(places[0]):
+        return Repeated(yes=False, code="idempotent-producer")
+    return attempts.repeated(history, places[0])
+
+
+def _moved(context: RunContext, history: PartitionHistory, gone: Sequence[Flagged]) -> tuple[Class, Cause, Ruling]:
+    rulings = [context.ruling(history, row) for row in gone]
+    violations = [ruling for ruling in rulings if ruling.classification == "violation"]
+    if violations:
+        return "violation", Cause(code="moved-without-a-loss"), violations[0]
+    for ruling in rulings:
+        if ruling.undecided:
+            return "observation", Cause(code="cut-in-doubt", doubt=ruling.undecided), ruling
+    return "permitted", Cause(code="cut-and-written-again", by=rulings[0].cause), rulings[0]

@@ -1,0 +1,192 @@
+"""Lost writes: acknowledged, and in no final log. One finding per partition, cause, record epoch group and class.
+
+Three things look alike to a reader and are not: *lost* (gone), *unreadable* (every in-sync replica holds it above a
+frozen high watermark), and *unseen* (the partition was not read that far and no log tells).
+"""
+
+from collections.abc import Sequence
+
+from harness.checks.contract.causes import faults_of, loss_evidence
+from harness.checks.contract.rule import forfeited
+from harness.checks.contract.rulings import Cause, Ruling
+from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
+from harness.checks.families.records.min_isr import broken_promises
+from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.rulings import doubt_words
+from harness.checks.wording.words import acks_words, epochs_words, nodes_words, offsets_words, plural
+from harness.history.facts.finding_facts import Setting
+from harness.history.facts.incarnations import client_name
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings: list[Finding] = []
+    removal, last = Removal(context), last_read(context)
+    for history, every in context.by_partition("lost", "unseen"):
+        reasons = {row.value: removal.of(row) for row in every}
+        taken = [(row, why) for row in every if (why := reasons[row.value]) is not None]
+        rows = [row for row in every if reasons[row.value] is None]
+        if history.deletion is not None and history.deletion.asked:
+            gone = [row for row in rows if context.ruling(history, row).cause == "deletion"]
+            taken += [(row, WITH_ITS_TOPIC) for row in gone]
+            rows = [row for row in rows if context.ruling(history, row).cause != "deletion"]
+        lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows)
+        findings += _lost(context, history, lost, compacts=removal.compacts(history))
+        findings += removed(context, history, taken)
+        if unreadable:
+            findings.append(_unreadable(context, history, unreadable))
+        if unseen:
+            findings.append(_unseen(context, history, unseen))
+        hidden = sum(context.hidden(history, f, sum(f in row.flags for row in every)) for f in ("lost", "unseen"))
+        if hidden:
+            findings.append(_unclassed(context, history, hidden))
+    return findings
+
+
+def _parted(
+    history: PartitionHistory, last: int, rows: Sequence[Flagged]
+) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
+    """`last`: the offset at which the final read ended."""
+    lost, unreadable, unseen = [], [], []
+    in_sync = frozenset(history.final_isr)
+    logs_known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
+    for row in rows:
+        above = (
+            not history.read_to_end
+            or history.end_offset is None
+            or row.offset is None
+            or row.offset >= history.end_offset
+        )
+        if logs_known and above and in_sync <= row.held_at_end:
+            unreadable.append(row)
+        elif is_unreached(history, row, last):
+            unseen.append(row)  # and the evidence contradicts itself
+        elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
+            lost.append(row)
+        else:
+            unseen.append(row)
+    return lost, unreadable, unseen
+
+
+def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
+    groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
+    broken = broken_promises(context)
+    for row in rows:
+        ruling = context.ruling(history, row)
+        if (history.partition_id, row.value) in broken and ruling.classification != "violation":
+            ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
+        # Nothing else explains it, and something removes records here: it removed the last one of a key.
+        away = compacts and ruling.classification == "violation" and ruling.election is None
+        key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)
+        groups.setdefault(key, []).append((row, ruling))
+    findings = []
+    for (*_, away), group in groups.items():
+        members, ruling = [row for row, _ in group], group[0][1]
+        if away:
+            findings.append(_compacted_away(context, history, members))
+            continue
+        evidence = loss_evidence(history, ruling, members)
+        findings.append(
+            finding_of_rows(
+                context, history, members, check="lost-write", classification=ruling.classification,
+                kind="undecided" if ruling.undecided else "lost",
+                sentence=_sentence(history, members, ruling),
+                cause=loss_cause(history, ruling, members), epoch=ruling.cause_epoch, evidence=evidence, ruling=ruling,
+                faults=[fault["fault"] for fault in faults_of(history, ruling, members)],
+            )
+        )  # fmt: skip
+    return findings
+
+
+def _compacted_away(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
+    sentence = (
+        f"{plural(len(rows), 'acknowledged record')} {offsets_words(rows)} of {history.name} {plural(len(rows), 'is')} "
+        "not in the final log, and no later record of the same key is known: compaction keeps the last one of each key."
+    )
+    return finding_of_rows(
+        context, history, rows, check="compacted-away", classification="violation", kind="last-of-its-key",
+        sentence=sentence, cause=Cause(code="last-of-its-key-removed"),
+    evidence={"log_start_offset": history.log_start}, )  # fmt: skip
+
+
+def _sentence(history: PartitionHistory, rows: Sequence[Flagged], ruling: Ruling) -> str:
+    epochs = {row.epoch for row in rows} if ruling.epoch is None else {ruling.epoch}
+    held = sorted(frozenset().union(*(row.held_at_end for row in rows)))
+    whose = "in no replica's final log" if not held and history.end_snapshots else "not in the final log"
+    head = (
+        f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {epochs_words(epochs)} "
+        f"{offsets_words(rows)} of {history.name} {plural(len(rows), 'is')} {whose}"
+    )
+    if held:
+        head += f" ({nodes_words(held)} still {'holds' if len(held) == 1 else 'hold'} some of them)"
+    doubt = ruling.undecided
+    why = f"; nobody can tell whether that was permitted: {doubt_words(doubt)}" if doubt else ""
+    return f"{head}: {cause_words(loss_cause(history, ruling, rows))}{why}."
+
+
+def loss_cause(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> Cause:
+    """The ruling's cause with what decided it: the election or the disks, and the settings."""
+    deciding = [rule for rule in ruling.rules if rule.holds or (rule.rule == "min-insync-replicas")]
+    settings = [rule.setting for rule in deciding if rule.setting is not None]
+    if ruling.cause == "unclean-election" and ruling.election is not None and ruling.election.permission.setting:
+        settings.append(ruling.election.permission.setting)
+    if any(rule.rule == "fail-over" for rule in deciding):
+        settings += [Setting(key="acks", value=str(acks), scope="client") for acks in sorted(_acks(rows))]
+    return Cause(
+        code=ruling.cause, election=ruling.election, doubt=ruling.undecided, settings=tuple(dict.fromkeys(settings)),
+        nodes=tuple(sorted({loss.node for loss in ruling.disk_losses})),
+        offset=history.log_start if ruling.cause == "log-start" else None,
+    )  # fmt: skip
+
+
+def _acks(rows: Sequence[Flagged]) -> set[int]:
+    return {row.acks for row in rows if row.acks in (0, 1)}
+
+
+def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
+    leaderless = bool(history.states) and history.states[-1]["leader"] < 0
+    why = "the partition has no leader" if leaderless else "above the high watermark, which no reader passes"
+    sentence = (
+        f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {offsets_words(rows)} of {history.name} "
+        f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(history.final_isr)}) but {why}: "
+        "unreadable, not lost."
+    )
+    marks = {node: row["high_watermark"] for node, row in history.end_snapshots.items()}
+    return finding_of_rows(
+        context, history, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
+        cause=Cause(code="no-leader" if leaderless else "frozen-high-watermark"),
+        evidence={
+            "end_offset": history.end_offset, "isr": list(history.final_isr),
+            "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],
+        },
+    )  # fmt: skip
+
+
+def _unseen(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
+    sentence = (
+        f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {history.name} "
+        f"{plural(len(rows), 'was')} never read: the partition was not read that far, so nobody knows "
+        "whether it is lost."
+    )
+    if history.is_set_apart:
+        sentence = (
+            f"{plural(len(rows), 'record')} of {client_name(history.topic)}-{history.partition} "
+            f"{plural(len(rows), 'was')} acknowledged while its topic was deleted and created anew, and never read."
+        )
+    return finding_of_rows(
+        context, history, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
+        cause=Cause(code="not-read-to-its-end"),
+        evidence={"end_offset": history.end_offset, "read_to_end": history.read_to_end},
+    )  # fmt: skip
+
+
+def _unclassed(context: RunContext, history: PartitionHistory, count: int) -> Finding:
+    records = plural(count, "more record")
+    sentence = f"{records} of {history.name} acknowledged and not read back: too many to class one by one."
+    return Finding(
+        run=context.run, check="lost-write", classification="violation", kind="unclassed", topic=history.topic,
+        partition=history.partition, count=count, sentence=sentence, cause=Cause(code="not-classed"),
+    )  # fmt: skip

@@ -1,0 +1,278 @@
+"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than are demanded.
+
+A promise broken without a loss. It is judged only for records that were sent after the leader itself knew of the shrink
+(it asked for it, or its own metadata showed it: KIP-497 lets leaders ask, KRaft's controller shrinks by itself) and
+that were answered before the next expansion was committed, with a margin for one that is being asked for: a leader
+counts whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import Cause, Doubt, min_isr_setting
+from harness.checks.contract.survival import LEARN_NS
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.partition_history import PartitionHistory, holds_up
+from harness.checks.wording.rulings import doubt_words
+from harness.checks.wording.words import plural, ranges
+from harness.history.facts.fault_facts import begin_of
+from harness.history.facts.incarnations import client_name
+from harness.history.schema.cluster_rows import CONFIGURATION, PARTITION_STATES, ConfigurationRow, PartitionStateRow
+from harness.history.schema.typed_rows import RowsOf, typed
+from harness.scenario.model import Scenario
+
+CHECK = "acknowledged-below-min-isr"
+MIN_ISR_KEY = "min.insync.replicas"
+_PENDING_NS = 10**8  # an expansion that is asked for is committed within this, where nothing holds up the leader
+_ASKED_BEFORE_NS = 10**9  # a leader's word that it shrinks the ISR comes before the commit
+_FAR = 2**62
+_ROWS_MAX = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortage:
+    """A stretch of time in which the leader knew of too few in-sync replicas; knew: whether anything shows that."""
+
+    run: int
+    partition_id: int
+    begin_ns: int
+    end_ns: int
+    epoch: int
+    leader: int
+    isr: tuple[int, ...]
+    least: int
+    knew: bool
+
+
+class _AnsweredRow(TypedDict):
+    """A record that was acknowledged within a shortage, by the number of that."""
+
+    run: int
+    partition_id: int
+    value: int
+    offset: int
+    operation: int
+    process: int
+    invoked_ns: int
+    completed_ns: int
+    begin_ns: int
+    end_ns: int
+    number: int
+
+
+class BelowMinIsrRow(_AnsweredRow):
+    shortage: Shortage
+
+
+ANSWER = RowsOf(CHECK, BelowMinIsrRow)
+
+
+def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
+    observed = {history.run: by_place(runs.tables.rows(PARTITION_STATES, history.run)) for history in runs.histories}
+    settings = {
+        history.run: LeastInSync(history.scenario, runs.tables.rows(CONFIGURATION, history.run))
+        for history in runs.histories
+    }
+    shortages = [
+        shortage
+        for history in runs.histories
+        for partition in history.partitions.values()
+        for shortage in shortages_of(
+            partition, settings[history.run], observed[history.run].get((partition.topic, partition.partition), ())
+        )
+    ]
+    if not shortages:
+        return []
+    columns = {
+        "run": pa.int32(),
+        "partition_id": pa.int32(),
+        "begin_ns": pa.int64(),
+        "end_ns": pa.int64(),
+        "number": pa.int32(),
+    }
+    rows = [
+        {"run": s.run, "partition_id": s.partition_id, "begin_ns": s.begin_ns, "end_ns": s.end_ns, "number": number}
+        for number, s in enumerate(shortages)
+    ]
+    found = (
+        runs.tables.records.where("kind = 0 and status = 0 and acks = -1 and offset is not null")
+        .select("run", "partition_id", "value", "offset", "operation", "process", "invoked_ns", "completed_ns")
+        .join(sf.broadcast(runs.frame(columns, rows)), ["run", "partition_id"])
+        .where("invoked_ns > begin_ns and completed_ns < end_ns")
+    )
+    answered = typed(_AnsweredRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
+    return [{**row, "shortage": shortages[row["number"]]} for row in answered]
+
+
+def by_place(rows: Iterable[PartitionStateRow]) -> dict[tuple[str, int], list[PartitionStateRow]]:
+    grouped: dict[tuple[str, int], list[PartitionStateRow]] = {}
+    for row in rows:
+        grouped.setdefault((row["topic"], row["partition"]), []).append(row)
+    return grouped
+
+
+def shortages_of(
+    partition: PartitionHistory, settings: "LeastInSync", own: Sequence[PartitionStateRow]
+) -> list[Shortage]:
+    """`own`: what was observed of this partition."""
+    found = []
+    for number, state in enumerate(partition.states):
+        isr = tuple(state["isr"] or ())
+        begin = state["time_ns"] + (state["uncertainty_ns"] or 0)
+        after = partition.states[number + 1] if number + 1 < len(partition.states) else None
+        end = _FAR if after is None else _end(partition, state, after)
+        if state["leader"] < 0 or not state["exact"] or begin >= end:
+            continue
+        for first, last in _pieces(settings, partition.topic, begin, end):
+            # What was lowered later had not been asked for yet; a raise may not have been heard of.
+            least = settings.of(partition.topic, begin, last + LEARN_NS - 1)
+            # Brokers demand no more than there are.
+            least = min(least, len(state["replicas"] or partition.replicas) or least)
+            if len(isr) >= least:
+                continue
+            known = _known_at(partition, state, own, least)
+            known = last if known is None else min(last, max(first, known))
+            found += [
+                Shortage(run=partition.run, partition_id=partition.partition_id, begin_ns=since, end_ns=until,
+                         epoch=state["leader_epoch"], leader=state["leader"], isr=isr, least=least, knew=knew)
+                for since, until, knew in ((first, known, False), (known, last, True))
+                if since < until
+            ]  # fmt: skip
+    return found
+
+
+def _pieces(settings: "LeastInSync", topic: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """The stretch, cut a moment before each change of the setting: what was answered by then was answered before it."""
+    changes = {t - LEARN_NS for t in settings.changes(topic, begin + LEARN_NS, end + LEARN_NS)}
+    return list(pairwise([begin, *sorted(changes), end]))
+
+
+def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow) -> int:
+    """Before the next state; where that one takes somebody in, before it can have been asked for."""
+    end = int(after["time_ns"] - (after["uncertainty_ns"] or 0))
+    if len(after["isr"] or ()) <= len(state["isr"] or ()):
+        return end
+    faults = partition.faults_between(state["time_ns"], end)
+    held_up = [begin_of(row) for row in faults if holds_up(row, state["leader"])]
+    return int(min([end, *held_up])) - _PENDING_NS
+
+
+def _known_at(
+    partition: PartitionHistory, state: PartitionStateRow, observed: Iterable[PartitionStateRow], least: int
+) -> int | None:
+    """When the leader is first seen to know of so small an ISR; None where nothing shows it."""
+    begin = state["time_ns"] - (state["uncertainty_ns"] or 0)
+    told = [
+        row["time_ns"]
+        for row in observed
+        if not row["exact"] and row["observer"] == state["leader"] and row["leader_epoch"] == state["leader_epoch"]
+        and row["leader"] == state["leader"] and row["time_ns"] >= begin and len(row["isr"] or ()) < least
+    ]  # fmt: skip
+    asked = [
+        row["time_ns"]
+        for row in partition.events
+        if row["event"] == "isr_shrink"
+        and row["node"] == state["leader"]
+        and row["time_ns"] >= begin - _ASKED_BEFORE_NS
+    ]
+    election = partition.election_of(state["leader_epoch"])
+    if election is not None and election.time_ns == state["time_ns"]:  # it was elected with this ISR
+        asked += [
+            row["time_ns"]
+            for row in partition.events
+            if row["event"] == "leadership_start"
+            and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
+        ]
+    return min([*told, *asked], default=None)
+
+
+class LeastInSync:
+    """min.insync.replicas of a run's topics over time."""
+
+    def __init__(self, scenario: Scenario | None, configuration: Sequence[ConfigurationRow]) -> None:
+        self._scenario = scenario
+        rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["time_ns"])
+        self._general = _Changes(row for row in rows if row["scope"] != "topic")
+        self._of_topic: dict[str | None, _Changes] = {}
+        for topic in {row["name"] for row in rows if row["scope"] == "topic"}:
+            self._of_topic[topic] = _Changes(row for row in rows if row["scope"] == "topic" and row["name"] == topic)
+
+    def of(self, topic: str, begin: int, end: int) -> int:
+        """The lowest in force at any moment of [begin, end]: nobody is held to more than that."""
+        specs = self._scenario.topics if self._scenario is not None else ()
+        own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == client_name(topic)), None)
+        own = self._of_topic.get(topic, _NO_CHANGES).in_force(own_spec, begin, end)
+        brokers_spec = self._scenario.cluster.settings.get(MIN_ISR_KEY) if self._scenario is not None else None
+        general = self._general.in_force(brokers_spec, begin, end)
+        fallback = min((value for value in general if value is not None), default=1)
+        return min(fallback if value is None else value for value in own)
+
+    def changes(self, topic: str, begin: int, end: int) -> Sequence[int]:
+        """When it was changed, for the topic or for all, after `begin` and before `end`."""
+        own = self._of_topic.get(topic, _NO_CHANGES)
+        return [*self._general.between(begin, end), *own.between(begin, end)]
+
+
+class _Changes:
+    """Of one setting, in order of time."""
+
+    def __init__(self, rows: Iterable[ConfigurationRow]) -> None:
+        self._rows = list(rows)
+        self._times = [row["time_ns"] for row in self._rows]
+
+    def in_force(self, stated: str | None, begin: int, end: int) -> list[int | None]:
+        """The values that held at some moment of the stretch; None: none was set then."""
+        place = bisect_right(self._times, begin)
+        # The books' first word may be a change of what the scenario had set.
+        first = self._rows[place - 1]["value"] if place else stated
+        within = {row["value"] for row in self._rows[place : bisect_right(self._times, end)]}
+        return [int(value) if value is not None and value.isdigit() else None for value in (first, *within)]
+
+    def between(self, begin: int, end: int) -> Sequence[int]:
+        """Times, without both ends."""
+        return self._times[bisect_right(self._times, begin) : bisect_left(self._times, end)]
+
+
+_NO_CHANGES = _Changes(())
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, int], list[BelowMinIsrRow]] = {}
+    for row in context.rows[ANSWER]:
+        groups.setdefault((row["partition_id"], row["number"]), []).append(row)
+    return [_finding(context, context.partition(tp), rows) for (tp, _), rows in sorted(groups.items())]
+
+
+def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
+    """(tp, value) of records that were surely acknowledged below min.insync.replicas: nothing excuses their loss."""
+    rows = context.rows[ANSWER]
+    return {(row["partition_id"], row["value"]): row["shortage"] for row in rows if row["shortage"].knew}
+
+
+def _finding(context: RunContext, history: PartitionHistory, rows: Sequence[BelowMinIsrRow]) -> Finding:
+    shortage = rows[0]["shortage"]
+    count = plural(len(rows), "record")
+    sentence = (
+        f"{count} of {history.name} (at {ranges(row['offset'] for row in rows)}) {plural(len(rows), 'was')} "
+        f"acknowledged with acks=all by broker {shortage.leader} in epoch {shortage.epoch} while the "
+        f"ISR was {list(shortage.isr)} and min.insync.replicas={shortage.least}"
+    )
+    doubt = None if shortage.knew else Doubt(code="leader-may-not-have-known")
+    why = f": {doubt_words(doubt)}" if doubt is not None else ""
+    return Finding(
+        run=context.run, check=CHECK, classification="violation" if shortage.knew else "observation",
+        kind="knowing" if shortage.knew else "unknowing", topic=history.topic, partition=history.partition,
+        count=len(rows), sentence=f"{sentence}{why}.",
+        cause=Cause(code="min-insync-replicas-not-kept", doubt=doubt, settings=(min_isr_setting(shortage.least),)),
+        epoch=shortage.epoch, offsets=[row["offset"] for row in rows], values=[row["value"] for row in rows],
+        operations=sorted({row["operation"] for row in rows}), first_ns=min(row["completed_ns"] for row in rows),
+        last_ns=max(row["completed_ns"] for row in rows), open_question=doubt is not None,
+        evidence={"leader": shortage.leader, "isr": list(shortage.isr), "min_insync_replicas": shortage.least},
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""Timestamps (KIP-32): what a record is stamped with, against what its producer sent, its broker's clock and its log.
+
+Changed: a reader got another timestamp than the producer was answered (LogAppendTime) or had set (CreateTime), or two
+reads differ. A batch that is sent again and found to be in the log already is answered with its largest timestamp
+(UnifiedLog), so under CreateTime a record's own may be earlier than the answer, if not than its send. Out of time: a
+broker stamped a record outside the time between its send and its acknowledgement, by more than a second; told only
+where the brokers' clock is this machine's. Backwards: under LogAppendTime a record of the final log has an earlier
+timestamp than the one before it. A leader takes the time while it holds the log, so within a leader epoch nothing
+permits that; from one leader to the next two machines' clocks may differ, which is an observation.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
+from harness.history.schema.typed_rows import RowsOf, typed
+from harness.scenario.model import ATTACHED
+
+CHECK = "timestamps"
+_ROWS_MAX = 20_000
+_CLOCKS_NS = 10**9
+_ROUNDED_NS = 2 * 10**6  # milliseconds are rounded, and so are the anchors of the clocks
+_WORDS = {
+    "changed": "read with a timestamp that is not the one sent",
+    "out-of-time": "stamped by the broker outside the time between send and acknowledgement",
+    "backwards": "appended with an earlier timestamp than the record before",
+}
+
+
+class TimestampRow(TypedDict):
+    """A value or a place in the log whose timestamp is not what it should be."""
+
+    run: int
+    partition_id: int
+    value: int
+    offset: int | None
+    before_ms: int | None
+    now_ms: int
+    invoked_ns: int | None
+    completed_ns: int | None
+    leader_epoch: int | None
+    epoch_before: int | None
+    kind: str
+    total: int
+
+
+ANSWER = RowsOf(CHECK, TimestampRow)
+
+
+def query(runs: JudgedRuns) -> list[TimestampRow]:
+    if not runs.detection.restamped and not runs.any_was("log_append"):
+        return []
+    stamped = runs.tables.records.where("timestamp_ms is not null")
+    columns = {"run": pa.int32(), "least_ns": pa.int64(), "most_ns": pa.int64()}
+    clocks = [
+        {"run": history.run, "least_ns": history.wall_ns[0], "most_ns": history.wall_ns[1]}
+        for history in runs.histories
+        if history.wall_ns is not None and history.scenario is not None and history.scenario.cluster.system != ATTACHED
+    ]
+    sent = sf.expr("kind = 0 and coalesce(acks, -1) <> 0")
+    said = stamped.groupBy("run", "partition_id", "value").agg(
+        sf.min(sf.when(sent, sf.col("timestamp_ms"))).alias("sent_ms"),
+        sf.min(sf.when(sent, sf.col("invoked_ns"))).alias("invoked_ns"), sf.max(sf.when(sent,
+            sf.col("completed_ns"))).alias("completed_ns"),
+        sf.min(sf.when(sent, sf.col("status"))).alias("status"),
+        sf.min(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("low_ms"),
+        sf.max(sf.when(sf.col("kind") > 0, sf.col("timestamp_ms"))).alias("high_ms"),
+        sf.max(sf.when(sf.col("kind") > 0, sf.col("offset"))).alias("offset"),
+        sf.bool_or("log_append").alias("log_append"),
+    )  # fmt: skip
+    # A send without an answer knows only what its client set, which the broker's stamp replaces.
+    unanswered = "status <> 0 and log_append"
+    again = (
+        f"not log_append and low_ms <= sent_ms and low_ms * 1000000 >= invoked_ns + least_ns - {_ROUNDED_NS} "
+        f"and sent_ms * 1000000 <= completed_ns + most_ns + {_ROUNDED_NS}"
+    )
+    lawful = f"coalesce({unanswered}, false) or coalesce({again}, false)"
+    changed = f"low_ms <> high_ms or (sent_ms <> low_ms and not ({lawful}))"
+    outside = (
+        f"log_append and (high_ms * 1000000 < invoked_ns + least_ns - {_CLOCKS_NS} "
+        f"or (status = 0 and low_ms * 1000000 > completed_ns + most_ns + {_CLOCKS_NS}))"
+    )
+    kind = f"case when coalesce({changed}, false) then 'changed' when coalesce({outside}, false) then 'out-of-time' end"
+    values = (
+        said.join(sf.broadcast(runs.frame(columns, clocks)), "run", "left")
+        .selectExpr("run", "partition_id", "value", "offset", "sent_ms as before_ms",
+                    "if(low_ms = sent_ms, high_ms, low_ms) as now_ms", "invoked_ns", "completed_ns",
+                    "cast(null as int) as leader_epoch", "cast(null as int) as epoch_before", f"{kind} as kind")
+        .where("kind is not null")
+    )  # fmt: skip
+    final = stamped.where("kind = 2 and replica is null and log_append").groupBy("run", "partition_id", "offset").agg(
+        sf.max("timestamp_ms").alias("now_ms"), sf.max("leader_epoch").alias("leader_epoch"),
+        sf.max("value").alias("value"), sf.min("invoked_ns").alias("invoked_ns"),
+        sf.max("completed_ns").alias("completed_ns"),
+    )  # fmt: skip
+    order = "partition by run, partition_id order by offset"
+    backwards = (
+        final.selectExpr(
+            "*", f"lag(now_ms) over ({order}) as before_ms", f"lag(leader_epoch) over ({order}) as epoch_before"
+        )
+        .where("now_ms < before_ms")
+        .withColumn("kind", sf.lit("backwards"))
+    )
+    rows = values.unionByName(backwards.select(values.columns))
+    totals = "count(*) over (partition by run, partition_id, kind, leader_epoch <=> epoch_before) as total"
+    return typed(TimestampRow, rows.selectExpr("*", totals).limit(_ROWS_MAX).toArrow())
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, str, bool], list[TimestampRow]] = {}
+    for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"], row["offset"] or 0)):
+        across = row["kind"] == "backwards" and row["leader_epoch"] != row["epoch_before"]
+        groups.setdefault((row["partition_id"], row["kind"], across), []).append(row)
+    return [_finding(context, *key, rows) for key, rows in groups.items()]
+
+
+def _finding(context: RunContext, partition_id: int, kind: str, across: bool, rows: Sequence[TimestampRow]) -> Finding:
+    history, count = context.partition(partition_id), rows[0]["total"]
+    classification: Class = "observation" if across else "violation"
+    cause = Cause(code="two-clocks") if across else NOTHING_PERMITS_IT
+    first = rows[0]
+    sentence = (
+        f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
+        f"{plural(count, 'was')} {_WORDS[kind]} (first {first['now_ms']} ms, where {_against(kind, first)}): "
+        f"{cause_words(cause)}."
+    )
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=f"{kind}-across-leaders" if across else kind,
+        topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=cause,
+        epoch=first["leader_epoch"], offsets=[row["offset"] for row in rows if row["offset"] is not None],
+        values=[row["value"] for row in rows], first_ns=min((row["invoked_ns"] for row in rows
+            if row["invoked_ns"] is not None), default=None),
+        last_ns=max((row["completed_ns"] for row in rows if row["completed_ns"] is not None), default=None),
+        evidence={
+            "records": [
+                {"offset": row["offset"], "value": row["value"], "before_ms": row["before_ms"],
+                 "now_ms": row["now_ms"], "leader_epoch": row["leader_epoch"], "epoch_before": row["epoch_before"]}
+                for row in rows[:20]
+            ]
+        },
+    )  # fmt: skip
+
+
+def _against(kind: str, row: TimestampRow) -> str:
+    if kind == "backwards":
+        return f"the record before has {row['before_ms']} ms"
+    return "others read another" if row["before_ms"] is None else f"the producer knows {row['before_ms']} ms"

@@ -1,0 +1,1 @@
+"""Families about transactions: atomicity, isolation, fencing, cycles."""

@@ -1,0 +1,48 @@
+"""Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be the truth.
+
+A record of an aborted transaction is appended, and marked afterwards: a read_uncommitted reader may return it, a
+read_committed one never (KIP-98). In the final log it counts by the isolation of who read that.
+"""
+
+from harness.checks.families.transactions.isolation import strict_readers
+from harness.checks.findings import Finding, RunContext, finding_of_rows
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.words import offsets_words, plural
+
+
+def find(context: RunContext) -> list[Finding]:
+    findings = []
+    strict = strict_readers(context)
+    for history, rows in context.by_partition("aborted"):
+        refused = [row for row in rows if (row.partition_id, row.value) not in strict]
+        if refused:
+            findings.append(_refused(context, history, refused))
+        in_transactions = [row for row in rows if strict.get((row.partition_id, row.value))]
+        if in_transactions:
+            findings.append(_in_transactions(context, history, in_transactions))
+    return findings
+
+
+def _refused(context: RunContext, history: PartitionHistory, rows: list[Flagged]) -> Finding:
+    count = len({row.value for row in rows})
+    sentence = (
+        f"{plural(count, 'record')} of {history.name} {plural(count, 'was')} refused as not appended, and then read "
+        f"{offsets_words(rows)}."
+    )
+    return finding_of_rows(
+        context, history, rows, check="aborted-read", classification="violation", kind="failed-send", sentence=sentence,
+        count=count,
+    )  # fmt: skip
+
+
+def _in_transactions(context: RunContext, history: PartitionHistory, rows: list[Flagged]) -> Finding:
+    count = len({row.value for row in rows})
+    sentence = (
+        f"{plural(count, 'record')} of {history.name} {plural(count, 'was')} sent in transactions that were aborted, "
+        f"and then read {offsets_words(rows)} by read_committed readers."
+    )
+    return finding_of_rows(
+        context, history, rows, check="aborted-read", classification="violation", kind="aborted-transaction",
+        sentence=sentence, count=count,
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Cycles of dependencies between operations (cycles/), as findings: what is promised not to be is a violation.
+
+A value that was read before it was sent is told once, as a phantom, and an offset below one that was acknowledged
+before, or against a producer's own order, once as that; the cycle they make is not told again. A cycle that Kafka does
+not promise away is permitted, and so is one in a partition where a lawful loss moved the log. What was not searched
+makes the run inconclusive (judge.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from harness.checks.contract.rulings import Cause, Class
+from harness.checks.cycles import CycleRow, Step, find_cycles
+from harness.checks.cycles.model import REALTIME, RW, WR, WW
+from harness.checks.cycles.names import Names
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.spark.detection import Flagged
+from harness.checks.wording.causes import cause_words
+from harness.history.schema.typed_rows import RowsOf
+
+CHECK = "cycle"
+_TOLD_AS = {"read-before-send": ("early",), "order-against-time": ("regression", "send_order")}
+_STEPS_MAX = 20
+_RELATIONS = {WW: "write-write", WR: "write-read", RW: "read-write", REALTIME: "real time"}
+_LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election")
+
+
+class CycleAnswer(TypedDict):
+    """A kind of cycle that was found, or why some were not searched for."""
+
+    run: int
+    cycle: CycleRow | None
+    not_searched: str | None
+
+
+ANSWER = RowsOf(CHECK, CycleAnswer)
+
+
+def query(runs: JudgedRuns) -> list[CycleAnswer]:
+    wanted = sorted(runs.detection.entangled)
+    if not wanted:
+        return []  # every operation is later than all that it follows: no cycle can be
+    search = find_cycles(
+        runs.spark,
+        runs.tables.with_records_of(wanted),
+        told={run: _told(runs.detection.flagged[run]) for run in wanted},
+    )
+    found: list[CycleAnswer] = [
+        {"run": run, "cycle": row, "not_searched": None} for run, rows in search.rows.items() for row in rows
+    ]
+    # Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
+    not_searched: list[CycleAnswer] = [
+        {"run": run, "cycle": None, "not_searched": left_out.reason}
+        for run, every in search.not_searched.items()
+        for left_out in every
+        if not left_out.is_unread
+    ]
+    return [*found, *not_searched]
+
+
+def not_searched(context: RunContext) -> list[str]:
+    return [reason for row in context.rows[ANSWER] if (reason := row["not_searched"]) is not None]
+
+
+def find(context: RunContext) -> list[Finding]:
+    cycles = [cycle for row in context.rows[ANSWER] if (cycle := row["cycle"]) is not None]
+    return [_finding(context, cycle) for cycle in cycles]
+
+
+def _told(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
+    """Kind of cycle -> the values of which a family that looks at single records tells the same."""
+    return {
+        kind: frozenset(row.value for row in flagged if row.flags.intersection(flags))
+        for kind, flags in _TOLD_AS.items()
+    }
+
+
+def _finding(context: RunContext, cycle: CycleRow) -> Finding:
+    classification, cause = _ruled(context, cycle)
+    return Finding(
+        run=context.run, check=CHECK, classification=classification, kind=cycle.kind, topic=cycle.topic,
+        partition=cycle.partition, count=cycle.count, sentence=_closed(cycle.sentence, cause), cause=cause,
+        values=cycle.values, operations=cycle.operations, first_ns=cycle.first_ns, last_ns=cycle.last_ns,
+        evidence={
+            "cycle": cycle.cycle_kind, "transactions": list(cycle.transactions),
+            "steps": [_step(cycle.names, step) for step in cycle.cycle.steps[:_STEPS_MAX]],
+            "steps_left_out": max(0, len(cycle.cycle.steps) - _STEPS_MAX) or None,
+        },
+    )  # fmt: skip
+
+
+def _step(names: Names, step: Step) -> dict[str, Any]:
+    """As a page and a terminal print it: reports write a value's number as its text."""
+    return {
+        "relation": _RELATIONS[step.relation], "source": names.operation(step.source),
+        "target": names.operation(step.target), "partition": names.partition(step.partition_id), "value": step.value,
+        "next_value": step.next_value,
+    }  # fmt: skip
+
+
+def _ruled(context: RunContext, cycle: CycleRow) -> tuple[Class, Cause]:
+    if not cycle.promised:
+        return "permitted", Cause(code=cycle.reason)
+    moved: Sequence[Finding] = [
+        finding
+        for name in _LOSSES
+        for finding in context.found.get(name, ())
+        if finding.classification == "permitted"
+        and (cycle.partition is None or (finding.topic, finding.partition) == (cycle.topic, cycle.partition))
+    ]
+    if moved:
+        return "permitted", Cause(code="moved-by-a-permitted-loss", check=moved[0].check)
+    return "violation", Cause(code=cycle.reason)
+
+
+def _closed(sentence: str, cause: Cause) -> str:
+    return f"{sentence.rstrip('.')} ({cause_words(cause)})."

@@ -1,0 +1,118 @@
+"""Last stable offset: a read_committed reader passed the first record of a transaction that was still open (KIP-98).
+
+Such a reader sees nothing at or above the first offset of any open transaction. A transaction was certainly open until
+the last of its sends was answered, because it is ended only after that; its first record lay in the log before whatever
+lies above it. So a record is one too many when the poll that returned it had ended before that answer. A log that was
+lawfully rewound under the reader excuses it.
+"""
+
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural, ranges
+from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.typed_rows import RowsOf, typed
+
+CHECK = "last-stable-offset"
+_ROWS_MAX = 20_000
+
+
+class PassedRow(TypedDict):
+    """A record that was read although a transaction with an earlier one was still open."""
+
+    run: int
+    partition_id: int
+    offset: int
+    value: int
+    operation: int
+    process: int
+    completed_ns: int
+    leader_epoch: int | None
+    transaction: int
+    open_until: int
+    total: int
+
+
+ANSWER = RowsOf(CHECK, PassedRow)
+
+
+def query(runs: JudgedRuns) -> list[PassedRow]:
+    strict = [
+        {"run": run, "process": process}
+        for (run, process), row in runs.processes().items()
+        if row["isolation"] == "read_committed"
+    ]
+    if not strict or not runs.rows(TRANSACTIONS):
+        return []
+    sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")
+    ends = sent.groupBy("run", "transaction").agg(sf.max("completed_ns").alias("open_until"))
+    begins = (
+        sent.groupBy("run", "partition_id", "transaction")
+        .agg(sf.min("offset").alias("offset"))
+        .join(ends, ["run", "transaction"])
+        .selectExpr("run", "partition_id", "offset", "transaction", "open_until", "cast(null as bigint) as value",
+                    "cast(null as bigint) as operation", "cast(null as int) as process",
+                    "cast(null as bigint) as completed_ns", "cast(null as int) as leader_epoch")
+    )  # fmt: skip
+    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    reads = (
+        runs.tables.records.where("kind > 0")
+        .join(readers, ["run", "process"], "left_semi")
+        .selectExpr("run", "partition_id", "offset", "cast(null as bigint) as transaction",
+                    "cast(null as bigint) as open_until", "value", "operation", "process", "completed_ns",
+                    "leader_epoch")
+    )  # fmt: skip
+    below = "partition by run, partition_id order by offset range between unbounded preceding and current row"
+    found = (
+        begins.unionByName(reads)
+        .selectExpr("*", f"max(struct(open_until, transaction)) over ({below}) as opened")
+        .where("value is not null and completed_ns < opened.open_until")
+        .selectExpr("run", "partition_id", "offset", "value", "operation", "process", "completed_ns", "leader_epoch",
+                    "opened.transaction as transaction", "opened.open_until as open_until",
+                    "count(*) over (partition by run, partition_id) as total")
+    )  # fmt: skip
+    return typed(PassedRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, Cause], list[PassedRow]] = {}
+    for row in context.rows[ANSWER]:
+        rewind = lawful_rewind(
+            context.partition(row["partition_id"]),
+            offset=row["offset"],
+            epoch=None,
+            time_ns=row["open_until"],
+            strict=True,
+        )
+        lawful = Cause(code="rewound-under-the-reader", epoch=rewind.epoch) if rewind is not None else None
+        groups.setdefault((row["partition_id"], lawful or NOTHING_PERMITS_IT), []).append(row)
+    found = []
+    for (tp, cause), rows in groups.items():
+        classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "permitted"
+        history, count = context.partition(tp), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
+        sentence = (
+            f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
+            f"{plural(count, 'was')} returned to read_committed readers while a transaction with an earlier record "
+            f"there was still open (first to process {rows[0]['process']}, past transaction {rows[0]['transaction']}): "
+            f"{cause_words(cause)}."
+        )
+        found.append(
+            Finding(
+                run=context.run, check=CHECK, classification=classification, kind="passed",
+                topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=cause,
+                offsets=[row["offset"] for row in rows], values=[row["value"] for row in rows],
+                operations=sorted({row["operation"] for row in rows}), first_ns=min(row["completed_ns"]
+                    for row in rows),
+                last_ns=max(row["completed_ns"] for row in rows),
+                evidence={"transactions": sorted({row["transaction"] for row in rows})[:20],
+                          "open_until_ns": max(row["open_until"] for row in rows)},
+            )
+        )  # fmt: skip
+    return found

@@ -1,0 +1,171 @@
+"""Torn transactions: some records of one transaction are in the final log, and others are not (KIP-98, atomicity).
+
+A transaction that was committed is there as a whole, one that was aborted not at all, and one whose outcome nobody
+knows is one or the other. A record that is missing from a partition which was not read that far makes a candidate only,
+which is an observation; one that the configuration removed or allowed to be lost does not count. Not judged: unknown
+outcomes where the final reader was read_uncommitted, since it sees what was never committed.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from pyspark.sql import functions as sf
+
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.families.records.removal import Removal
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.lost_records import LostRecord
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
+from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.typed_rows import RowsOf, typed
+
+CHECK = "torn-transaction"
+_ROWS_MAX = 20_000
+
+
+class MissingRow(TypedDict):
+    """A record of a transaction that the final log lacks; final_end: the last offset that was read there."""
+
+    partition_id: int
+    value: int
+    offset: int | None
+    completed_ns: int
+    key: int | None
+    acks: int | None
+    timestamp_ms: int | None
+    final_end: int | None
+
+
+class _PartRow(TypedDict):
+    run: int
+    transaction: int
+    sent: int
+    visible: int
+    reader: int | None
+    missing: list[MissingRow]
+
+
+class TornRow(_PartRow):
+    """certain: it was committed; else nobody knows."""
+
+    certain: bool
+    of_transaction: TransactionRow
+
+
+ANSWER = RowsOf(CHECK, TornRow)
+
+
+def query(runs: JudgedRuns) -> list[TornRow]:
+    """Transactions that the final log has in part: how many records of each, and the missing ones."""
+    if not runs.rows(TRANSACTIONS):
+        return []
+    sent = runs.tables.records.where("kind = 0 and transaction is not null and status <> 1").select(
+        "run", "partition_id", "value", "transaction", "offset", "completed_ns", "key", "acks", "timestamp_ms"
+    )
+    final = runs.tables.records.where("kind = 2 and replica is null").select(
+        "run", "partition_id", "value", "process", "offset"
+    )
+    ends = final.groupBy("run", "partition_id").agg(sf.max("offset").alias("final_end"))
+    seen = final.groupBy("run", "partition_id", "value").agg(sf.min("process").alias("reader"))
+    missing = sf.struct("partition_id", "value", "offset", "completed_ns", "key", "acks", "timestamp_ms", "final_end")
+    found = (
+        sent.join(seen, ["run", "partition_id", "value"], "left")
+        .join(sf.broadcast(ends), ["run", "partition_id"], "left")
+        .groupBy("run", "transaction")
+        .agg(
+            sf.count("*").alias("sent"), sf.count("reader").alias("visible"), sf.min("reader").alias("reader"),
+            sf.collect_list(sf.when(sf.col("reader").isNull(), missing)).alias("missing"),
+        )
+        .where("visible > 0 and visible < sent")
+    )  # fmt: skip
+    transactions = {(row["run"], row["transaction"]): row for row in runs.rows(TRANSACTIONS)}
+    clients = runs.processes()
+    rows: list[TornRow] = []
+    for row in typed(_PartRow, found.limit(_ROWS_MAX).toArrow()):
+        transaction = transactions.get((row["run"], row["transaction"]))
+        reader = None if row["reader"] is None else clients.get((row["run"], row["reader"]))
+        if transaction is None:
+            continue
+        certain = transaction["outcome"] == STATUS_OK
+        if certain or (reader is not None and reader["isolation"] == "read_committed"):
+            rows.append({**row, "certain": certain, "of_transaction": transaction})
+    return rows
+
+
+def find(context: RunContext) -> list[Finding]:
+    removal = Removal(context)
+    groups: dict[tuple[Class, Cause, bool], list[tuple[TornRow, list[MissingRow]]]] = {}
+    for row in sorted(context.rows[ANSWER], key=lambda row: row["transaction"]):
+        missing = [record for record in row["missing"] if not _was_removed(removal, record)]
+        if missing:
+            classification, cause = _ruled(context, missing)
+            groups.setdefault((classification, cause, row["certain"]), []).append((row, missing))
+    return [_finding(context, *key, torn) for key, torn in groups.items()]
+
+
+def _was_removed(removal: Removal, record: MissingRow) -> bool:
+    return removal.of_record(record["partition_id"], record["value"], record["offset"]) is not None
+
+
+def _ruled(context: RunContext, missing: Sequence[MissingRow]) -> tuple[Class, Cause]:
+    rulings = []
+    for record in missing:
+        history = context.partition(record["partition_id"])
+        read_to_end = history.read_to_end or history.deletion is not None
+        if not read_to_end and (record["offset"] is None or record["offset"] > (record["final_end"] or -1)):
+            continue
+        lost = LostRecord(offset=record["offset"], epoch=None, acks=record["acks"],
+                    t_acknowledged=record["completed_ns"], committed=False, in_a_log=False)  # fmt: skip
+        rulings.append(context.judge(history).rule(lost))
+    if not rulings:
+        return "observation", Cause(code="not-read-that-far")
+    if any(ruling.classification == "violation" for ruling in rulings):
+        return "violation", NOTHING_PERMITS_IT
+    if any(ruling.undecided for ruling in rulings):
+        undecided = next(ruling.undecided for ruling in rulings if ruling.undecided)
+        return "observation", Cause(code="missing-in-doubt", doubt=undecided)
+    return "permitted", Cause(code="missing-by-a-loss", by=rulings[0].cause)
+
+
+def _finding(
+    context: RunContext,
+    classification: Class,
+    cause: Cause,
+    certain: bool,
+    torn: Sequence[tuple[TornRow, list[MissingRow]]],
+) -> Finding:
+    records = [record for _, missing in torn for record in missing]
+    sent, visible = sum(row["sent"] for row, _ in torn), sum(row["visible"] for row, _ in torn)
+    what = "committed transaction" if certain else "transaction"
+    unknown = "" if certain else " of unknown outcome"
+    places = sorted({context.partition(record["partition_id"]).name for record in records})
+    one = places[0] if len(places) == 1 else None
+    history = context.partition(records[0]["partition_id"])
+    sentence = (
+        f"{plural(len(torn), what)}{unknown} {plural(len(torn), 'is')} in the final log in part: {visible} of {sent} "
+        f"records are there, {len(records)} are not ({', '.join(places[:5])}): {cause_words(cause)}."
+    )
+    transactions = [row["of_transaction"] for row, _ in torn]
+    return Finding(
+        run=context.run, check=CHECK, classification=classification,
+        kind="candidate" if classification == "observation" else "torn", count=len(torn),
+        topic=history.topic if one else None, partition=history.partition if one else None, sentence=sentence,
+        cause=cause, values=[record["value"] for record in records], apart="committed" if certain else "unknown",
+        offsets=[record["offset"] for record in records if record["offset"] is not None],
+        first_ns=min(row["invoked_ns"] for row in transactions), last_ns=max(row["completed_ns"]
+            for row in transactions),
+        evidence={
+            "transactions": [
+                {"transaction": row["transaction"], "process": row["of_transaction"]["process"], "sent": row["sent"],
+                 "visible": row["visible"], "error": row["of_transaction"]["error"],
+                 "missing": [
+                     {"partition_id": each["partition_id"], "value": each["value"], "offset": each["offset"]}
+                     for each in missing[:20]
+                 ]}
+                for row, missing in torn[:20]
+            ]
+        },
+    )  # fmt: skip

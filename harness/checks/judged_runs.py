@@ -1,0 +1,74 @@
+"""The runs that are judged together, as the families of checks see them when they ask questions of their own.
+
+A family whose question the fused pass over the records (detection.py) does not answer brings a query: one small job
+for all runs at once, restricted early to the rows that matter, and none where its tables are empty.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from harness.checks.model.partition_history import RunHistory
+from harness.checks.spark.detection import Detection, small_frame
+from harness.checks.spark.tables import Tables
+from harness.history.schema.client_rows import GROUP_EVENTS, PROCESSES, GroupEventRow, ProcessRow
+from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
+
+
+class PlacedEvent(GroupEventRow):
+    """What a consumer did beside polling, with the number of its partition."""
+
+    partition_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRuns:
+    spark: SparkSession
+    tables: Tables
+    histories: Sequence[RunHistory]
+    detecting: Callable[[], Detection]
+
+    @property
+    def detection(self) -> Detection:
+        """What the fused pass found; waits for it."""
+        return self.detecting()
+
+    def any_was(self, mark: Literal["transactional", "halting", "log_append"]) -> bool:
+        """Whether any run is marked so in the table `activity`."""
+        return any(told[mark] for told in self.tables.activity.values())
+
+    def rows(self, table: RowsOf[R]) -> list[R]:
+        """The rows of a small table, of all runs."""
+        return self.tables.every(table)
+
+    def frame(self, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
+        return small_frame(self.spark, columns, rows)
+
+    def group_events(self) -> list[PlacedEvent]:
+        """What consumers did beside polling, in order of time, each with its `partition_id`."""
+        numbers = {(row["run"], row["topic"], row["partition"]): row["partition_id"] for row in self.rows(PARTITIONS)}
+        placed: list[PlacedEvent] = [
+            {**row, "partition_id": numbers[place]}
+            for row in self.rows(GROUP_EVENTS)
+            if (place := (row["run"], row["topic"], row["partition"])) in numbers
+        ]
+        return sorted(placed, key=lambda row: (row["invoked_ns"], row["completed_ns"]))
+
+    def processes(self) -> dict[tuple[int, int], ProcessRow]:
+        """(run, process) -> its client, where the run describes its clients."""
+        return {(row["run"], row["process"]): row for row in self.rows(PROCESSES)}
+
+
+Query = Callable[[JudgedRuns], Sequence[OfRun]]
+Told = TypeVar("Told", bound=OfRun)
+
+
+def by_run(rows: Sequence[Told]) -> dict[int, list[Told]]:
+    grouped: dict[int, list[Told]] = {}
+    for row in rows:
+        grouped.setdefault(row["run"], []).append(row)
+    return grouped

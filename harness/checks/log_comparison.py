@@ -1,0 +1,214 @@
+"""Evidence table `log_rows`: around a finding's offsets, what each replica's log had and ended with, side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.evidence_tables import ROWS_MAX, Named, chosen
+from harness.checks.findings import Finding, RunContext
+from harness.checks.spark.detection import small_frame
+from harness.checks.spark.tables import Tables
+from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS, SnapshotRow
+from harness.history.schema.evidence_rows import LogComparisonRow
+from harness.history.schema.typed_rows import typed
+
+AROUND = 5
+OFFSETS_MAX = 220
+_EXPLAINED = ("lost-write", "dirty-read", "unreadable", "inconsistent-offsets", "replica-divergence", "duplicate",
+              "compacted-away", "acknowledged-regression")  # fmt: skip
+
+
+def shown_offsets(finding: Finding) -> list[tuple[int, int]]:
+    """Closed ranges: all offsets of a short loss with some around it, or the two ends of a long one."""
+    if not finding.offsets:
+        return []
+    first, last = max(0, min(finding.offsets) - AROUND), max(finding.offsets) + AROUND
+    if last - first < OFFSETS_MAX:
+        return [(first, last)]
+    half = OFFSETS_MAX // 2
+    return [(first, first + half - 1), (last - half + 1, last)]
+
+
+def log_rows(
+    spark: SparkSession, tables: Tables, contexts: Mapping[int, RunContext], findings: Named
+) -> list[LogComparisonRow]:
+    explained = [(name, each) for name, each in chosen(findings) if each.check in _EXPLAINED and each.offsets]
+    explained = explained[:100]
+    numbers = {
+        (run, history.topic, history.partition): tp
+        for run, c in contexts.items()
+        for tp, history in c.history.partitions.items()
+    }
+    spans = [
+        {"run": finding.run, "partition_id": tp, "low": low, "high": high}
+        for _, finding in explained
+        for tp in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
+        if tp is not None
+        for low, high in shown_offsets(finding)
+    ]
+    if not spans:
+        return []
+    columns = {"run": pa.int32(), "partition_id": pa.int32(), "low": pa.int64(), "high": pa.int64()}
+    wanted = small_frame(spark, columns, spans).distinct()
+    held = _held(tables, wanted)
+    seen = _seen(tables, wanted)
+    snapshots = {(row["run"], row["snapshot"], row["node"]): row for row in tables.every(REPLICA_SNAPSHOTS)}
+    rows: list[LogComparisonRow] = []
+    for name, finding in explained:
+        tp = numbers.get((finding.run, finding.topic or "", finding.partition or 0))
+        if tp is None:
+            continue
+        history = contexts[finding.run].partition(tp)
+        decisive = finding.ruling.cause_epoch if finding.ruling else None
+        for low, high in shown_offsets(finding):
+            for off in range(low, high + 1):
+                place = (finding.run, tp, off)
+                head = _head(name, finding, off, seen.get(place, ()))
+                nodes = sorted({*history.replicas, *held.get(place, {})})
+                for node in nodes:
+                    copies = held.get(place, {}).get(node, [])
+                    rows.append({**head, **_replica(finding.run, node, copies, snapshots, decisive, head)})
+    return rows[:ROWS_MAX]
+
+
+class _CopyRow(TypedDict):
+    run: int
+    partition_id: int
+    offset: int
+    node: int
+    snapshot: int
+    leader_epoch: int | None
+    value: int
+
+
+class _SeenRow(TypedDict):
+    """What clients know of a value at an offset; leader_epoch: as the final read had it."""
+
+    run: int
+    partition_id: int
+    offset: int
+    value: int
+    acknowledged_ns: int | None
+    acks: int | None
+    in_final: bool
+    polled: bool
+    leader_epoch: int | None
+
+
+class _Head(TypedDict):
+    """The columns of `log_rows` that are the same for each replica."""
+
+    run: int
+    finding: str
+    topic: str | None
+    partition: int | None
+    offset: int
+    acknowledged_value: int | None
+    acknowledged_ns: int | None
+    acknowledged_acks: int | None
+    final_epoch: int | None
+    final_value: int | None
+    read: bool | None
+
+
+class _OfReplica(TypedDict):
+    """The others."""
+
+    replica: int
+    leader_epoch: int | None
+    value: int | None
+    truncated: bool
+    truncated_ns: int | None
+    end_epoch: int | None
+    end_value: int | None
+
+
+def _held(tables: Tables, wanted: DataFrame) -> dict[tuple[int, int, int], dict[int, list[_CopyRow]]]:
+    near = (
+        tables.replica_log.join(sf.broadcast(wanted), ["run", "partition_id"])
+        .where("offset between low and high")
+        .select("run", "partition_id", "offset", "node", "snapshot", "leader_epoch", "value")
+        .distinct()
+    )
+    held: dict[tuple[int, int, int], dict[int, list[_CopyRow]]] = {}
+    for row in typed(_CopyRow, near.limit(4 * ROWS_MAX).toArrow()):
+        held.setdefault((row["run"], row["partition_id"], row["offset"]), {}).setdefault(row["node"], []).append(row)
+    return held
+
+
+def _seen(tables: Tables, wanted: DataFrame) -> dict[tuple[int, int, int], list[_SeenRow]]:
+    near = (
+        tables.records.join(sf.broadcast(wanted), ["run", "partition_id"])
+        .where("offset between low and high")
+        .groupBy("run", "partition_id", "offset", "value")
+        .agg(
+            sf.min(sf.expr("if(kind = 0 and status = 0, completed_ns, null)")).alias("acknowledged_ns"),
+            sf.min(sf.expr("if(kind = 0 and status = 0, acks, null)")).alias("acks"),
+            sf.max(sf.expr("kind = 2 and replica is null")).alias("in_final"),
+            sf.max(sf.expr("kind = 1")).alias("polled"),
+            sf.max(sf.expr("if(kind = 2 and replica is null, leader_epoch, null)")).alias("leader_epoch"),
+        )
+    )
+    seen: dict[tuple[int, int, int], list[_SeenRow]] = {}
+    for row in typed(_SeenRow, near.limit(ROWS_MAX).toArrow()):
+        seen.setdefault((row["run"], row["partition_id"], row["offset"]), []).append(row)
+    return seen
+
+
+def _head(name: str, finding: Finding, offset: int, seen: Sequence[_SeenRow]) -> _Head:
+    """What clients know of the offset. Of several acknowledged values the one that is gone is shown."""
+    acknowledged = sorted(
+        (row for row in seen if row["acknowledged_ns"] is not None),
+        key=lambda row: (row["in_final"], row["acknowledged_ns"] or 0),
+    )
+    finals = [row for row in seen if row["in_final"]]
+    first = acknowledged[0] if acknowledged else None
+    return {
+        "run": finding.run, "finding": name, "topic": finding.topic, "partition": finding.partition, "offset": offset,
+        "acknowledged_value": first["value"] if first else None,
+        "acknowledged_ns": first["acknowledged_ns"] if first else None,
+        "acknowledged_acks": first["acks"] if first else None,
+        "final_epoch": finals[0]["leader_epoch"] if finals else None, "final_value": finals[0]["value"]
+        if finals else None, "read": any(row["polled"] for row in seen),
+    }  # fmt: skip
+
+
+def _replica(
+    run: int, node: int, copies: Sequence[_CopyRow], snapshots: Mapping[tuple[int, int, int], SnapshotRow],
+    decisive: int | None, head: _Head,
+) -> _OfReplica:  # fmt: skip
+    """The replica's record from before the deciding epoch (or the acknowledged one), and what its log ended with."""
+
+    def reason(row: _CopyRow) -> str:
+        snapshot = snapshots.get((run, row["snapshot"], row["node"]))
+        return snapshot["reason"] if snapshot else ""
+
+    ended = [row for row in copies if reason(row) == "end"]
+    end = ended[-1] if ended else None
+    # Records from before Kafka 0.11 have no epoch: only their value tells the old ones from the new.
+    epochs = [row["leader_epoch"] for row in copies]
+    if decisive is not None and None not in epochs:
+        older = [row for row, epoch in zip(copies, epochs, strict=True) if epoch is not None and epoch < decisive]
+    else:
+        older = [row for row in copies if row["value"] == head["acknowledged_value"]] or list(ended)
+    before = max(
+        older,
+        key=lambda row: (-1 if row["leader_epoch"] is None else row["leader_epoch"], row["snapshot"]),
+        default=None,
+    )
+    gone = before is not None and (
+        end is None or (end["leader_epoch"], end["value"]) != (before["leader_epoch"], before["value"])
+    )
+    cuts = [
+        snapshots[run, row["snapshot"], row["node"]]["time_ns"]
+        for row in copies
+        if before is not None and reason(row) == "truncation" and row["value"] == before["value"]
+    ]
+    return {
+        "replica": node, "leader_epoch": before["leader_epoch"] if before else None, "value": before["value"]
+        if before else None, "truncated": gone, "truncated_ns": min(cuts, default=None),
+        "end_epoch": end["leader_epoch"] if end else None, "end_value": end["value"] if end else None,
+    }  # fmt: skip

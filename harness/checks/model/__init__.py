@@ -1,0 +1,1 @@
+"""What happened to one partition, as facts: elections, settings, lost disks, lost records."""

@@ -1,0 +1,112 @@
+"""Whether a producer sent a record more than once: what its client met says it, else what befell the partition.
+
+A client that tells its failed attempts settles it: without one of which nobody knows what it came to, there was no
+second. Of one that does not, a fault, a change of leader or ISR, or a long wait may have been the reason; where there
+is none of these either, nobody knows. A leader that changed before the send counts as well: the client may still have
+asked the old one.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.checks.contract.rulings import AttemptsCode, Cause, Class, Doubt, Ruling
+from harness.checks.findings import RunContext
+from harness.checks.model.partition_history import PartitionHistory
+from harness.checks.spark.detection import Flagged
+from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, ClientEventRow, ProcessRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+from harness.ports.client_use import METADATA_MAX_AGE_MS
+
+_MS = 1_000_000
+_OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # send again whatever `retries` says
+# A library may use what it knew for longer while nobody answers its question for metadata.
+_STALE_MS = 3 * METADATA_MAX_AGE_MS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """yes: None where nobody knows. failed: the attempts that say so."""
+
+    yes: bool | None
+    code: AttemptsCode
+    failed: Sequence[ClientEventRow] = ()
+
+    @property
+    def classification(self) -> Class:
+        return "observation" if self.yes is None else "permitted" if self.yes else "violation"
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """What makes a run inconclusive, where nobody knows."""
+        if self.yes is not None:
+            return None
+        return Ruling(
+            classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
+            undecided=_NOT_TOLD,
+        )  # fmt: skip
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(code=self.code, doubt=_NOT_TOLD if self.yes is None else None)
+
+
+_NOT_TOLD = Doubt(code="attempts-not-told")
+
+
+class Attempts:
+    """Of all producers of a run."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._scenario = context.history.scenario
+        self._clients = {row["process"]: row for row in context.tables[PROCESSES]}
+        self._failed: dict[tuple[int, str | None, int | None], list[ClientEventRow]] = {}
+        for row in sorted(context.tables[CLIENT_EVENTS], key=lambda row: row["time_ns"]):
+            if row["event"] == "attempt_failed":
+                self._failed.setdefault((row["process"], row["topic"], row["partition"]), []).append(row)
+
+    def idempotent(self, row: Flagged) -> bool:
+        """Whether its producer was; one of which nothing is known is held to it."""
+        client = self._client(row)
+        if client is not None and client["idempotent"] is not None:
+            return client["idempotent"]
+        return self._scenario is None or self._scenario.workload.idempotent
+
+    def repeated(self, history: PartitionHistory, row: Flagged, *, around_ns: int = 0) -> Repeated:
+        """Between its send and its answer; with `around_ns` also so long before and after."""
+        client, scenario = self._client(row), self._scenario
+        library = (client["library"] if client is not None else None) or (
+            scenario.workload.client if scenario is not None else None
+        )
+        if scenario is not None and scenario.workload.retries == 0 and library not in _OF_ITS_OWN_ACCORD:
+            return Repeated(yes=False, code="never-retried")
+        if row.invoked_ns is None or row.completed_ns is None or row.status != STATUS_OK:
+            return Repeated(yes=True, code="not-acknowledged")
+        begin, end = row.invoked_ns - around_ns, row.completed_ns + around_ns
+        if client is not None and client["tells_attempts"]:
+            return self._as_told(history, row, begin, end)
+        return self._by_circumstances(history, begin, end, waited_ms=(row.completed_ns - row.invoked_ns) / _MS)
+
+    def _client(self, row: Flagged) -> ProcessRow | None:
+        return self._clients.get(row.process) if row.process is not None else None
+
+    def _as_told(self, history: PartitionHistory, row: Flagged, begin: int, end: int) -> Repeated:
+        assert row.process is not None, "a client that tells has a number"
+        told = self._failed.get((row.process, history.topic, history.partition), [])
+        first = bisect_left(told, begin, key=lambda attempt: attempt["time_ns"])
+        failed = told[first : bisect_right(told, end, key=lambda attempt: attempt["time_ns"])]
+        open_ends = [attempt for attempt in failed if attempt["status"] != STATUS_FAIL]
+        if open_ends:
+            return Repeated(yes=True, code="sent-again", failed=open_ends)
+        if failed:
+            return Repeated(yes=False, code="refused-before-the-append", failed=failed)
+        return Repeated(yes=False, code="nothing-made-it-retry")
+
+    def _by_circumstances(self, history: PartitionHistory, begin: int, end: int, *, waited_ms: float) -> Repeated:
+        timeout_ms = self._scenario.workload.request_timeout_ms if self._scenario is not None else 0
+        since = begin - (_STALE_MS + timeout_ms) * _MS
+        changed = any(since <= state["time_ns"] + (state["uncertainty_ns"] or 0) and state["time_ns"] <= end
+                      for state in history.states[1:])  # fmt: skip
+        if changed or history.faults_between(since, end) or (timeout_ms and waited_ms >= timeout_ms):
+            return Repeated(yes=True, code="had-a-reason-to-retry")
+        return Repeated(yes=None, code="attempts-not-told")

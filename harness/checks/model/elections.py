@@ -1,0 +1,236 @@
+"""Elections of one partition, and where each leader's log ended when its epoch began.
+
+An epoch's start is the leader's own word: its journal, else its own leader-epoch checkpoint. Another replica's
+checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from harness.checks.model.unclean_rules import Permission, UncleanRules
+from harness.history.facts.epoch_checkpoints import epochs_of
+from harness.history.schema.cluster_rows import BrokerEventRow, PartitionStateRow, SnapshotRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Where a log end was read: of which broker, in a snapshot taken for which reason."""
+
+    source: Literal["journal", "checkpoint", "snapshot", "truncation", "nowhere", "replicas-differ"]
+    node: int | None = None
+    reason: str = ""
+
+
+NOWHERE = Reading(source="nowhere")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Election:
+    """A leader that took over. start: its log end when its epoch began (None: not known).
+
+    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966); when
+    they were gone as well, Kafka waits for the last known leader, which was the last member of the ISR.
+    """
+
+    time_ns: int
+    uncertainty_ns: int
+    epoch: int
+    leader: int
+    leader_before: int
+    unclean: bool
+    isr: tuple[int, ...]
+    isr_before: tuple[int, ...]
+    elr_before: tuple[int, ...]
+    start: int | None
+    start_from: Reading
+    permission: Permission  # whether an unclean election was allowed at that moment
+    chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+
+    @property
+    def allowed(self) -> bool | None:
+        """Whether an unclean election was allowed; None: not known."""
+        return self.permission.allowed
+
+    @property
+    def earliest_t(self) -> int:
+        return self.time_ns - self.uncertainty_ns
+
+    @property
+    def latest_t(self) -> int:
+        return self.time_ns + self.uncertainty_ns
+
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """Who could have been elected cleanly."""
+        return with_elr(self.isr_before, self.elr_before)
+
+    def ends_at_or_below(self, offset: int | None) -> bool:
+        """Whether the leader's log is known to have ended before a record at that offset when it took over."""
+        return self.start is not None and offset is not None and self.start <= offset
+
+    def had(self, offset: int | None, epoch: int | None) -> bool | None:
+        """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not tell.
+
+        It lacks what lies at or beyond its log end, and what an epoch that its own log never had wrote below that
+        (the follower's question of KIP-101, asked of the leader).
+        """
+        if self.start is None or offset is None:
+            return None
+        if self.ends_at_or_below(offset):
+            return False
+        if self.chain is None or epoch is None:
+            return None
+        own = epoch_at_offset(self.chain, offset)
+        return None if own is None else own == epoch
+
+
+def epoch_at_offset(chain: Iterable[tuple[int, int]], offset: int) -> int | None:
+    """In which epoch a log with these (epoch, start offset) has what stands at an offset."""
+    return max((entry[0] for entry in chain if entry[1] <= offset), default=None)
+
+
+def with_elr(isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
+    return (*isr, *(node for node in elr if node not in isr))
+
+
+def committed_copies(row: PartitionStateRow) -> tuple[int, ...]:
+    """Who must have every committed record while a state is in force: the ISR and the eligible leader replicas."""
+    return with_elr(tuple(row["isr"] or ()), tuple(row["elr"] or ()))
+
+
+def exact_states(rows: Sequence[PartitionStateRow]) -> tuple[PartitionStateRow, ...]:
+    """The coordination log's states where there are any, else the polled ones in order of epoch, then time."""
+    exact = [row for row in rows if row["exact"]]
+    if exact:
+        return tuple(sorted(exact, key=lambda row: (row["time_ns"], row["partition_epoch"] or 0)))
+    polled: list[PartitionStateRow] = []
+    for row in sorted(rows, key=lambda row: row["time_ns"]):
+        # A broker that was cut off answers with an old state: epochs only go up.
+        if polled and (row["leader_epoch"] or 0) < (polled[-1]["leader_epoch"] or 0):
+            continue
+        if not polled or _told(polled[-1]) != _told(row):
+            polled.append(row)
+    return tuple(polled)
+
+
+def _told(row: PartitionStateRow) -> tuple[object, ...]:
+    return row["leader"], row["leader_epoch"], row["isr"], row["elr"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """One replica's log as it was read from disk; `chain`: its leader-epoch checkpoint."""
+
+    row: SnapshotRow
+
+    @property
+    def number(self) -> int:
+        return int(self.row["snapshot"])
+
+    @property
+    def node(self) -> int:
+        return int(self.row["node"])
+
+    @property
+    def time_ns(self) -> int:
+        return int(self.row["time_ns"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Not only what a truncation cut."""
+        return bool(self.row["reason"] != "truncation")
+
+    @cached_property
+    def chain(self) -> tuple[tuple[int, int], ...]:
+        return tuple(epochs_of(self.row.get("leader_epochs")))
+
+    def start_of(self, epoch: int) -> int | None:
+        return self._starts.get(epoch)
+
+    @cached_property
+    def _starts(self) -> Mapping[int, int]:
+        """Of an epoch that is told twice, the first word."""
+        return dict(reversed(self.chain))
+
+    def spans(self, offset: int) -> bool:
+        """Whether a record at that offset would be seen here: the log began at or below it."""
+        return self.is_whole and (self.row.get("log_start_offset") or 0) <= offset
+
+
+def elections_of(
+    states: Sequence[PartitionStateRow], events: Sequence[BrokerEventRow], snapshots: Sequence[Snapshot],
+    rules: UncleanRules, topic: str, partition: int,
+) -> Iterable[Election]:  # fmt: skip
+    leader, epoch = -1, -1
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    previous: PartitionStateRow | None = None
+    for row in states:
+        if row["leader"] >= 0 and row["leader_epoch"] > epoch:
+            isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
+            before = row["leader_before"] if row["leader_before"] is not None else -1
+            start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
+            outside = _is_outside(row, isr_before, before=previous)
+            apart = row["uncertainty_ns"] or 0
+            permission = rules.at(topic, partition, begin=row["time_ns"] - apart, end=row["time_ns"] + apart)
+            yield Election(
+                time_ns=row["time_ns"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
+                leader_before=before if before >= 0 else leader, unclean=bool(outside) and epoch >= 0,
+                isr=tuple(row["isr"] or ()), isr_before=isr_before, elr_before=elr, start=start, start_from=source,
+                permission=permission, chain=_chain(row["leader"], row["leader_epoch"], snapshots),
+            )  # fmt: skip
+        if row["leader"] >= 0:
+            leader = row["leader"]
+        epoch = max(epoch, row["leader_epoch"])
+        isr, elr = tuple(row["isr"] or ()), tuple(row["elr"] or ())
+        previous = row
+
+
+def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: PartitionStateRow | None) -> bool:
+    """Whether a new leader was neither in the ISR nor eligible.
+
+    The states decide before the mark that was made of them; it decides where they do not tell: whom the system held
+    eligible (before that was recorded), and who was the last known leader when the ISR had run empty.
+    """
+    if row["leader"] in isr_before:
+        return False
+    elr = before["elr"] if before is not None else None
+    told = elr is not None and bool(isr_before)
+    if row["unclean"] is not None and not told:
+        return bool(row["unclean"])
+    return row["leader"] not in (elr or ())
+
+
+def _start_of(
+    leader: int, epoch: int, events: Sequence[BrokerEventRow], snapshots: Sequence[Snapshot]
+) -> tuple[int | None, Reading]:
+    """(the leader's log end when the epoch began, where that was read)."""
+    for row in events:
+        told = row["event"] == "leadership_start" and row["leader_epoch"] == epoch and row["from_offset"] is not None
+        if told and row["node"] == leader:
+            return row["from_offset"], Reading(source="journal", node=leader)
+    others: dict[int, Snapshot] = {}
+    for snapshot in snapshots:
+        start = snapshot.start_of(epoch)
+        if start is not None and snapshot.node == leader:
+            return start, _checkpoint(snapshot)
+        if start is not None:
+            others.setdefault(start, snapshot)
+    if len(others) == 1:
+        ((start, snapshot),) = others.items()
+        return start, _checkpoint(snapshot)
+    return None, Reading(source="replicas-differ") if others else NOWHERE
+
+
+def _checkpoint(snapshot: Snapshot) -> Reading:
+    return Reading(source="checkpoint", node=snapshot.node, reason=snapshot.row["reason"])
+
+
+def _chain(leader: int, epoch: int, snapshots: Sequence[Snapshot]) -> tuple[tuple[int, int], ...] | None:
+    """The epochs before `epoch` in the leader's own checkpoint, from its first snapshot that knows `epoch`."""
+    for snapshot in snapshots:
+        if snapshot.node == leader and snapshot.is_whole and snapshot.start_of(epoch) is not None:
+            return tuple(entry for entry in snapshot.chain if entry[0] < epoch)
+    return None

@@ -1,0 +1,60 @@
+"""What is known of a record that is gone, and what readers saw of the records around it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from harness.checks.model.partition_history import PartitionHistory
+
+
+class Copy(NamedTuple):
+    """A record in a snapshot (its number) of one node's log."""
+
+    node: int
+    snapshot: int
+    epoch: int | None
+
+
+class EpochRead(NamedTuple):
+    """The first and last offset that readers saw of one epoch's records; is_final: in the final log."""
+
+    epoch: int
+    is_final: bool
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostRecord:
+    """What is known of a record that is gone. It is the acknowledged copy that is judged: value, offset and epoch."""
+
+    offset: int | None
+    epoch: int | None
+    acks: int | None
+    t_acknowledged: int | None
+    committed: bool  # a consumer read it
+    in_a_log: bool  # some replica's log held it
+    taken: bool = False  # the leader in force when it was acknowledged gave its offset to another record
+    copies: frozenset[Copy] = frozenset()  # of this record at its offset
+    others: frozenset[Copy] = frozenset()  # of other records at its offset
+    t_last_read: int | None = None  # when the last poll began that returned it
+    matched: bool = True  # records are taken to lie in their logs as they were written: no batch was damaged
+
+    @property
+    def is_lenient(self) -> bool:
+        """Acknowledged before it was committed, as acks=1 allows; whoever read it read what was committed."""
+        return self.acks in (0, 1) and not self.committed
+
+
+def epoch_of_copies(
+    history: PartitionHistory, copies: frozenset[Copy], t_acknowledged: int | None, read: int | None
+) -> int | None:
+    """In which epoch the acknowledged copy was written, of several that had its value and offset.
+
+    A first try may have been cut, and its retry have got the same place from the next leader: the answer then came from
+    the last leader that was in force when it came.
+    """
+    epochs = sorted({copy.epoch for copy in copies if copy.epoch is not None} | ({read} if read is not None else set()))
+    if len(epochs) <= 1 or t_acknowledged is None:
+        return epochs[0] if epochs else None
+    by_then = {each.epoch for each in history.elections if each.earliest_t <= t_acknowledged}
+    return max((epoch for epoch in epochs if epoch in by_then), default=epochs[0])

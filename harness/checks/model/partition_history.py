@@ -1,0 +1,388 @@
+"""What happened to one partition, from the cluster's own books: elections, log starts, truncations, lost disks.
+
+Epochs and offsets decide what an election can have cost. Questions by time are answered from indexes, because a run may
+have thousands of partitions, faults and states.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeVar, overload
+
+from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states
+from harness.checks.model.unclean_rules import UncleanRules
+from harness.checks.spark.tables import Tables
+from harness.history.facts.disk_facts import DiskEvent, disk_events
+from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.link_facts import struck_links
+from harness.history.facts.step_facts import deletions_asked
+from harness.history.schema.cluster_rows import (
+    BROKER_EVENTS,
+    CONFIGURATION,
+    CONTROLLERS,
+    DISK_EVENTS,
+    FAULTS,
+    PARTITION_STATES,
+    PARTITIONS,
+    REPLICA_SNAPSHOTS,
+    STEPS,
+    TOPICS,
+    BrokerEventRow,
+    FaultRow,
+    PartitionStateRow,
+    SnapshotRow,
+    StepRow,
+    TopicRow,
+)
+from harness.scenario.model import Scenario
+
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+Placed = TypeVar("Placed", PartitionStateRow, BrokerEventRow, SnapshotRow)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncation:
+    node: int
+    time_ns: int
+    epoch: int | None
+    from_offset: int
+    to_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskLoss:
+    """A copy that a fault destroyed, or a part of one; `evidence` is for people."""
+
+    event: DiskEvent
+    evidence: str
+
+    @property
+    def node(self) -> int:
+        return self.event.node
+
+    @property
+    def time_ns(self) -> int:
+        return self.event.time_ns
+
+    @property
+    def fault(self) -> int | None:
+        return self.event.fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """Of the topic that a partition is of. asked: by a step of the plan; None where others may have asked for it."""
+
+    time_ns: int
+    uncertainty_ns: int
+    asked: bool | None
+
+    @property
+    def earliest_t(self) -> int:
+        return self.time_ns - self.uncertainty_ns
+
+
+class Faults(Sequence[FaultRow]):
+    """The faults of a run in order of their begin, found by time; `times`: when they began and ended, in order."""
+
+    def __init__(self, rows: Iterable[FaultRow] = ()) -> None:
+        self._rows = sorted(rows, key=lambda row: row["begin_ns"] or row["asked_ns"] or 0)
+        self._begun = sorted(begun(self._rows), key=begin_of)
+        self._begins = [begin_of(row) for row in self._begun]
+        self._last_ends = list(accumulate(map(end_of, self._begun), max))
+        self.times = sorted({t for row in self._begun for t in (row["begin_ns"], row["end_ns"]) if t is not None})
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> FaultRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[FaultRow]: ...
+
+    def __getitem__(self, index: int | slice) -> FaultRow | list[FaultRow]:
+        return self._rows[index]
+
+    def numbered(self, numbers: Iterable[int | None]) -> list[FaultRow]:
+        """Those with these numbers, in order of their begin."""
+        return [self._rows[place] for place in sorted({self._places[n] for n in numbers if n in self._places})]
+
+    @cached_property
+    def _places(self) -> Mapping[int | None, int]:
+        return {row["fault"]: place for place, row in enumerate(self._rows)}
+
+    def between(self, begin: int, end: int) -> list[FaultRow]:
+        """Those that were seen in force at some moment of [begin, end]."""
+        found = []
+        place = bisect_right(self._begins, end) - 1
+        while place >= 0 and self._last_ends[place] >= begin:
+            row = self._begun[place]
+            if row["end_ns"] is None or row["end_ns"] >= begin:
+                found.append(row)
+            place -= 1
+        return found[::-1]
+
+
+def holds_up(fault: FaultRow, node: int) -> bool:
+    """Whether a fault keeps a broker from hearing of other nodes, or from acting: clients cut off from it do not."""
+    if fault["kind"] in ("pause", "full"):
+        return node in (fault["nodes"] or ())
+    if fault["kind"] not in ("cut", "slow", "impair"):
+        return False
+    links = struck_links(fault)
+    return (
+        any(link.source is not None and link.touches(node) for link in links)
+        if links
+        else node in (fault["nodes"] or ())
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionHistory:
+    run: int
+    partition_id: int
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    read_to_end: bool
+    end_offset: int | None
+    states: tuple[PartitionStateRow, ...] = ()
+    elections: tuple[Election, ...] = ()
+    truncations: tuple[Truncation, ...] = ()
+    disk_losses: tuple[DiskLoss, ...] = ()
+    snapshots: tuple[SnapshotRow, ...] = ()
+    events: tuple[BrokerEventRow, ...] = ()
+    faults: Faults = field(default_factory=Faults)
+    exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
+    unclean_allowed: bool | None = False  # at the run's end, and by what the brokers said of the topic
+    log_start: int | None = None  # when the final read began
+    cleanup_policy: str | None = None
+    is_foreign: bool = False  # others than the harness may have asked something of it
+    deletion: Deletion | None = None
+    is_recreated: bool = False  # there was a topic of this name before
+    is_set_apart: bool = False  # no partition, but what nobody can tell to be of the topic or of the one before it
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @cached_property
+    def final_isr(self) -> tuple[int, ...]:
+        """While a partition waits for a leader with an empty ISR, its eligible leader replicas are the in-sync ones."""
+        return tuple(self.states[-1]["isr"] or self.states[-1]["elr"] or ()) if self.states else ()
+
+    @cached_property
+    def end_snapshots(self) -> Mapping[int, SnapshotRow]:
+        return {row["node"]: row for row in self.snapshots if row["reason"] == "end"}
+
+    @cached_property
+    def logs(self) -> tuple[Snapshot, ...]:
+        return tuple(Snapshot(row=row) for row in self.snapshots)
+
+    @cached_property
+    def _times(self) -> list[int]:
+        return [row["time_ns"] for row in self.states]
+
+    @cached_property
+    def losses_by_node(self) -> Mapping[int, list[DiskLoss]]:
+        """In order of time."""
+        found: dict[int, list[DiskLoss]] = {}
+        for loss in sorted(self.disk_losses, key=lambda loss: loss.time_ns):
+            found.setdefault(loss.node, []).append(loss)
+        return found
+
+    @cached_property
+    def _memberships(self) -> Mapping[int, tuple[list[int], list[int]]]:
+        """Node -> when it came to be in sync, and when it ceased to be (parallel lists; the last may be open)."""
+        spans: dict[int, tuple[list[int], list[int]]] = {}
+        members: frozenset[int] = frozenset()
+        for row in self.states:
+            now = frozenset(committed_copies(row))
+            for node in now - members:
+                spans.setdefault(node, ([], []))[0].append(row["time_ns"])
+            for node in members - now:
+                spans[node][1].append(row["time_ns"])
+            members = now
+        return spans
+
+    def joined(self, node: int, moment: int) -> int:
+        """When `node` last came to have every committed record, as of `moment`: it entered the ISR then.
+
+        From the ISR it may go to the eligible leader replicas and back and keeps what it has.
+        """
+        joins, _ = self._memberships.get(node, ([], []))
+        place = bisect_right(joins, moment)
+        return joins[place - 1] if place else 0
+
+    def is_in_sync(self, node: int, moment: int) -> bool:
+        joins, leaves = self._memberships.get(node, ([], []))
+        return bisect_right(joins, moment) > bisect_right(leaves, moment)
+
+    def election_of(self, epoch: int | None) -> Election | None:
+        return next((election for election in self.elections if election.epoch == epoch), None)
+
+    @cached_property
+    def _leaders(self) -> Mapping[int, int]:
+        return {row["leader_epoch"]: row["leader"] for row in self.states if row["leader"] >= 0}
+
+    def leader_of(self, epoch: int | None) -> int | None:
+        """Who led in an epoch; a state change that kept the leader has its epoch too."""
+        return None if epoch is None else self._leaders.get(epoch)
+
+    def state_at(self, time_ns: int) -> PartitionStateRow | None:
+        place = bisect_right(self._times, time_ns)
+        return self.states[place - 1] if place else None
+
+    def epoch_at(self, time_ns: int | None) -> int | None:
+        state = self.state_at(time_ns) if time_ns is not None else None
+        return state["leader_epoch"] if state else None
+
+    def term_at(self, time_ns: int) -> Election | None:
+        """The election whose leader was surely in force; None near a change."""
+        place = bisect_right(self._elected, time_ns)
+        election = self.elections[place - 1] if place else None
+        return election if election is not None and election.latest_t <= time_ns else None
+
+    @cached_property
+    def _elected(self) -> list[int]:
+        return [election.earliest_t for election in self.elections]
+
+    def faults_between(self, begin: int, end: int) -> list[FaultRow]:
+        """Faults that were seen in force at some moment of [begin, end]."""
+        return self.faults.between(begin, end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHistory:
+    run: int
+    scenario: Scenario | None
+    partitions: Mapping[int, PartitionHistory]
+    faults: Faults
+    steps: tuple[StepRow, ...]
+    origin: int  # t = 0 of sentences: when the load began
+    unclean_group_offsets: bool | None = None  # whether it was ever allowed of the partitions that keep group offsets
+    wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's own; None: unknown
+
+    def seconds(self, time_ns: int | None) -> str:
+        return "at an unknown time" if time_ns is None else f"at {(time_ns - self.origin) / 1e9:.3f} s"
+
+
+def read_run_history(
+    tables: Tables, run: int, scenario: Scenario | None, origin: int | None, *,
+    anchors: Sequence[Mapping[str, int]] = (),
+) -> RunHistory:  # fmt: skip
+    faults = Faults(tables.rows(FAULTS, run))
+    rules = UncleanRules(
+        tables.rows(CONFIGURATION, run), tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run)
+    )
+    by_partition = _group(tables.rows(PARTITION_STATES, run))
+    events, snapshots = _group(tables.rows(BROKER_EVENTS, run)), _group(tables.rows(REPLICA_SNAPSHOTS, run))
+    is_foreign = scenario is None or scenario.cluster.is_foreign
+    topics = {row["topic"]: row for row in tables.rows(TOPICS, run)}
+    losses = _Losses(_disk_losses(tables, run, faults, is_foreign=is_foreign))
+    deletions = _deletions(topics.values(), tables.rows(STEPS, run), is_foreign=is_foreign)
+    partitions = {}
+    for row in tables.rows(PARTITIONS, run):
+        key = (row["topic"], row["partition"])
+        states, told = exact_states(by_partition.get(key, ())), tuple(events.get(key, ()))
+        logs = tuple(snapshots.get(key, ()))
+        replicas = tuple(row["replicas"] or (states[-1]["replicas"] or () if states else ()))
+        partitions[row["partition_id"]] = PartitionHistory(
+            run=run, partition_id=row["partition_id"], topic=row["topic"], partition=row["partition"],
+            replicas=replicas, read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
+            elections=tuple(elections_of(states, told, [Snapshot(row=log) for log in logs], rules, *key)),
+            truncations=tuple(_truncations(told)),
+            disk_losses=losses.of(*key),
+            snapshots=logs, events=told, faults=faults,
+            exact=any(state["exact"] for state in states),
+            unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start_offset"],
+            cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
+            is_recreated=_is_recreated(topics, row["topic"]),
+            is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
+        )  # fmt: skip
+    times = [row["asked_ns"] for row in faults] + [r["time_ns"] for rows in by_partition.values() for r in rows]
+    if origin is None:
+        origin = min((t for t in times if t is not None), default=0)
+    steps = tuple(sorted(tables.rows(STEPS, run), key=lambda row: row["step"]))
+    apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
+    return RunHistory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
+                    unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
+                    wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
+
+
+def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:
+    """A topic's deletion was asked for by a step that came after its creation and no later than itself."""
+    asked = deletions_asked(steps)
+    found = {}
+    for row in topics:
+        apart, created = row["uncertainty_ns"] or 0, row["created_ns"] or 0
+        if row["deleted_ns"] is None:
+            continue
+        own = any(
+            each.topic == row["name"] and created - apart <= each.begin_ns <= row["deleted_ns"] + apart
+            for each in asked
+        )
+        found[row["topic"]] = Deletion(
+            time_ns=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_foreign else False
+        )
+    return found
+
+
+def _is_recreated(topics: Mapping[str, TopicRow], topic: str) -> bool:
+    row = topics.get(topic)
+    return row is not None and any(
+        each["name"] == row["name"] and (each["created_ns"] or 0) < (row["created_ns"] or 0) for each in topics.values()
+    )
+
+
+def _group(rows: Iterable[Placed]) -> dict[tuple[str | None, int | None], list[Placed]]:
+    grouped: dict[tuple[str | None, int | None], list[Placed]] = {}
+    for row in sorted(rows, key=lambda row: row["time_ns"]):
+        grouped.setdefault((row["topic"], row["partition"]), []).append(row)
+    return grouped
+
+
+def _truncations(events: Sequence[BrokerEventRow]) -> Iterable[Truncation]:
+    for row in events:
+        end, new_end = row["from_offset"] or 0, row["to_offset"] or 0
+        if row["event"] == "truncation" and end > new_end:
+            yield Truncation(
+                node=row["node"], time_ns=row["time_ns"], epoch=row["leader_epoch"], from_offset=end,
+                to_offset=new_end, reason=row["reason_text"] or "",
+            )  # fmt: skip
+
+
+class _Losses:
+    """Lost disks and parts of them, in order of time, found by the partition that they may have had."""
+
+    def __init__(self, losses: Sequence[DiskLoss]) -> None:
+        self._all = losses
+        self._of_any: list[int] = []
+        self._of: dict[tuple[str, int | None], list[int]] = {}
+        for place, loss in enumerate(losses):
+            if loss.event.extent == "disk" or loss.event.topic is None:
+                self._of_any.append(place)
+            else:
+                self._of.setdefault((loss.event.topic, loss.event.partition), []).append(place)
+
+    def of(self, topic: str, partition: int) -> tuple[DiskLoss, ...]:
+        places = sorted((*self._of_any, *self._of.get((topic, partition), ())))
+        return tuple(self._all[place] for place in places)
+
+
+def _disk_losses(tables: Tables, run: int, faults: Sequence[FaultRow], *, is_foreign: bool) -> list[DiskLoss]:
+    words = {row["fault"]: str(row["proof_text"] or row["label_text"] or row["kind"]) for row in faults}
+    losses = [
+        DiskLoss(event=event, evidence=words.get(event.fault or 0, "a disk fault") if event.fault is not None else "")
+        for event in disk_events(tables.rows(DISK_EVENTS, run), faults)
+    ]
+    # A broker of the harness has one directory; somebody else's may have kept its other ones.
+    for row in tables.rows(BROKER_EVENTS, run):
+        if row["event"] == "directory_lost":
+            event = DiskEvent(node=row["node"], time_ns=row["time_ns"], extent="unknown" if is_foreign else "disk")
+            losses.append(DiskLoss(event=event, evidence="registered with another directory id"))
+    return sorted(losses, key=lambda loss: loss.time_ns)

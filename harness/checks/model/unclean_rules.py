@@ -1,0 +1,148 @@
+"""Whether an unclean election of a partition was allowed at a moment, and by what.
+
+A topic's own setting comes before the brokers', a request of an operator before both. A setting of another topic, of
+another partition's election or of a broker that decides nothing says nothing; where who decided cannot be told, the
+answer is that nobody knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.history.facts.finding_facts import Scope, Setting
+from harness.history.facts.incarnations import client_name
+from harness.history.facts.step_facts import elections_asked
+from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, StepRow
+from harness.scenario.model import Scenario
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+END_OF_TIME_NS = 2**62
+# An election that was granted is committed before it is answered, or at most this long after an answer got lost.
+_CARRIED_OUT_NS = 30 * 10**9
+
+
+# What decides: an operator who asked (or may have asked) for it, a setting, or brokers that are set differently.
+PermissionSource = Literal["operator", "operator-perhaps", "setting", "default-setting", "brokers-differ"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """allowed: None where it is not known. setting: the one that decides, where one does."""
+
+    allowed: bool | None
+    source: PermissionSource
+    setting: Setting | None = None
+
+
+class UncleanRules:
+    """controllers: rows of that table, in order of time; who decides where brokers are set differently."""
+
+    def __init__(
+        self, configuration: Sequence[ConfigurationRow], steps: Sequence[StepRow], scenario: Scenario | None,
+        controllers: Sequence[ControllerRow] = (),
+    ) -> None:  # fmt: skip
+        self._changes = sorted(
+            (row for row in configuration if row["key"] == UNCLEAN_KEY), key=lambda row: row["time_ns"]
+        )
+        topics = [topic.name for topic in scenario.topics] if scenario is not None else []
+        self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]
+        self._scenario = scenario
+        self._controllers = sorted(controllers, key=lambda row: row["time_ns"])
+        self._told = bool(configuration)
+
+    def at(self, topic: str, partition: int, *, begin: int, end: int) -> Permission:
+        """For an election of this partition that happened at some moment of [begin, end]."""
+        asked = self._by_operator(topic, partition, begin, end)
+        if asked is not None and asked.allowed:
+            return asked
+        by_setting = self._by_setting(topic, end)
+        return asked if asked is not None and not by_setting.allowed else by_setting
+
+    def at_end(self, topic: str) -> bool | None:
+        """By the settings in force at the run's end."""
+        return self._by_setting(topic, END_OF_TIME_NS).allowed
+
+    def ever(self, topic: str) -> bool | None:
+        """Whether an unclean election of the topic was allowed at any moment of the run, as far as it is recorded."""
+        moments = [0, *(row["time_ns"] for row in self._changes), END_OF_TIME_NS]
+        found = {self._by_setting(topic, t).allowed for t in moments}
+        if any(asked.granted != "no" and asked.topic in (None, topic) for asked in self._asked):
+            found.add(None)
+        return True if True in found else None if None in found else False
+
+    def _by_operator(self, topic: str, partition: int, begin: int, end: int) -> Permission | None:
+        maybe = False
+        for asked in self._asked:
+            if asked.granted == "no" or not asked.may_concern(client_name(topic), partition) or end < asked.begin_ns:
+                continue
+            in_time = asked.end_ns is None or begin <= asked.end_ns
+            if in_time and asked.granted == "yes" and asked.surely_concerns(client_name(topic), partition):
+                return Permission(allowed=True, source="operator")
+            late = asked.granted == "unknown" and asked.end_ns is not None and begin <= asked.end_ns + _CARRIED_OUT_NS
+            maybe |= in_time or late
+        return Permission(allowed=None, source="operator-perhaps") if maybe else None
+
+    def _by_setting(self, topic: str, time_ns: int) -> Permission:
+        own = self._last([row for row in self._changes if row["scope"] == "topic" and row["name"] == topic], time_ns)
+        if own is not None:
+            return _set("topic", own)
+        spec = self._scenario_setting(topic)
+        if spec is not None and not self._changed_for(topic, time_ns):
+            return _set("topic", spec, of_scenario=True)
+        return self._by_brokers(time_ns)
+
+    def _changed_for(self, topic: str, time_ns: int) -> bool:
+        """Whether the books told of the topic's setting by then: its absence in force means that it was taken away."""
+        return any(
+            row["scope"] == "topic" and row["name"] == topic and row["time_ns"] <= time_ns for row in self._changes
+        )
+
+    def _scenario_setting(self, topic: str) -> bool | None:
+        specs = self._scenario.topics if self._scenario is not None else ()
+        return next((_truth(spec.settings.get(UNCLEAN_KEY)) for spec in specs if spec.name == client_name(topic)), None)
+
+    def _by_brokers(self, time_ns: int) -> Permission:
+        rows = [row for row in self._changes if row["scope"] != "topic"]
+        general = self._last([row for row in rows if row["node"] is None or row["node"] < 0], time_ns)
+        of_scenario = False
+        if general is None and self._scenario is not None:
+            general = _truth(self._scenario.cluster.settings.get(UNCLEAN_KEY))
+            of_scenario = True
+        fallback = DEFAULT_PERMISSION if general is None else _set("broker", general, of_scenario=of_scenario)
+        own = {node: self._last([row for row in rows if row["node"] == node], time_ns) for node in self._nodes(rows)}
+        if not any(value is not None and value != fallback.allowed for value in own.values()):
+            return fallback
+        # Brokers differ: the controller elects, by its own setting.
+        controller = self._controller_at(time_ns)
+        if controller is None:
+            return Permission(allowed=None, source="brokers-differ")
+        value = own.get(controller)
+        return fallback if value is None else _set("broker", value)
+
+    @staticmethod
+    def _nodes(rows: Sequence[ConfigurationRow]) -> set[int]:
+        return {row["node"] for row in rows if row["node"] is not None and row["node"] >= 0}
+
+    def _controller_at(self, time_ns: int) -> int | None:
+        before = [row["node"] for row in self._controllers if row["time_ns"] <= time_ns]
+        return before[-1] if before and before[-1] >= 0 else None
+
+    @staticmethod
+    def _last(rows: Sequence[ConfigurationRow], time_ns: int) -> bool | None:
+        """The last value set by then; a removed override (an empty value) is none."""
+        before = [row for row in rows if row["time_ns"] <= time_ns]
+        return _truth(before[-1]["value"]) if before else None
+
+
+def _truth(value: str | None) -> bool | None:
+    return {"true": True, "false": False}.get((value or "").lower())
+
+
+def _set(scope: Scope, value: bool, *, of_scenario: bool = False) -> Permission:
+    setting = Setting(key=UNCLEAN_KEY, value=str(value).lower(), scope=scope, of_scenario=of_scenario)
+    return Permission(allowed=value, source="setting", setting=setting)
+
+
+DEFAULT_PERMISSION = Permission(
+    allowed=False, source="default-setting", setting=Setting(key=UNCLEAN_KEY, value="false", scope="default")
+)

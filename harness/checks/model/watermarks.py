@@ -1,0 +1,94 @@
+"""Whether a record was committed: below a high watermark that somebody was told.
+
+A reader is told one by each record that it is given; a log that held the record has one beside it; brokers write theirs
+down. What was committed is held to the strict promise, whatever its acks.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from harness.checks.model.elections import Election, Snapshot
+from harness.checks.model.lost_records import EpochRead, LostRecord
+from harness.checks.model.partition_history import PartitionHistory
+
+# How long a high watermark on disk may be older than what the log below it is: Kafka writes it every 5 s.
+CHECKPOINT_NS = 10 * 10**9
+
+
+class Mark(NamedTuple):
+    """A high watermark that a broker wrote down."""
+
+    node: int
+    time_ns: int
+    offset: int
+
+
+def marks_of(history: PartitionHistory) -> Sequence[Mark]:
+    """In the order in which they were told."""
+    return [
+        Mark(node=row["node"], time_ns=row["time_ns"], offset=mark)
+        for row in history.events
+        if row["event"] == "high_watermark_checkpoint" and (mark := row["to_offset"]) is not None
+    ]
+
+
+class Watermarks:
+    """Of one partition. reads: what readers saw, by epoch; may_answer_for_another: of survival.py."""
+
+    def __init__(
+        self,
+        history: PartitionHistory,
+        reads: Sequence[EpochRead],
+        may_answer_for_another: Callable[[Election, int], bool],
+    ) -> None:
+        self._history = history
+        self._may_answer_for_another = may_answer_for_another
+        self._reads = reads
+        self._marks = marks_of(history)
+        self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
+
+    def is_committed(self, lost: LostRecord) -> bool:
+        """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it."""
+        if lost.committed:
+            return True
+        if lost.offset is None:
+            return False
+        if lost.matched and lost.epoch is not None:
+            for read in self._reads:
+                if not read.is_final and read.epoch == lost.epoch and lost.offset <= read.last_offset:
+                    return True
+        if any(self._below_mark(self._logs.get(copy.snapshot), lost.offset) for copy in lost.copies):
+            return True
+        return any(self._told_above(row, lost, lost.offset) for row in self._marks)
+
+    def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool:
+        """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
+
+        Its leader, a holder of the record and whoever is in sync with that leader have their marks from it.
+        """
+        if mark.offset <= offset or lost.t_acknowledged is None or mark.time_ns <= lost.t_acknowledged:
+            return False
+        term, node = self._history.term_at(mark.time_ns), mark.node
+        epoch = self._epoch_by_time(lost.t_acknowledged) if lost.epoch is None else lost.epoch
+        if term is None or term.epoch != epoch:
+            return False
+        holders = {copy.node for copy in lost.copies}
+        return node == term.leader or node in holders or self._history.is_in_sync(node, mark.time_ns)
+
+    def _epoch_by_time(self, time_ns: int) -> int | None:
+        """Who acknowledged something then, where only one leader can have."""
+        term = self._history.term_at(time_ns)
+        return None if term is None or self._may_answer_for_another(term, time_ns) else term.epoch
+
+    def _below_mark(self, log: Snapshot | None, offset: int) -> bool:
+        """A mark above the log's end, or older than a cut of that log, is of another log than the one that is there."""
+        if log is None or not log.is_whole or log.row["high_watermark"] is None or log.row["log_end_offset"] is None:
+            return False
+        if not offset < log.row["high_watermark"] <= log.row["log_end_offset"]:
+            return False
+        return not any(
+            cut.node == log.node
+            and cut.to_offset <= offset
+            and log.time_ns - CHECKPOINT_NS <= cut.time_ns <= log.time_ns
+            for cut in self._history.truncations
+        )

@@ -1,0 +1,371 @@
+"""One query over the records that finds every suspicious row.
+
+The rows are folded to one per (partition, value, offset): what was said of that value at that offset by its sender and
+by its readers. Windows by value, by offset and by sending process then set the flags. Only flagged rows leave Spark,
+and one row for each line of the accounting, so everything after this (causes, classes, sentences) costs by what went
+wrong, not by what was done. One query, because the first run of any query costs more than a million records.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from harness.checks.model.lost_records import Copy, EpochRead
+from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
+from harness.checks.spark.tables import Tables
+from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
+from harness.history.schema.typed_rows import AnyRow, typed
+
+# Beyond this many flagged rows the rest is counted but not classed one by one.
+FLAGGED_MAX = 1_000_000
+ALL_OFFSETS = 2**63 - 1
+SEEN_POLL, SEEN_FINAL, SEEN_REPLICA = 1, 2, 4  # the bits of `seen`; the queries below spell them out
+
+# flag -> what it says of a folded row
+FLAGS: Mapping[str, str] = {
+    "lost": "acknowledged, and not in the final log although that was read past it",
+    "unseen": "acknowledged, not in the final log, which was not read that far",
+    "duplicate": "the value was seen at another offset too",
+    "conflict": "another value was seen at this offset",
+    "aborted": "read although its send definitely failed",
+    "phantom": "read although nobody sent it",
+    "early": "read before it was sent",
+    "send_order": "acknowledged at or below the offset that the same process got before",
+    "regression": "acknowledged below an offset that was acknowledged before this send began",
+    "back_inside": "a poll went back, or stood still, inside itself",
+    "back_between": "a poll began at or below the end of the poll before it",
+    "skip_inside": "a poll jumped over a record of the final log inside itself",
+    "skip_between": "a poll began behind a record of the final log that the poll before had not reached",
+    "dirty": "read while the load ran, and not in the final log",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """A folded row that has at least one flag. Times in ns; None where nothing was said."""
+
+    run: int
+    partition_id: int
+    value: int
+    offset: int | None
+    status: int | None  # of the send, whatever its offset
+    acks: int | None
+    acknowledged: int | None  # offset of the acknowledgement, if any
+    process: int | None
+    operation: int | None
+    invoked_ns: int | None
+    completed_ns: int | None
+    seen: int  # bits, at this offset
+    seen_any: int  # bits, at any offset
+    final_offsets: int  # at how many offsets the final log has the value
+    read_epoch: int | None
+    read_first: int | None
+    read_last: int | None  # when the last poll began that returned it here
+    step: int | None  # the worst step of a poll onto this row, where a poll flag is set
+    flags: frozenset[str]
+    held: frozenset[int]  # nodes that had the record in some snapshot or truncation
+    held_at_end: frozenset[int]
+    copies: frozenset[Copy]  # of this value at this offset, or at any where it has none
+    others: frozenset[Copy]  # of other values at this offset
+    below_acks_all: bool  # at or above its offset, one had been acknowledged with acks=all before this send began
+    above_kept: bool = (
+        False  # in the final log, as is the one above it that was acknowledged or sent before: neither was cut
+    )
+
+    @property
+    def epoch(self) -> int | None:
+        """Of its last copy in a log at this offset, else as readers saw it."""
+        logged = max((copy.epoch for copy in self.copies if copy.epoch is not None), default=None)
+        return logged if logged is not None else self.read_epoch
+
+
+class AccountLine(TypedDict):
+    """How many values their senders were told the same of, and the final log has or has not."""
+
+    run: int
+    partition_id: int
+    status: int | None
+    acks: int | None
+    in_final: bool
+    count: int
+    duplicates: int
+    read: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """flagged rows by run; `counts[run, tp, flag]` exact, whatever was cut; accounting rows.
+
+    entangled: the runs in which a cycle of operations can be at all; in the others each is later than all it follows.
+    restamped: those in which a value was seen with two timestamps.
+    reads: by (run, tp), of the partitions in which something has to be ruled on.
+    """
+
+    flagged: Mapping[int, Sequence[Flagged]]
+    counts: Mapping[tuple[int, int, str], int]
+    accounting: Sequence[AccountLine]
+    entangled: frozenset[int]
+    restamped: frozenset[int]
+    reads: Mapping[tuple[int, int], Sequence[EpochRead]]
+
+
+_UNTOLD = {"gone", "backward"}
+assert {*CONDITIONS} - _UNTOLD | {"lost", "unseen"} == {*FLAGS}
+
+Partition = tuple[int, int]
+
+
+def detect(spark: SparkSession, tables: Tables) -> Detection:
+    rows = typed(FoldedRow, flagged_rows(spark, tables.every_record, tables.jumps, at_most=FLAGGED_MAX).toArrow())
+    complete = len(rows) < FLAGGED_MAX
+    suspicious = None if complete else flagged_rows(spark, tables.every_record, tables.jumps)
+    accounts = rows if suspicious is None else typed(FoldedRow, suspicious.where("accounts").toArrow())
+    lines = [row for row in accounts if row["accounts"]]
+    ends, places = _ends(tables, lines), _Places.of(tables)
+    held = _holdings(spark, tables, rows)
+    flagged = [each for row in rows if (each := _flagged(row, ends, places, held)).flags]
+    by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
+    for each in flagged:
+        by_run[each.run].append(each)
+    for listed in by_run.values():
+        listed.sort(key=lambda row: (row.partition_id, -1 if row.offset is None else row.offset, row.value))
+    counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends, places)
+    entangled = {row["run"] for row in rows if row["flags"] & BITS["backward"]}
+    entangled |= {run for run, told in tables.activity.items() if told["transactional"]}
+    if not complete:
+        entangled = set(by_run)
+    return Detection(
+        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
+        restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
+        reads=_epoch_reads(spark, tables, flagged),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Places:
+    """Partitions that were deleted with their topic, of which nothing is left to be read, and what is no partition."""
+
+    deleted: frozenset[Partition]
+    set_apart: frozenset[Partition]
+
+    @classmethod
+    def of(cls, tables: Tables) -> "_Places":
+        topics = {(row["run"], row["topic"]) for row in tables.every(TOPICS) if row["deleted_ns"] is not None}
+        rows = tables.every(PARTITIONS) if topics else ()
+        return cls(
+            deleted=frozenset(
+                (row["run"], row["partition_id"]) for row in rows if (row["run"], row["topic"]) in topics
+            ),
+            set_apart=tables.set_apart,
+        )
+
+    def flags(self, place: Partition, flags: set[str]) -> set[str]:
+        """Those that mean something there."""
+        if place in self.set_apart:
+            return {"unseen"} & flags
+        if place in self.deleted:  # all that was told is gone from the final log
+            return ({"lost"} if {"lost", "unseen"} & flags else set()) | flags - {"unseen", "dirty"}
+        return flags
+
+
+def _ends(tables: Tables, lines: Sequence[FoldedRow]) -> dict[Partition, int]:
+    """Up to which offset the final read of each partition vouches for what is missing: to all there are, if it ended.
+
+    A partition whose final read was not said to end is vouched for as far as records came.
+    """
+    ends: dict[Partition, int] = {}
+    for row in lines:
+        if row["a_end"] is not None:
+            place = row["run"], row["partition_id"]
+            ends[place] = max(ends.get(place, -1), row["a_end"])
+    for partition in tables.every(PARTITIONS):
+        if partition["read_to_end"]:
+            ends[partition["run"], partition["partition_id"]] = ALL_OFFSETS
+    return ends
+
+
+def _past(ends: Mapping[Partition, int], row: FoldedRow) -> bool:
+    end = ends.get((row["run"], row["partition_id"]), -1)
+    return end == ALL_OFFSETS or (row["offset"] is not None and row["offset"] <= end)
+
+
+def _settled(row: FoldedRow, ends: Mapping[Partition, int], places: _Places) -> frozenset[str]:
+    flags = {name for name, bit in BITS.items() if row["flags"] & bit}
+    past = _past(ends, row)
+    if "gone" in flags:
+        flags.add("lost" if past else "unseen")
+    told = flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"}
+    return frozenset(places.flags((row["run"], row["partition_id"]), told))
+
+
+def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
+    return Counter((row.run, row.partition_id, flag) for row in flagged for flag in row.flags)
+
+
+def _counts_of_all(
+    spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places
+) -> dict[tuple[int, int, str], int]:
+    """Counted where the rows are, when they are too many to be brought here."""
+    read_to = [{"run": run, "partition_id": tp, "end": end} for (run, tp), end in ends.items()]
+    frame = small_frame(spark, {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64()}, read_to)
+    past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(offset <= end, false))"
+    conditions = {name: f"flags & {bit} <> 0" for name, bit in BITS.items()}
+    gone, _ = conditions.pop("gone"), conditions.pop("backward")
+    conditions |= {"lost": f"{gone} and {past}", "unseen": f"{gone} and not {past}"}
+    conditions["dirty"] += f" and {past}"
+    counted = (
+        suspicious.join(sf.broadcast(frame), ["run", "partition_id"], "left")
+        .groupBy("run", "partition_id")
+        .agg(*[sf.count_if(sf.expr(condition)).alias(name) for name, condition in conditions.items()])
+    )
+    told: dict[tuple[int, int, str], int] = Counter()
+    numbers: list[dict[str, int]] = counted.toArrow().to_pylist()
+    for row in numbers:
+        for name in conditions:
+            for flag in places.flags((row["run"], row["partition_id"]), {name}) if row[name] else ():
+                told[row["run"], row["partition_id"], flag] += row[name]
+    return dict(told)
+
+
+class _CopyRow(TypedDict):
+    node: int
+    snapshot: int
+    leader_epoch: int | None
+
+
+class HeldRow(TypedDict):
+    """Every copy of a value at an offset."""
+
+    run: int
+    partition_id: int
+    offset: int
+    value: int
+    copies: list[_CopyRow]
+
+
+class Holdings:
+    """Which replicas ever had the flagged records: by value wherever it lies, by place with the epoch of each copy."""
+
+    def __init__(self, copies: Sequence[HeldRow] = (), *, ended: Collection[tuple[int, int]] = ()) -> None:
+        self._ended = ended
+        self._of_value: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+        self._at: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
+        for row in copies:
+            for told in row["copies"]:
+                copy = Copy(told["node"], told["snapshot"], told["leader_epoch"])
+                self._of_value.setdefault((row["run"], row["partition_id"], row["value"]), []).append(
+                    (row["offset"], copy)
+                )
+                self._at.setdefault((row["run"], row["partition_id"], row["offset"]), []).append((row["value"], copy))
+
+    def of(self, row: FoldedRow) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[Copy]]:
+        """Of a folded row: nodes that ever had its value and at the end, its copies here, and those of others here."""
+        every = self._of_value.get((row["run"], row["partition_id"], row["value"]), ())
+        here = every if row["offset"] is None else [pair for pair in every if pair[0] == row["offset"]]
+        beside = () if row["offset"] is None else self._at.get((row["run"], row["partition_id"], row["offset"]), ())
+        return (
+            frozenset(copy.node for _, copy in every),
+            frozenset(copy.node for _, copy in every if (row["run"], copy.snapshot) in self._ended),
+            frozenset(copy for _, copy in here),
+            frozenset(copy for value, copy in beside if value != row["value"]),
+        )
+
+
+def _holdings(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> Holdings:
+    suspects = [row for row in rows if row["flags"] & ~BITS["backward"]]
+    if not suspects or not tables.every(REPLICA_SNAPSHOTS):
+        return Holdings()
+    ended = {(row["run"], row["snapshot"]) for row in tables.every(REPLICA_SNAPSHOTS) if row["reason"] == "end"}
+    logs = [
+        tables.replica_log.join(
+            sf.broadcast(_wanted(spark, suspects, column)), ["run", "partition_id", column], "left_semi"
+        )
+        for column in ("value", "offset")
+    ]
+    found = (
+        logs[0].unionByName(logs[1]).groupBy("run", "partition_id", "offset", "value")
+        .agg(sf.collect_set(sf.struct("node", "snapshot", "leader_epoch")).alias("copies"))
+    )  # fmt: skip
+    return Holdings(typed(HeldRow, found.toArrow()), ended=ended)
+
+
+def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["value", "offset"]) -> DataFrame:
+    keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
+    return small_frame(
+        spark, {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
+        [{"run": run, "partition_id": tp, column: number} for run, tp, number in keys],
+    )  # fmt: skip
+
+
+class _EpochReadRow(TypedDict):
+    run: int
+    partition_id: int
+    leader_epoch: int
+    final: bool
+    first: int
+    last: int
+
+
+def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]) -> dict[Partition, list[EpochRead]]:
+    """What readers saw of each epoch, of the partitions in which something has to be ruled on."""
+    places = sorted({(row.run, row.partition_id) for row in flagged if row.flags - {"phantom", "aborted", "early"}})
+    if not places:
+        return {}
+    wanted = small_frame(
+        spark, {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+    )  # fmt: skip
+    found = (
+        tables.records.where("kind > 0 and replica is null and leader_epoch is not null")
+        .join(sf.broadcast(wanted), ["run", "partition_id"], "left_semi")
+        .groupBy("run", "partition_id", "leader_epoch", sf.expr("kind = 2").alias("final"))
+        .agg(sf.min("offset").alias("first"), sf.max("offset").alias("last"))
+    )
+    reads: dict[Partition, list[EpochRead]] = {}
+    for row in sorted(typed(_EpochReadRow, found.toArrow()), key=lambda row: (row["leader_epoch"], row["final"])):
+        reads.setdefault((row["run"], row["partition_id"]), []).append(
+            EpochRead(row["leader_epoch"], row["final"], row["first"], row["last"])
+        )
+    return reads
+
+
+def _line(row: FoldedRow) -> AccountLine:
+    """Values by what their sender was told and whether the final log has them; it adds up both ways."""
+    return {
+        "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
+        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
+        "read": row["a_read"],
+    }  # fmt: skip
+
+
+def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings) -> Flagged:
+    flags = _settled(row, ends, places)
+    if "back_inside" in flags:
+        step = row["step_lo"]
+    elif "back_between" in flags:
+        step = row["jump_lo"]
+    elif "skip_inside" in flags:
+        step = row["step_hi"]
+    else:
+        step = row["jump_hi"] if "skip_between" in flags else None
+    above = row["acked_all_above"]
+    ever, at_end, copies, others = held.of(row)
+    return Flagged(
+        run=row["run"], partition_id=row["partition_id"], value=row["value"], offset=row["offset"],
+        status=row["v_status"], acks=row["v_acks"], acknowledged=row["v_ack"], process=row["v_process"],
+        operation=row["v_op"], invoked_ns=row["v_t0"], completed_ns=row["v_t1"], seen=row["seen"],
+        seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
+        read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
+        below_acks_all=above is not None and above < (row["v_t0"] or 0), above_kept=row["above_kept"],
+    )  # fmt: skip
+
+
+def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
+    """A few rows of the driver's as a DataFrame, through Arrow: no Python workers."""
+    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+    picked = [{name: row[name] for name in columns} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

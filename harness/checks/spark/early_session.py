@@ -1,0 +1,131 @@
+"""A session that is made ready while something else still goes on: its JVM starts at once, a thread may warm it up.
+
+Whoever asks for the session comes first: the warm-up ends with the stage it is at, and what it has loaded by then stays
+loaded. Nothing depends on it; when it fails, the next question finds a session as if it had never been tried.
+
+A warm-up goes on beside a load, so its JVM is the last in the queue until somebody asks for the session (priority.py).
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from harness.checks.spark.jvm import Jvm, a_jvm
+from harness.checks.spark.session import spark_session
+from harness.history.facts.extent import MANY_ROWS
+
+_PATIENCE_S = 30.0  # for one stage of the warm-up; then both go on side by side
+_LOG = logging.getLogger(__name__)
+
+
+class _Wanted(Exception):
+    """Somebody wants the session: enough warmed up."""
+
+
+class EarlySession:
+    """One session; `records`: how many there will be to check, as far as is known. `jvm`: one that was started."""
+
+    def __init__(self, *, master: str, records: int = 0, jvm: Jvm | None = None) -> None:
+        self._master = master
+        self._local = master.startswith("local")
+        self._jvm = jvm if jvm is not None or not self._local else a_jvm(large=records > MANY_ROWS)
+        self._open = contextlib.ExitStack()
+        self._session: SparkSession | None = None
+        self._wanted = threading.Event()
+        self._is_last = False
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Opens the session beside what the caller does; returns at once. Only where the JVM is ours; once.
+
+        No load runs any more: somebody waits for the answer.
+        """
+        self._comes_first()
+        self._beside(self._opened)
+
+    def warm_up(self) -> None:
+        """Opens it and asks it everything once, beside a load; returns at once. Only where the JVM is ours; once."""
+        if self._jvm is not None and not self._wanted.is_set():
+            self._jvm.place.last()
+            self._is_last = True
+        self._beside(self._warmed)
+
+    def _beside(self, work: Callable[[], None]) -> None:
+        if self._local and self._thread is None and not self._wanted.is_set():
+            self._thread = threading.Thread(target=self._tried, args=(work,), name="early-session", daemon=True)
+            self._thread.start()
+
+    def session(self) -> SparkSession:
+        self._somebody_waits()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+        return self._made()
+
+    def ran_out_of_memory(self) -> bool:
+        """By its own last words."""
+        told = self._jvm.stderr_path if self._jvm is not None else None
+        return told is not None and told.is_file() and b"java.lang.OutOfMemoryError" in told.read_bytes()
+
+    def close(self) -> None:
+        self._somebody_waits()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+        self._open.close()
+        if self._jvm is not None:
+            self._jvm.end()
+
+    def _comes_first(self) -> None:
+        if self._jvm is not None and self._is_last:
+            self._jvm.place.as_any_other()
+        self._is_last = False
+
+    def _somebody_waits(self) -> None:
+        self._comes_first()
+        self._wanted.set()
+
+    def _made(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._open.enter_context(spark_session(master=self._master, jvm=self._jvm))
+        return self._session
+
+    def _opened(self) -> None:
+        if self._jvm is not None:
+            self._jvm.join()
+        self._unless_wanted("session")
+        self._made()
+
+    def _warmed(self) -> None:
+        self._opened()
+        self._unless_wanted("imports")
+        from harness.checks.spark.warm_up import warm_up
+
+        warm_up(self._made(), progress=self._unless_wanted)
+
+    def _tried(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except _Wanted:
+            return
+        except Exception as error:  # noqa: BLE001  # nothing depends on it, and the check itself says what is wrong
+            _LOG.warning("the checks could not be made ready early: %s", str(error).partition("\n")[0])
+            self._forget_what_is_broken()
+
+    def _unless_wanted(self, stage: str) -> None:
+        if self._wanted.is_set():
+            raise _Wanted(stage)
+
+    def _forget_what_is_broken(self) -> None:
+        """A session that could not be made, or whose JVM is gone, is made anew by whoever asks for one."""
+        gone = self._jvm is not None and self._jvm.process.poll() is not None
+        if self._session is None or gone:
+            try:
+                self._open.close()
+            except Exception as error:  # noqa: BLE001  # a session whose JVM is gone may not close; it is not used again
+                _LOG.info("a broken session did not close: %s", str(error).partition("\n")[0])
+            self._open, self._session = contextlib.ExitStack(), None
+            if self._jvm is not None:
+                self._jvm.end()
+                self._jvm = None

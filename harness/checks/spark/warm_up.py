@@ -1,0 +1,80 @@
+"""Judges a made-up run of a few records while the real one is still going on: the first run of a query costs seconds.
+
+Something went wrong in it, so that the questions behind a finding are asked once too. It leaves nothing behind.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import RunInput, judge_tables
+from harness.checks.spark.concurrent_queries import Progress
+from harness.checks.spark.tables import tables_of
+from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
+
+_RECORDS, _LOST, _UNKNOWN = 8, 5, 6
+_NODES = [1, 2, 3]
+
+
+def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
+    """About as long as the first check of a small run; the next one finds everything loaded.
+
+    `progress` is told each stage and may end it all by raising something.
+    """
+    rows = _rows()
+    arrow = {
+        name: pa.Table.from_pylist(
+            [dict.fromkeys(schema.names) | {"run": 0} | row for row in rows.get(name, ())], schema
+        )
+        for name, schema in TABLES.items()
+    }
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
+        judge_tables(spark, tables_of(spark, Path(folder), arrow, 1), [RunInput(scenario=None)], progress=progress)
+
+
+def _rows() -> dict[str, list[dict[str, Any]]]:
+    place = {"topic": "t", "partition": 0}
+    partition = place | {"partition_id": 0, "replicas": _NODES, "read_to_end": True, "end_offset": _RECORDS}
+    state = place | {"time_ns": 0, "uncertainty_ns": 0, "exact": True, "observer": -1, "leader": 1, "leader_epoch": 0}
+    snapshot = {
+        "reason": "end",
+        "log_start_offset": 0,
+        "high_watermark": _RECORDS,
+        "log_end_offset": _RECORDS,
+        "leader_epochs": "",
+    }
+    kept = [off for off in range(_RECORDS) if off not in (_LOST, _UNKNOWN)]
+    return {
+        "records": [*_sends(), *_reads(KIND_POLL, 9, kept), *_reads(KIND_FINAL_POLL, 10, kept)],
+        "partitions": [partition],
+        "partition_states": [state | {"partition_epoch": 0, "isr": _NODES, "replicas": _NODES, "unclean": False}],
+        "replica_snapshots": [place | snapshot | {"snapshot": node, "node": node, "time_ns": 10**9} for node in _NODES],
+        "replica_log": [
+            place | {"snapshot": node, "node": node, "partition_id": 0, "offset": off, "leader_epoch": 0, "value": off}
+            for node in _NODES
+            for off in kept
+        ],
+    }
+
+
+def _sends() -> list[dict[str, Any]]:
+    return [
+        {"kind": KIND_SEND, "status": STATUS_INFO if off == _UNKNOWN else STATUS_OK, "acks": -1, "operation": off,
+         "process": 1, "topic": "t", "partition": 0, "partition_id": 0, "position": 0, "offset": None
+         if off == _UNKNOWN else off, "value": off, "invoked_ns": 1000 * off, "completed_ns": 1000 * off + 500,
+         "error": "TimeoutError" if off == _UNKNOWN else None}
+        for off in range(_RECORDS)
+    ]  # fmt: skip
+
+
+def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
+    return [
+        {"kind": kind, "status": STATUS_OK, "operation": _RECORDS + process, "process": process, "assignment": 0,
+         "topic": "t", "partition": 0, "partition_id": 0, "position": i, "offset": off,
+         "offset_step": off - offsets[i - 1] if i else None, "last_of_poll": i == len(offsets) - 1, "leader_epoch": 0,
+         "value": off, "invoked_ns": 10**6 * process, "completed_ns": 10**6 * process + 500, "timestamp_ms": process}
+        for i, off in enumerate(offsets)
+    ]  # fmt: skip

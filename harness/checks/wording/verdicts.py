@@ -1,0 +1,28 @@
+"""The one sentence that a verdict is told with."""
+
+from collections.abc import Sequence
+
+from harness.checks.evidence_tables import Sums
+from harness.checks.findings import Finding
+from harness.checks.wording.words import plural
+from harness.verdict import Verdict
+
+
+def verdict_sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:
+    acknowledged = plural(sums["acknowledged"], "acknowledged record")
+    lost = sum(f.count for f in findings if f.check == "lost-write" and f.classification == "permitted")
+    if verdict is Verdict.PASS:
+        permitted = sum(finding.classification == "permitted" for finding in findings)
+        if lost:
+            return (
+                f"Pass: of {acknowledged}, {lost} {'was' if lost == 1 else 'were'} lost, and the contract permits it "
+                f"({plural(permitted, 'permitted finding')})."
+            )
+        if permitted:
+            return f"Pass: none of {acknowledged} was lost; {plural(permitted, 'permitted finding')}."
+        return f"Pass: none of {acknowledged} was lost, and no promise was broken."
+    worst = [finding for finding in findings if finding.classification == "violation"]
+    if verdict is Verdict.VIOLATION:
+        more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""
+        return f"Violation: {worst[0].sentence}{more}"
+    return f"{verdict.value.capitalize()}: {' '.join(reasons[:3])}"

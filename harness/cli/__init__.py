@@ -1,0 +1,1 @@
+"""The command line: options in, one clear line or a table out."""

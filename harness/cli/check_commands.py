@@ -1,0 +1,138 @@
+"""The commands that need no cluster: they judge, export and show what runs, ours or Jepsen's, have left."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import compose
+from harness.cli import check_many, listing, presentation
+from harness.cli.options import (
+    MASTER,
+    MEMORY,
+    RUNS,
+    MasterOption,
+    MemoryOption,
+    RunArgument,
+    RunsOption,
+    aside,
+    run_folder,
+    run_folders,
+    terminal,
+)
+from harness.errors import HarnessError, UsageError
+from harness.judged import Judged, NotJudged
+from harness.verdict import exit_code_of
+
+PathsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH...", help="Run folders, their names below --runs, or folders of them; .edn files."),
+]
+FormatOption = Annotated[str, typer.Option("--format", help="Whose histories: ours, or jepsen (.edn files).")]
+OURS, JEPSEN = "ours", "jepsen"
+
+
+def check(
+    paths: PathsArgument,
+    runs: RunsOption = RUNS,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+    pages: Annotated[
+        bool | None, typer.Option("--pages/--no-pages", help="Whether pages are written; if not said, up to 20 are.")
+    ] = None,
+    kind: FormatOption = OURS,
+    as_json: Annotated[bool, typer.Option("--json", help="Jepsen's: one JSON object a history, nothing else.")] = False,
+    ww_deps: Annotated[
+        bool, typer.Option("--ww-deps", help="Jepsen's: the order of writes is part of the cycle search.")
+    ] = False,
+    sub_via: Annotated[
+        str | None, typer.Option("--sub-via", help="Jepsen's: consumers' partitions by assign or subscribe.")
+    ] = None,
+    compatible: Annotated[
+        bool, typer.Option("--jepsen-compatible", help="Jepsen's: its own answer even where it is wrong.")
+    ] = False,
+) -> None:
+    """Judges stored runs again, from their folders alone, and writes their pages; or judges Jepsen's histories."""
+    _check_format(kind)
+    if kind == JEPSEN:
+        via = sub_via or check_many.SUB_VIA[0]
+        with check_many.check_jepsen(
+            [Path(path) for path in paths],
+            master=master,
+            ww_deps=ww_deps,
+            sub_via=via,
+            compatible=compatible,
+            tell=aside.say,
+        ) as answers:
+            match answers:
+                case [NotJudged(error=error)]:
+                    raise error
+            for answer in answers:
+                for line in [check_many.answer_json(answer)] if as_json else check_many.answer_summary(answer):
+                    terminal.say(line)
+        raise typer.Exit(check_many.worst_of_histories(answers))
+    given = {"--json": as_json, "--ww-deps": ww_deps, "--sub-via": sub_via, "--jepsen-compatible": compatible}
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{option} is for Jepsen's histories; add --format jepsen")
+    with check_many.check_runs(run_folders(paths, runs), master=master, pages=pages, tell=aside.say) as judged:
+        match judged:
+            case [Judged() as alone]:
+                presentation.print_outcome(terminal, alone)
+            case [NotJudged(error=error)]:
+                raise error
+            case _:
+                for each in judged:
+                    terminal.say(check_many.verdict_line(each))
+    raise typer.Exit(exit_code_of({each.verdict for each in judged}))
+
+
+def export(
+    run: RunArgument,
+    kind: Annotated[str, typer.Option("--format", help="Whose notation: jepsen.")] = JEPSEN,
+    output: Annotated[Path | None, typer.Option("--output", help="The file; RUN/jepsen.edn if not given.")] = None,
+    runs: RunsOption = RUNS,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Writes a run's history in the notation of Jepsen, for its Kafka checker or for ours."""
+    if kind != JEPSEN:
+        raise UsageError(f"--format {kind}: runs are exported to: {JEPSEN}")
+    path, lines = check_many.export_jepsen(run_folder(run, runs), output)
+    terminal.say(f"{path}: {lines} lines")
+
+
+def _check_format(kind: str) -> None:
+    if kind not in (OURS, JEPSEN):
+        raise UsageError(f"--format {kind}: histories are read in: {OURS}, {JEPSEN}")
+
+
+def report(run: RunArgument, runs: RunsOption = RUNS, memory_mb: MemoryOption = MEMORY) -> None:
+    """Writes the page of a judged run again."""
+    page, error = compose.render(run_folder(run, runs))
+    if page is None:
+        raise HarnessError(error)
+    terminal.say(page)
+
+
+def show(
+    run: RunArgument,
+    finding: Annotated[str | None, typer.Argument(metavar="FINDING", help="For example F1.")] = None,
+    runs: RunsOption = RUNS,
+    everything: Annotated[bool, typer.Option("--all", help="Every row of the proof, however many.")] = False,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Prints a run's findings, or one of them with its proof."""
+    presentation.print_findings(terminal, run_folder(run, runs), finding, everything=everything)
+
+
+def list_runs(
+    runs: RunsOption = RUNS, as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False
+) -> None:
+    """Lists the runs, newest first."""
+    listing.print_runs(terminal, aside, runs, as_json=as_json)
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (check, export, report, show):
+        app.command()(command)
+    app.command("list")(list_runs)

@@ -1,0 +1,154 @@
+"""How a command ends: a line for each thing that is wrong, and an exit code that is a promise.
+
+0 and 1, 3 and 4 of a verdict are harness/verdict.py's; 1 is a violation and nothing else. 2: the user named something
+wrongly. 4: it could not be done, foreseen or not. 130: interrupted. What nobody foresaw is one line, too; its traceback
+lies in a file that the line names, and with KAFKA_CHAOS_DEBUG=1 it is shown.
+"""
+
+import errno
+import logging
+import os
+import select
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from harness.cli.options import aside, terminal
+from harness.cluster.local.state import state_directory
+from harness.errors import HarnessError, Problems, UsageError
+from harness.printable import visible
+from harness.verdict import Verdict
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+DEBUG = "KAFKA_CHAOS_DEBUG"
+_CANNOT = Verdict.ERROR.exit_code
+_DETAILS = "last-error.txt"
+_NAMED_WRONGLY = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR)
+_OF_THE_MACHINE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE,
+    errno.ENOMEM, errno.EIO,
+)  # fmt: skip
+_SHOWN = 200
+
+
+def quiet_gateway() -> None:
+    """What goes wrong between Spark and us is raised, and told as all else is.
+
+    Its gateway logs it too, with a traceback, even when the work is done and the JVM ends before all of its objects
+    were given back.
+    """
+    logger = logging.getLogger("py4j")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+def code_for(error: BaseException) -> int:
+    """Says what went wrong, and how the process is to end."""
+    error = _one_of(error)
+    if os.environ.get(DEBUG) and not isinstance(error, SystemExit):
+        for line in _traceback(error).splitlines():
+            aside.say(line)
+    match error:
+        case SystemExit():
+            return _of_exit(error)
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case Problems():
+            for problem in error.problems:
+                _say(str(problem))
+            if len(error.problems) > 1:
+                _say(f"{len(error.problems)} problems; nothing was started")
+            return USAGE_ERROR
+        case UsageError():
+            return _said(str(error), USAGE_ERROR)
+        case HarnessError():
+            return _said(str(error), _CANNOT)
+        case OSError() if error.errno in _NAMED_WRONGLY and error.filename is not None:
+            return _said(f"{_file(error)}: {error.strerror}", USAGE_ERROR)
+        case OSError() if error.errno in _OF_THE_MACHINE:
+            where = f"{_file(error)}: " if error.filename is not None else ""
+            return _said(f"{where}{error.strerror}", _CANNOT)
+        case MemoryError():
+            return _said("this machine's memory is not enough", _CANNOT)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        for line in str(error).splitlines():
+            terminal.say(line)
+        return USAGE_ERROR
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # the option parser's own
+        return _said(error.format_message(), USAGE_ERROR)
+    if type(error).__name__ == "Abort":  # the option parser's word for the end of its input
+        return INTERRUPTED
+    return _unforeseen(error)
+
+
+def finished(code: int) -> int:
+    """The exit code once all that was said has been written; an answer that nobody could take is no answer."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            terminal.lose(error)
+    if terminal.lost and code == 0:
+        return _said(f"standard output cannot be written: {terminal.lost}", _CANNOT)
+    return code
+
+
+def _one_of(error: BaseException) -> BaseException:
+    """Of several at once the first; of the harness's own kinds, if there is one."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [_one_of(each) for each in error.exceptions]
+    return next((each for each in leaves if isinstance(each, HarnessError | OSError)), leaves[0])
+
+
+def _of_exit(error: SystemExit) -> int:
+    """The option parser ends with 1 where a pipe broke, whosever it was."""
+    cause = error.__context__
+    if isinstance(cause, OSError) and cause.errno == errno.EPIPE and error.code == 1:
+        return 0 if _nobody_reads() else _unforeseen(cause)
+    return error.code if isinstance(error.code, int) else 0 if error.code is None else _CANNOT
+
+
+def _nobody_reads() -> bool:
+    """Whether our own output is the pipe that broke."""
+    looked = select.poll()
+    looked.register(1, 0)
+    return any(events & (select.POLLERR | select.POLLNVAL) for _, events in looked.poll(0))
+
+
+def _file(error: OSError) -> str:
+    name = str(error.filename)
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+
+
+def _unforeseen(error: BaseException) -> int:
+    said = (str(error).splitlines() or [""])[0][:_SHOWN]
+    where = _kept(_traceback(error))
+    return _said(f"unforeseen, and a bug of kafka-chaos: {type(error).__name__}: {said}; details: {where}", _CANNOT)
+
+
+def _traceback(error: BaseException) -> str:
+    return visible("".join(traceback.format_exception(error)))
+
+
+def _kept(text: str) -> str:
+    """Where the details are now."""
+    for folder in (state_directory, lambda: Path(tempfile.mkdtemp(prefix="kafka-chaos-"))):
+        try:
+            path = folder() / _DETAILS
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except (OSError, HarnessError, RuntimeError):
+            continue
+        return str(path)
+    return f"run it again with {DEBUG}=1"
+
+
+def _say(line: str) -> None:
+    aside.say(f"kafka-chaos: {line}")
+
+
+def _said(line: str, code: int) -> int:
+    _say(line)
+    return code

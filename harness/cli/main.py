@@ -1,0 +1,361 @@
+"""The command line: parses, looks at what is known beforehand, calls compose, prints, and exits by verdict."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness import compose, machine
+from harness.cli import check_commands as cli_checking
+from harness.cli import check_many, exits, presentation, serving, verification
+from harness.cli.options import (  # fmt: skip
+    MASTER,
+    MEMORY,
+    RUNS,
+    AttachedOption,
+    BootstrapOption,
+    ClientOption,
+    KafkaHomeOption,
+    MasterOption,
+    MemoryOption,
+    RunsOption,
+    SeedOption,
+    SetOption,
+    SystemOption,
+    WorldOption,
+    aside,
+    attachment,
+    run_folder,
+    scenario_names,
+    system_named,
+    target,
+    terminal,
+)
+from harness.controller.run import RunOutcome
+from harness.errors import HarnessError, UsageError
+from harness.history.run_folder import RunFolder
+from harness.preflight import looking
+from harness.scenario.file import load
+from harness.scenario.model import ClusterSpec
+from harness.scenario.names import seed_names, shipped_names
+from harness.scenario.places import Places, Said
+from harness.verdict import Verdict
+
+PROGRAM = "kafka-chaos"
+COMPLETING = "_KAFKA_CHAOS_COMPLETE"  # the shell asks what could come next
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # what stands in square brackets stays
+    help="Under crashes, partitions and disk loss, did this Kafka-like system keep its promises?",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        terminal.say(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    show_version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Says which version this is.")
+    ] = False,
+) -> None:
+    """Has the options that are of no command."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO|FILE.toml|RUN", help="What to run.", autocompletion=scenario_names)
+    ],
+    runs: RunsOption = RUNS,
+    seed: SeedOption = None,
+    overrides: SetOption = None,
+    system: SystemOption = None,
+    world: WorldOption = None,
+    kafka_home: KafkaHomeOption = None,
+    client: ClientOption = None,
+    bootstrap: BootstrapOption = None,
+    attached: AttachedOption = None,
+    only_preflight: Annotated[
+        bool, typer.Option("--preflight", help="Starts nothing: says all that is known against it beforehand.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Whether it is judged; if not, `check RUN` does so anywhere.")
+    ] = True,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Runs a scenario, judges it and writes its page; the exit code is the verdict's."""
+    reference = scenario
+    if not scenario.endswith(".toml") and (runs / scenario / "run.json").is_file():
+        reference = str(runs / scenario)
+    given = [
+        *attachment(system, bootstrap, attached),
+        *target(system, world, kafka_home, client),
+        *(overrides or []),
+    ]
+    ready = looking.ready(reference, overrides=given, checks=check)
+    if only_preflight:
+        terminal.say(f"{ready.name}: nothing is known against it ({ready.cluster.system}, {ready.cluster.world})")
+        return
+    began = time.monotonic()
+    with presentation.Live(terminal, master=master, checks=check) as live:
+        folder, outcome = compose.run_scenario(
+            ready,
+            runs=runs,
+            seed=seed,
+            command=[PROGRAM, *sys.argv[1:]],
+            progress=live.show,
+            on_healed=live.healed,
+            tell=terminal.say,
+        )
+    took_s = time.monotonic() - began
+    raise typer.Exit(_judge(folder, outcome, live.bench, master, took_s) if check else _recorded(folder, outcome))
+
+
+def _judge(folder: RunFolder, outcome: RunOutcome, bench: compose.Bench | None, master: str, took_s: float) -> int:
+    """The exit code of the verdict."""
+    ended = time.monotonic()
+    bench = bench or compose.Bench(master=master, folders=[folder.path])
+    try:
+        with check_many.Stages(aside.say) as stages:
+            judged = bench.judge(folder.path, progress=stages.begins)
+        if outcome.error:
+            terminal.say(f"The run could not be done: {outcome.error}")
+        presentation.print_outcome(terminal, judged)
+        terminal.say(f"run {took_s:.1f} s, verdict {time.monotonic() - ended:.1f} s after it ended", style="dim")
+    finally:
+        bench.close()  # once on a machine this takes long: class_archive.py
+    return judged.judgement.exit_code
+
+
+def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
+    """Of a run that nobody judges here: 0 where there is something to judge."""
+    if outcome.error:
+        raise HarnessError(f"the run could not be done: {outcome.error}; what there is of it: {folder.path}")
+    terminal.say(f"Recorded, and not judged: {folder.path}; `kafka-chaos check` judges it, here or elsewhere")
+    return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
+
+
+cli_checking.add_to(app)
+
+
+@app.command()
+def scenarios(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.")] = None,
+    only_names: Annotated[bool, typer.Option("--names", help="Names alone, one a line.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Run them; exit 0 only if every outcome is as stated.")
+    ] = False,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Those that show the claims of the seed documents.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
+    runs: RunsOption = RUNS,
+    seed: SeedOption = None,
+    junit: Annotated[Path | None, typer.Option(help="Where to write JUnit XML.")] = None,
+    overrides: SetOption = None,
+    system: SystemOption = None,
+    world: WorldOption = None,
+    kafka_home: KafkaHomeOption = None,
+    client: ClientOption = None,
+    bootstrap: BootstrapOption = None,
+    attached: AttachedOption = None,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Lists the shipped scenarios, or runs them and holds each against its stated outcome."""
+    chosen = [*(names or []), *(seed_names() if seeds else [])] or shipped_names()
+    if not verify:
+        _list_scenarios(chosen, only_names=only_names)
+        if not (names or seeds or only_names):
+            for line in ("", "The claims of the seed documents (docs/seed_claims.md):", ""):
+                terminal.say(line)
+            _list_scenarios(seed_names(), only_names=only_names)
+        return
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise UsageError(f"--junit {junit}: there is no folder {junit.absolute().parent}")  # said before the runs
+    table = verification.verify(
+        chosen,
+        repeat=repeat,
+        runs=runs,
+        seed=seed,
+        overrides=[
+            *attachment(system, bootstrap, attached),
+            *target(system, world, kafka_home, client),
+            *(overrides or []),
+        ],
+        master=master,
+        tell=terminal.say,
+        show=presentation.Steps(terminal, aside).show,
+    )
+    if junit is not None:
+        verification.write_junit(table, junit)
+    raise typer.Exit(verification.exit_code(table))
+
+
+def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:
+    for name in names:
+        if only_names:
+            terminal.say(name)
+        else:
+            story = load(name).story  # first: an unknown name prints nothing
+            terminal.say(name, style="bold")
+            terminal.say(f"  {story}")
+
+
+@app.command()
+def compare(
+    stored: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]RUN...", help="Runs that were made before.")
+    ] = None,
+    scenario: Annotated[str | None, typer.Option(help="What to run on each.")] = None,
+    systems: Annotated[list[str] | None, typer.Option("--system", help="A column: a system under test.")] = None,
+    variants: Annotated[
+        list[str] | None, typer.Option("--variant", metavar="NAME:KEY=VALUE,...", help="A column: other settings.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each; the spread between them is what decides.")] = 5,
+    runs: RunsOption = RUNS,
+    out: Annotated[Path | None, typer.Option(help="Where the page goes; below --runs if not given.")] = None,
+    seed: SeedOption = None,
+    overrides: SetOption = None,
+    world: WorldOption = None,
+    client: ClientOption = None,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
+    if bool(stored) == bool(scenario):
+        raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
+    from harness.cli import comparison_runs
+
+    if stored:
+        found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
+        page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)
+    else:
+        page, told = comparison_runs.compare_scenario(
+            scenario or "",
+            comparison_runs.variants_of(systems or [], variants or []),
+            repeat=repeat,
+            runs=runs,
+            out=out,
+            seed=seed,
+            overrides=[*target(None, world, None, client), *(overrides or [])],
+            master=master,
+            tell=terminal.say,
+        )
+    raise typer.Exit(presentation.print_comparison(terminal, page, told))
+
+
+@app.command()
+def cluster(
+    brokers: Annotated[int, typer.Option(min=1, max=9, help="How many.")] = 3,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Gets addresses, nodes, processes and folders as JSON once it is ready.")
+    ] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker setting.")] = None,
+    system: SystemOption = None,
+    kafka_home: KafkaHomeOption = None,
+) -> None:
+    """Runs a cluster alone, in the foreground, until Ctrl-C, and says when a node has ended."""
+
+    def ready(told: dict[str, Any]) -> None:
+        if ready_file is not None:
+            unfinished = ready_file.with_name(ready_file.name + ".unfinished")
+            try:
+                unfinished.write_text(json.dumps(told), encoding="utf-8")
+                unfinished.replace(ready_file)
+            except OSError as error:
+                raise HarnessError(f"--ready-file {ready_file} cannot be written: {error.strerror}") from error
+        for name in ("bootstrap", "coordination"):
+            terminal.say(f"{name:<14}{told[name]}")
+        for node in told.get("nodes", ()):
+            terminal.say(f"{node['name']:<22}process {node['process']}, {node['address']}, log {node['log']}")
+        terminal.say("Ctrl-C ends it and leaves nothing.")
+
+    named = system_named(system, kafka_home) or "reference"
+    spec = ClusterSpec(brokers=tuple(range(1, brokers + 1)), settings=_settings(overrides or []), system=named)
+    said = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
+    asked_for = Places(overridden={Said(section="cluster", key="system"): said})
+    looking.refuse(looking.preflight(None, spec, checks=False, places=asked_for))
+    if ready_file is not None and not ready_file.absolute().parent.is_dir():
+        raise UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.absolute().parent}")
+    serving.run_cluster(spec, ready=ready, told=terminal.say)
+
+
+def _settings(overrides: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals:
+            raise UsageError(f"--set {override}: write KEY=VALUE, for example min.insync.replicas=2")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+@app.command("fetch-kafka")
+def fetch_kafka(
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION...", help="4.3.1, or its beginning: 4.3 or 4.")],
+) -> None:
+    """Gets Kafka's own jars from Maven Central, once, into the user's cache."""
+    machine.fetch_kafka(versions, tell=terminal.say)
+
+
+@app.command()
+def sweep() -> None:
+    """Ends what runs left behind whose harness is gone. Every other command does so too, first."""
+    # main() has done it by now, and said what it ended.
+    terminal.say("Nothing is left behind.")
+
+
+@app.command()
+def doctor() -> None:
+    """Says what this machine has, what is missing, and what that means."""
+    raise typer.Exit(presentation.print_health(terminal, machine.health()))
+
+
+@app.command(hidden=True)
+def worker(spec: str) -> None:
+    """One client process of a workload."""
+    compose.worker(spec)
+
+
+_NEED_NO_SWEEP = ("worker", "--help", "--version")
+_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "show")  # go on where no sweep can be
+
+
+def main() -> None:
+    """The entry point: sweeps, obeys, and ends as exits.py says."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
+    exits.quiet_gateway()
+    try:
+        _sweep_first(sys.argv[1:])
+        answer: Any = app(standalone_mode=False, prog_name=PROGRAM)
+        code = answer if isinstance(answer, int) else 0
+    except BaseException as error:  # noqa: BLE001  # the last one, which tells it
+        code = exits.code_for(error)
+    sys.exit(exits.finished(code))
+
+
+def _sweep_first(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in _NEED_NO_SWEEP or COMPLETING in os.environ:
+        return
+    try:
+        told = compose.sweep()
+    except HarnessError as error:
+        if arguments[0] not in _LEAVE_NOTHING:
+            raise
+        told = [f"not swept: {error}"]
+    for line in told:
+        aside.say(line if line.startswith("not swept") else f"swept: {line}")

@@ -1,0 +1,134 @@
+"""Options that several commands have, and how what they name is found."""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import compose, memory
+from harness.cli.terminal import Terminal
+from harness.errors import UsageError
+from harness.history.run_folder import RunFolder
+from harness.scenario.names import seed_names, shipped_names
+from harness.scenario.overrides import attached_overrides
+from harness.scenario.places import Override
+from harness.systems import WORLDS
+
+RUNS = Path("runs")
+MASTER = "local[2]"
+MEMORY = memory.DEFAULT_MB
+
+terminal = Terminal()
+aside = Terminal(aside=True)
+
+_MASTER = re.compile(r"local|local\[([1-9]\d*|\*)(,\s*\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+
+
+def _known_master(master: str) -> str:
+    if not _MASTER.fullmatch(master):
+        raise UsageError(f"--master {master}: write local[2], or a Spark cluster's URL, for example spark://host:7077")
+    return master
+
+
+def scenario_names(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    return [name for name in (*shipped_names(), *seed_names()) if name.startswith(incomplete)]
+
+
+def run_names(incomplete: str) -> list[str]:
+    """For the shell's completion: of the runs where they usually are."""
+    return sorted(path.parent.name for path in RUNS.glob("*/run.json") if path.parent.name.startswith(incomplete))
+
+
+RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders are.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run folder, its name below --runs, or 'latest'.", autocompletion=run_names),
+]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one thing of it.")]
+SeedOption = Annotated[
+    int | None, typer.Option(min=-(2**63), max=2**63 - 1, help="The seed of everything drawn by chance.")
+]
+MasterOption = Annotated[
+    str, typer.Option(callback=_known_master, help="Where the checks run: local[N], or a Spark cluster's URL.")
+]
+MemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--memory-mb",
+        min=memory.LEAST_MB,
+        callback=memory.allow,
+        help="Memory for the checks' JVM, and as much for what is read beside it; tables that need more are refused.",
+    ),
+]
+SystemOption = Annotated[
+    str | None,
+    typer.Option(help="The system under test: reference, kafka:4.3.1 (or shorter: kafka:4), attached, compose:FILE."),
+]
+BootstrapOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT,...", help="A cluster that is there already (system attached).")
+]
+AttachedOption = Annotated[
+    Path | None,
+    typer.Option("--attached", metavar="FILE.toml", help="How that cluster is harmed and healed: an [attached] table."),
+]
+WorldOption = Annotated[str | None, typer.Option(help=f"Where it runs: {', '.join(WORLDS)}.")]
+KafkaHomeOption = Annotated[Path | None, typer.Option(help="An unpacked Kafka distribution, as the system under test.")]
+ClientOption = Annotated[
+    str | None, typer.Option(help=f"The client library of the load: {', '.join(compose.CLIENTS)}.")
+]
+
+
+def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[Override]:
+    """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
+    named = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
+    chosen = (
+        ("cluster.system", system_named(system, kafka_home), named),
+        ("cluster.world", world, f"--world {world}"),
+        ("workload.client", client, f"--client {client}"),
+    )
+    return [Override(f"{key}={value}", option) for key, value, option in chosen if value is not None]
+
+
+def system_named(system: str | None, kafka_home: Path | None) -> str | None:
+    """Raises UsageError."""
+    if kafka_home is None:
+        return system
+    if system is not None:
+        raise UsageError("--kafka-home names the system under test by itself; leave --system out")
+    return f"kafka:{os.path.realpath(kafka_home)}"  # a ring of links has a name, too, and is refused by it
+
+
+def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[Override]:
+    """What --bootstrap and --attached say, as overrides of the scenario. Raises UsageError."""
+    overrides = attached_overrides(file) if file is not None else []
+    if bootstrap is not None:
+        overrides.append(Override(f"cluster.bootstrap={bootstrap}", f"--bootstrap {bootstrap}"))
+    if system is None and (bootstrap is not None or file is not None):
+        said = f"--bootstrap {bootstrap}" if bootstrap is not None else f"--attached {file}"
+        overrides.insert(0, Override("cluster.system=attached", said))
+    return overrides
+
+
+def run_folder(reference: str, runs: Path) -> Path:
+    """A path, or the name of a run below `runs`. Looked at here: what is no run folder of ours is told first of all."""
+    for path in (Path(reference), runs / reference):
+        if os.path.lexists(path / "run.json"):
+            return RunFolder(path).path
+    raise UsageError(f"{reference}: no run folder, and none of that name in {runs}; `kafka-chaos list` shows the runs")
+
+
+def run_folders(references: list[str], runs: Path) -> list[Path]:
+    """The runs that are named, and those in the folders of runs that are named, each once.
+
+    What is wrong with one of the latter costs only itself, and is told where it is judged."""
+    found: dict[Path, None] = {}
+    for reference in references:
+        inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
+        if inside and not (Path(reference) / "run.json").is_file():
+            found.update(dict.fromkeys(path.resolve() for path in inside))  # looked at later: a bad one costs itself
+        else:
+            found[run_folder(reference, runs)] = None
+    return list(found)

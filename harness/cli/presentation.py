@@ -1,0 +1,147 @@
+"""What the command line prints: the live line of a run, verdicts, findings, lists. Decides nothing."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from harness import compose
+from harness.cli.terminal import Terminal
+from harness.controller.run import Progress
+from harness.errors import MISFITS, misfit
+from harness.judged import Judged
+
+if TYPE_CHECKING:
+    from reports.comparison.page import Comparison
+
+_STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "vacuous": "yellow", "error": "bold red"}
+
+
+class Live:
+    """One line that is rewritten on a terminal, a line per phase elsewhere. Starts Spark once the faults are over.
+
+    `checks`: whether the run is judged here, so that Spark is wanted at all.
+    """
+
+    def __init__(self, terminal: Terminal, *, master: str, checks: bool = True) -> None:
+        self._terminal = terminal
+        self._master = master
+        self._checks = checks
+        self._phase = ""
+        self._last = (0.0, 0)
+        self._rate = 0.0
+        self.bench: compose.Bench | None = None
+
+    def __enter__(self) -> "Live":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._terminal.keep()
+        if kind is not None and self.bench is not None:
+            self.bench.close()
+
+    def healed(self, folder: Path) -> None:
+        """The last fault is over: the JVM may warm up now without disturbing what is measured."""
+        if self.bench is None and self._checks:
+            self.bench = compose.Bench(master=self._master, folders=[folder])
+            self.bench.warm_up()
+
+    def show(self, progress: Progress) -> None:
+        now, count = progress.elapsed_s, progress.acknowledged
+        if now - self._last[0] >= 1:
+            self._rate = (count - self._last[1]) / (now - self._last[0])
+            self._last = (now, count)
+        if not self._terminal.is_terminal:
+            if progress.phase != self._phase:
+                self._terminal.say(f"{now:7.1f} s  {progress.phase}")
+            self._phase = progress.phase
+            return
+        faults = ", ".join(progress.faults) or "none"
+        line = (
+            f"{now:6.1f} s  {progress.phase:<12} {count:>7} acknowledged  {self._rate:6.0f}/s  "
+            f"{progress.unknown} unknown  faults: {faults}"
+        )
+        self._terminal.rewrite(line)
+
+
+class Steps:
+    """Where work of many parts is: one line that is rewritten on a terminal, aside a line for each part elsewhere."""
+
+    def __init__(self, terminal: Terminal, aside: Terminal) -> None:
+        self._terminal = terminal
+        self._aside = aside
+        self._part = ""
+
+    def show(self, part: str, doing: str) -> None:
+        if self._terminal.is_terminal:
+            self._terminal.rewrite(f"{part}: {doing}")
+        elif part != self._part:
+            self._aside.say(part)
+        self._part = part
+
+
+def print_outcome(terminal: Terminal, judged: Judged) -> None:
+    judgement = judged.judgement
+    verdict = judgement.verdict.value
+    terminal.say(verdict.upper(), style=_STYLES[verdict], then=f"  {judgement.sentence}")
+    for name, finding in judgement.findings:
+        if finding.classification != "observation":
+            terminal.say(f"  {name} {finding.classification}: {finding.sentence}")
+    if verdict not in ("pass", "violation"):
+        for reason in judgement.reasons:
+            terminal.say(f"  {reason}")
+    if not judgement.as_expected:
+        stated = f"not as the scenario states: {unmet(judgement.expectations)}"
+    elif verdict == "pass":
+        stated = "as the scenario states"
+    else:
+        stated = f"the scenario states {judgement.expected}, and so it came"
+    terminal.say(f"Exit code {judgement.exit_code}; {stated}.")
+    if judged.page is not None:
+        terminal.say(f"Page: {judged.page}")
+    else:
+        terminal.say(f"No page: {judged.page_error}")
+
+
+def unmet(expectations: Iterable[Mapping[str, Any]]) -> str:
+    """What a scenario states and did not come."""
+    return "; ".join(
+        f"{row['expectation']}: required {row['required']}, seen {row['seen']}"
+        for row in expectations
+        if not row["met"]
+    )
+
+
+def print_comparison(terminal: Terminal, page: Path, comparison: "Comparison") -> int:
+    """0 when every column has a run whose numbers count; 3 when there is nothing to hold against another."""
+    for warning in comparison.warnings:
+        terminal.say(f"Not like for like: {warning}")
+    terminal.say(comparison.headline)
+    for each in comparison.differences:
+        if each.kind == "differs" and each.context + each.sentence != comparison.headline:
+            terminal.say(f"  {each.topic}: {each.sentence} {each.note}".rstrip())
+    terminal.say(f"Page: {page}")
+    return 0 if all(column.counted for column in comparison.columns) else 3
+
+
+def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, everything: bool = False) -> None:
+    from reports.run.proof import listing_of, proof_of
+
+    try:
+        if wanted is None:
+            lines = listing_of(folder, everything=everything)
+        else:
+            lines = proof_of(folder, wanted, everything=everything)
+    except MISFITS as error:
+        raise misfit(folder, error) from error
+    for line in lines:
+        terminal.say(line)
+
+
+def print_health(terminal: Terminal, health: list[tuple[str, bool, str]]) -> int:
+    """0 when everything a run needs is there."""
+    for name, ok, told in health:
+        terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}")
+    return 0 if all(ok for _, ok, _ in health) else 4

@@ -1,0 +1,145 @@
+"""Holds scenarios against their stated outcomes: runs them all, judges them in one Spark session, prints the table."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness import compose
+from harness.cli.presentation import unmet
+from harness.errors import HarnessError
+from harness.preflight.looking import all_ready
+from harness.printable import printable
+from harness.scenario.model import Scenario
+from harness.verdict import Verdict, exit_code_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of one scenario."""
+
+    scenario: str
+    number: int
+    seed: int
+    folder: str
+    stated: str
+    seen: str
+    as_stated: bool
+    duration_s: float
+    note: str
+    has_page: bool = True
+
+
+def verify(
+    names: Sequence[str],
+    *,
+    repeat: int,
+    runs: Path,
+    seed: int | None,
+    overrides: Sequence[str],
+    master: str,
+    tell: Callable[[str], None],
+    show: Callable[[str, str], None] = lambda part, doing: None,
+) -> list[Cell]:
+    """Runs one after the other, since runs side by side would disturb each other's times.
+
+    A scenario that says nothing about the system under test is told and left out. `show` gets which run goes on, and
+    what it is at. Raises UsageError before the first run where something is known against one of them.
+    """
+    loaded = all_ready([(name, overrides) for name in names], leave_out=lambda scenario: bool(scenario.not_here))
+    here = []
+    for name, scenario in zip(names, loaded, strict=True):
+        if scenario.not_here:
+            tell(f"{name}: not for {scenario.cluster.system}: {scenario.not_here}")
+        else:
+            here.append((name, scenario))
+    for line in sorted({compose.limits_of_client(scenario) for _, scenario in here} - {""}):
+        tell(line)
+    bench = compose.Bench(master=master)
+    cells: list[Cell] = []
+    tell(f"{'scenario':<42}{'run':>4}{'seed':>6}  {'stated':<13}{'seen':<13}{'s':>6}")
+    try:
+        for name, scenario in here:
+            for number in range(1, repeat + 1):
+                part = f"{len(cells) + 1} of {len(here) * repeat}  {name}"
+                cell = _one(bench, name, scenario, number, runs, (seed or 1) + number - 1, partial(show, part))
+                cells.append(cell)
+                mark = "" if cell.as_stated else f"  NOT AS STATED: {cell.note}"
+                tell(
+                    f"{cell.scenario:<42}{cell.number:>4}{cell.seed:>6}  {cell.stated:<13}{cell.seen:<13}"
+                    f"{cell.duration_s:>6.1f}{mark}"
+                )
+    finally:
+        bench.close()
+    wrong = sum(not cell.as_stated for cell in cells)
+    total = sum(cell.duration_s for cell in cells)
+    tell(f"{len(cells)} runs, {wrong} not as stated, {total:.0f} s")
+    return cells
+
+
+def exit_code(cells: Sequence[Cell]) -> int:
+    """0 if all came as stated; else of those that did not: 1 a violation nobody stated, 4 an error, 3 anything else."""
+    wrong = [cell for cell in cells if not cell.as_stated]
+    return exit_code_of({_counts_as(cell) for cell in wrong}) if wrong else 0
+
+
+def _counts_as(cell: Cell) -> Verdict:
+    if cell.seen == cell.stated:
+        return Verdict.INCONCLUSIVE if cell.has_page else Verdict.ERROR
+    seen = Verdict(cell.seen)
+    return seen if seen in (Verdict.VIOLATION, Verdict.ERROR) else Verdict.INCONCLUSIVE
+
+
+def _one(
+    bench: compose.Bench, name: str, scenario: Scenario, number: int, runs: Path, seed: int, show: Callable[[str], None]
+) -> Cell:
+    began = time.monotonic()
+    show("begins")
+    try:
+        folder, outcome = compose.run_scenario(
+            scenario,
+            runs=runs,
+            seed=seed,
+            command=["kafka-chaos", *sys.argv[1:]],
+            progress=lambda seen: show(f"{seen.phase}, {seen.elapsed_s:.0f} s, {seen.acknowledged} acknowledged"),
+            on_healed=bench.warm_up,
+        )
+        judged = bench.judge(folder.path, progress=lambda stage: show(f"checking, {stage}"))
+    except HarnessError as error:
+        seconds = time.monotonic() - began
+        return Cell(
+            scenario=name, number=number, seed=seed, folder="", stated="", seen="error", as_stated=False,
+            duration_s=seconds, note=str(error),
+        )  # fmt: skip
+    judgement = judged.judgement
+    note = "; ".join([unmet(judgement.expectations), *judgement.reasons[:2], outcome.error or "", judged.page_error])
+    return Cell(
+        scenario=name, number=number, seed=seed, folder=str(judged.folder), stated=judgement.expected,
+        seen=judgement.verdict.value, as_stated=judgement.as_expected and judged.page is not None,
+        has_page=judged.page is not None, duration_s=time.monotonic() - began, note=note,
+    )  # fmt: skip
+
+
+def write_junit(cells: Sequence[Cell], path: Path) -> None:
+    """A test case per run, so that any CI shows which scenario came out otherwise. Raises HarnessError."""
+    suite = ElementTree.Element(
+        "testsuite", name="kafka-chaos", tests=str(len(cells)), failures=str(sum(not cell.as_stated for cell in cells))
+    )
+    for cell in cells:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname="scenarios",
+            name=printable(f"{cell.scenario} #{cell.number}"),
+            time=f"{cell.duration_s:.3f}",
+        )
+        if not cell.as_stated:
+            message = printable(f"stated {cell.stated}, seen {cell.seen}: {cell.note}")
+            ElementTree.SubElement(case, "failure", message=message).text = printable(f"run folder {cell.folder}")
+    try:
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise HarnessError(f"--junit {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,112 @@
+"""The harness's journal of an attached cluster, RUN/attached.jsonl: observations, and faults that must be undone.
+
+Each fault is written down before it is injected and struck out when it is undone, because a node that the harness
+killed stays down even if the harness is killed. The next command undoes what is left.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.history.files_below import FilesBelow
+from harness.ports.cluster import ClusterHistory, ConfigurationChange, ControllerState, NodeId
+
+NAME = "attached.jsonl"
+
+
+class AttachedJournal:
+    def __init__(self, run: Path) -> None:
+        self._files = FilesBelow(run)
+        self._pen = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        return self._files.top / NAME
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps(entry).encode() + b"\n"
+        with self._pen, self._files.append(NAME) as file:
+            file.write(line)
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        try:
+            lines = self._files.read(NAME).splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue  # the last line of a harness that was killed while writing
+            if isinstance(entry, dict):
+                yield entry
+
+    # -- faults to undo ----------------------------------------------------------------------------------------------
+
+    def owe(self, undo: str, subject: str) -> None:
+        """Call it before a fault: notes the action `undo` (start, resume, heal, unslow, delete) for a node, links or a
+        topic."""
+        self._write({"owed": undo, "subject": subject})
+
+    def paid(self, undo: str, subject: str) -> None:
+        self._write({"paid": undo, "subject": subject})
+
+    def owed(self) -> list[tuple[str, str]]:
+        """Returns (undo action, subject) of everything not undone yet, newest first."""
+        open_ones: dict[tuple[str, str], None] = {}
+        for entry in self._entries():
+            match entry:
+                case {"owed": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
+                    open_ones[undo, subject] = None
+                case {"paid": str(undo), "subject": str(subject)}:
+                    open_ones.pop((undo, subject), None)
+        return list(reversed(open_ones))
+
+    def history(self) -> ClusterHistory:
+        """Returns what was polled during the run."""
+        return ClusterHistory(
+            partition_states=(), controllers=self.controllers(), broker_events=(), configuration=self.configuration()
+        )
+
+    # -- observations ------------------------------------------------------------------------------------------------
+
+    def found(self, addresses: Mapping[NodeId, tuple[str, int]]) -> None:
+        self._write({"addresses": {str(node): [host, port] for node, (host, port) in addresses.items()}})
+
+    def addresses(self) -> dict[NodeId, tuple[str, int]]:
+        known: dict[NodeId, tuple[str, int]] = {}
+        for entry in self._entries():
+            known |= {NodeId(int(node)): (host, port) for node, (host, port) in entry.get("addresses", {}).items()}
+        return known
+
+    def created(self, topic: str) -> None:
+        self._write({"topic": topic})
+
+    def topics(self) -> list[str]:
+        return [entry["topic"] for entry in self._entries() if "topic" in entry]
+
+    def configured(self, topic: str, settings: Mapping[str, str], *, t_ns: int) -> None:
+        self._write({"configuration": dict(settings), "of": topic, "t": t_ns})
+
+    def configuration(self) -> list[ConfigurationChange]:
+        """Returns the settings in force for each topic, whether set on the topic or inherited."""
+        return [
+            ConfigurationChange(t_ns=entry["t"], scope="topic", name=entry["of"], node=-1, key=key, value=value)
+            for entry in self._entries()
+            for key, value in entry.get("configuration", {}).items()
+        ]
+
+    def controller(self, node: int, *, t_ns: int, uncertainty_ns: int) -> None:
+        self._write({"controller": node, "t": t_ns, "uncertainty": uncertainty_ns})
+
+    def controllers(self) -> list[ControllerState]:
+        return [
+            ControllerState(
+                t_ns=entry["t"], uncertainty_ns=entry["uncertainty"], node=entry["controller"], controller_epoch=None
+            )
+            for entry in self._entries()
+            if "controller" in entry
+        ]

@@ -1,0 +1,77 @@
+"""Observes a broker by its address alone: it answers, hangs, or is gone."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.cluster.broker_requests import BrokerConnection
+
+_LOOK_S = 1.0
+_POLL_S = 0.1
+# A busy broker may need a second to answer, so silence counts only if it is seen this often in a row.
+_SILENCES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reachability:
+    kind: Literal["answers", "silent", "gone"]
+    words: str
+
+
+async def look_at(host: str, port: int) -> Reachability:
+    """Opens a new connection for each look, because an old one may still deliver earlier answers."""
+    place = f"{host}:{port}"
+    try:
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return Reachability(kind="silent", words=f"{place} takes no connection")
+    except ConnectionRefusedError:
+        return Reachability(kind="gone", words=f"{place} refuses connections")
+    except OSError as error:
+        return Reachability(kind="gone", words=f"{place} cannot be reached ({error})")
+    writer.transport.abort()
+    connection = BrokerConnection(host, port)
+    try:
+        await connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), 4, timeout_s=_LOOK_S)
+    except TimeoutError:
+        return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
+    except OSError:
+        return Reachability(kind="gone", words=f"{place} closes every connection")
+    finally:
+        connection.close()
+    return Reachability(kind="answers", words=f"{place} answers")
+
+
+async def becomes(
+    host: str, port: int, wanted: Callable[[Reachability], bool], *, within_s: float
+) -> tuple[bool, Reachability]:
+    """Polls until `wanted` holds, for silence several times in a row; returns (whether it holds, what was
+    seen last)."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    silences = 0
+    while True:
+        seen = await look_at(host, port)
+        silences = silences + 1 if seen.kind == "silent" else 0
+        if wanted(seen) and (seen.kind != "silent" or silences >= _SILENCES):
+            return True, seen
+        if loop.time() >= deadline:
+            return False, seen
+        await asyncio.sleep(_POLL_S)
+
+
+def is_gone(seen: Reachability) -> bool:
+    """True if nothing answers behind the address; a forwarder in front of a dead broker still accepts connections."""
+    return seen.kind != "answers"
+
+
+def is_silent(seen: Reachability) -> bool:
+    return seen.kind == "silent"
+
+
+def is_answering(seen: Reachability) -> bool:
+    return seen.kind == "answers"

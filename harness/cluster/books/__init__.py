@@ -1,0 +1,1 @@
+"""The systems' own records: logs of ZooKeeper and KRaft, and polling where there are none."""

@@ -1,0 +1,217 @@
+"""Polls each broker's current view, and sends administration requests to the active controller, with Kafka requests."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.clock import Clock
+from harness.cluster.broker_requests import BrokerConnection
+from harness.errors import HarnessError
+from harness.ports.cluster import NodeId, PartitionState, TopicDefinition
+
+_METADATA_VERSION = 9
+LOOK_S = 0.5
+_ADMINISTRATION_S = 20.0
+_RETRIED = (5, 7, 8, 41)  # no leader yet, timed out, broker not available, not the controller
+_ALREADY_EXISTS, _UNKNOWN_TOPIC = 36, 3
+_DELETION_VERSION = 1
+_TOPIC_RESOURCE, _SET = 2, 0
+CREATION_VERSION = 5
+
+
+class Observation:
+    """Connections to every broker's admin listener. `is_running` avoids a timeout for each stopped broker."""
+
+    # Error 5 means no leader, which is a valid state; other errors mean that the broker does not know the partition.
+    known_by_codes: tuple[int, ...] = (0, 5)
+    tells_versions = True  # the brokers do; see BrokerConnection
+
+    def __init__(
+        self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
+    ) -> None:
+        self.addresses = dict(addresses)
+        self._brokers = {
+            node: BrokerConnection(*address, tells_versions=self.tells_versions) for node, address in addresses.items()
+        }
+        self._is_running = is_running
+        self._clock = clock
+        self._controllers: dict[NodeId, int] = {}
+
+    def close(self) -> None:
+        for connection in self._brokers.values():
+            connection.close()
+
+    async def metadata(self, node: NodeId, topics: Sequence[str]) -> Any:
+        """Returns one broker's answer. Raises OSError or TimeoutError."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return await self._brokers[node].ask(request, _METADATA_VERSION, timeout_s=LOOK_S)
+
+    async def _round(self, node: NodeId, topics: Sequence[str]) -> list[PartitionState]:
+        """Returns one broker's view of the partitions and of the controller."""
+        answer = await self.metadata(node, topics)
+        self._controllers[node] = answer.controller_id
+        return self._states(node, answer)
+
+    async def look(self, topics: Sequence[str]) -> list[PartitionState]:
+        """Polls all running brokers once; brokers that do not answer are missing in the result."""
+        running = [node for node in self._brokers if self._is_running(node)]
+        answers = await asyncio.gather(*(self._round(node, topics) for node in running), return_exceptions=True)
+        states: list[PartitionState] = []
+        for node, answer in zip(running, answers, strict=True):
+            if isinstance(answer, OSError | TimeoutError):
+                self._controllers.pop(node, None)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                states.extend(answer)
+        for silent in set(self._brokers) - set(running):
+            self._controllers.pop(silent, None)
+        return states
+
+    def _states(self, node: NodeId, answer: Any) -> list[PartitionState]:
+        now = self._clock.monotonic_ns()
+        return [
+            PartitionState(
+                topic=topic.name,
+                partition=partition.partition_index,
+                t_ns=now,
+                uncertainty_ns=int(LOOK_S * 1e9),
+                exact=False,
+                observer=int(node),
+                leader=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=None,
+                controller_epoch=None,
+                isr=tuple(partition.isr_nodes),
+                replicas=tuple(partition.replica_nodes),
+                elr=_eligible(partition),
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+            if partition.error_code in self.known_by_codes and partition.replica_nodes
+        ]
+
+    def controller(self) -> int:
+        """The controller named by most brokers of the last round; one that only names itself may be deposed."""
+        votes = Counter(controller for controller in self._controllers.values() if controller >= 0)
+        return votes.most_common(1)[0][0] if votes else -1
+
+    # -- administration -----------------------------------------------------------------------------------------------
+
+    def _administrators(self) -> Sequence[NodeId]:
+        """The brokers that accept administration requests: the controller alone."""
+        controller = NodeId(self.controller())
+        return [controller] if controller in self._brokers else []
+
+    async def _administer(self, make: Callable[[], Any], version: int, code_of: Callable[[Any], int]) -> int:
+        """Returns Kafka's error code. Tries for a while, each time on the current controller, because it may
+        be moving."""
+        deadline = asyncio.get_running_loop().time() + _ADMINISTRATION_S
+        last = "no controller is known"
+        while asyncio.get_running_loop().time() < deadline:
+            await self.look([])
+            for broker in self._administrators():
+                try:
+                    answer = await self._brokers[broker].ask(make(), version, timeout_s=10.0)
+                    code = code_of(answer)
+                    if code not in _RETRIED:
+                        return code
+                    last = f"broker {broker} answered with error {code}"
+                except (OSError, TimeoutError) as error:
+                    last = f"broker {broker}: {type(error).__name__} {error}"
+            await asyncio.sleep(0.1)
+        raise HarnessError(f"administration was not answered in {_ADMINISTRATION_S:g} s; last: {last}")
+
+    async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
+        """Raises HarnessError with Kafka's error code."""
+        for topic in topics:
+            code = await self._administer(
+                lambda topic=topic: creation(topic),  # type: ignore[misc]
+                CREATION_VERSION,
+                lambda answer: int(answer.topics[0].error_code),
+            )
+            if code not in (0, _ALREADY_EXISTS):
+                raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
+
+    async def delete_topic(self, topic: str) -> None:
+        code = await self._administer(
+            lambda: DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000), _DELETION_VERSION,
+            lambda answer: int(answer.responses[0].error_code),
+        )  # fmt: skip
+        if code not in (0, _UNKNOWN_TOPIC):  # the first answer may have been lost
+            raise HarnessError(f"the deletion of topic {topic!r} was refused with Kafka's error {code}")
+
+    async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        code = await self._administer(
+            lambda: _alteration(topic, settings), 1, lambda answer: int(answer.responses[0].error_code)
+        )
+        if code:
+            raise HarnessError(f"topic {topic!r}: {dict(settings)} was refused with Kafka's error {code}")
+
+    async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
+        return await self._administer(lambda: _election(topic, partition, kind), 2, _election_code)
+
+
+def _eligible(partition: Any) -> tuple[int, ...] | None:
+    """KIP-966: only DescribeTopicPartitions contains them."""
+    replicas = getattr(partition, "eligible_leader_replicas", None)
+    return None if replicas is None else tuple(replicas)
+
+
+def creation(topic: TopicDefinition) -> Any:
+    kinds = CreateTopicsRequest
+    assignments = [
+        kinds.CreatableTopic.CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
+        for number, replicas in enumerate(topic.assignment or ())
+    ]
+    configs = [
+        kinds.CreatableTopic.CreatableTopicConfig(name=key, value=value) for key, value in topic.settings.items()
+    ]
+    return kinds(
+        topics=[
+            kinds.CreatableTopic(
+                name=topic.name,
+                num_partitions=-1 if assignments else topic.partitions or 1,
+                replication_factor=-1 if assignments else topic.replication_factor or -1,
+                assignments=assignments,
+                configs=configs,
+            )
+        ],
+        timeout_ms=9000,
+        validate_only=False,
+    )
+
+
+def _alteration(topic: str, settings: Mapping[str, str]) -> Any:
+    kinds = IncrementalAlterConfigsRequest
+    configs = [
+        kinds.AlterConfigsResource.AlterableConfig(name=key, config_operation=_SET, value=value)
+        for key, value in settings.items()
+    ]
+    resource = kinds.AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=configs)
+    return kinds(resources=[resource], validate_only=False)
+
+
+def _election(topic: str, partition: int, kind: Literal["preferred", "unclean"]) -> Any:
+    kinds = ElectLeadersRequest
+    wanted = kinds.TopicPartitions(topic=topic, partitions=[partition])
+    return kinds(election_type=1 if kind == "unclean" else 0, topic_partitions=[wanted], timeout_ms=9000)
+
+
+def _election_code(answer: Any) -> int:
+    if answer.error_code:
+        return int(answer.error_code)
+    for result in answer.replica_election_results:
+        for partition in result.partition_result:
+            return int(partition.error_code)
+    return 0

@@ -1,0 +1,170 @@
+"""A plan of faults by time and by trigger: each begins at its moment, whatever the others do, and ends after its time.
+
+Who cannot be struck then is not waited for: a fault begins on those who can, or is skipped, and the run says so. Only a
+role that nobody holds for a while, as between a leader and the next, is waited for; the fault comes late, and the run
+says by how much. The schedule that ran is written out, so that running it again is the same plan.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Literal
+
+from harness.controller.context import PlanResult, RunContext, SkippedFault
+from harness.controller.faults.engine import FaultEngine, Moment, Victims, called
+from harness.controller.faults.in_force import Occasion
+from harness.errors import HarnessError, UsageError
+from harness.ports.faults import FaultBook, PlannedFault, Trigger
+from harness.scenario.model import FaultSpec, Scenario
+
+_GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
+
+
+class FaultSchedule:
+    """Runs for the workload's duration, or longer when a fault that has begun still has to end."""
+
+    def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
+        self._scenario = scenario
+        self._book = book
+
+    async def run(self, context: RunContext) -> PlanResult:
+        workload = self._scenario.workload
+        load_began_ns = context.load_began_ns
+        warmed_s = 0.0 if load_began_ns is None else workload.warm_up_s
+        schedule = self._book.written_out(
+            self._scenario.faults,
+            begin_s=warmed_s,
+            duration_s=workload.duration_s,
+            chance=context.chance("schedule"),
+        )
+        began_ns = load_began_ns if load_began_ns is not None else context.clock.monotonic_ns()
+        played = _Played(context, self._book, began_ns=began_ns, warmed_s=warmed_s, duration_s=workload.duration_s)
+        async with asyncio.TaskGroup() as group:
+            for number, spec in enumerate(schedule):
+                group.create_task(played.one(number, spec))
+            group.create_task(played.until(workload.duration_s))
+        return PlanResult(
+            inconclusive=tuple(played.missed),
+            skipped=tuple(played.skipped),
+            scenario=replace(self._scenario, faults=schedule),
+        )
+
+
+class _Played:
+    """One play of a schedule; times are counted since the load began."""
+
+    def __init__(
+        self, context: RunContext, book: FaultBook, *, began_ns: int, warmed_s: float, duration_s: float
+    ) -> None:
+        self._context = context
+        self._book = book
+        self._engine = FaultEngine(context, book)
+        self._began_ns = began_ns
+        self._warmed_s = warmed_s
+        self._duration_s = duration_s
+        self._moments: dict[tuple[float | None, str | None, float], Moment] = {}
+        self.missed: list[str] = []
+        self.skipped: list[SkippedFault] = []
+
+    async def until(self, second: float) -> None:
+        await asyncio.sleep(max(0.0, self._left_s(second)))
+
+    def _left_s(self, second: float) -> float:
+        return second - (self._context.clock.monotonic_ns() - self._began_ns) / 1e9
+
+    async def one(self, number: int, spec: FaultSpec) -> None:
+        """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time."""
+        planned = self._book.of_schedule(spec)
+        planned_ns = await self._its_moment(spec)
+        if planned_ns is None:
+            self._skip(spec, "no-trigger")
+            return
+        moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s), Moment(self._context.observer))
+        victims = await self._victims(planned, f"faults/{number}", moment)
+        if not victims.nodes and planned.fault.may_hit:
+            self._skip(spec, "no-victim")
+            return
+        for node in victims.unfit:
+            self._skip(replace(spec, target=called(self._context.cluster, node)), "no-victim")
+        occasion = Occasion(planned_ns=planned_ns, trigger=_trigger(spec), scheduled=number)
+        await self._begin_and_end(planned, victims, occasion, spec)
+
+    async def _its_moment(self, spec: FaultSpec) -> int | None:
+        """Returns when it has come, and when it was planned for; None where its trigger never came."""
+        clock = self._context.clock
+        if spec.when is None:
+            assert spec.at_s is not None, "a schedule that was written out has times only"
+            at_s = max(spec.at_s, self._warmed_s)
+            await self.until(at_s)
+            return self._began_ns + int(at_s * 1e9)
+        try:
+            async with asyncio.timeout(max(0.0, self._left_s(self._duration_s))):
+                await self._triggered(self._book.trigger(spec.when))
+        except TimeoutError:
+            return None
+        planned_ns = clock.monotonic_ns() + int(spec.delay_s * 1e9)
+        await asyncio.sleep(spec.delay_s)
+        return planned_ns
+
+    async def _victims(self, planned: PlannedFault, chance: str, moment: Moment) -> Victims:
+        """Who holds the role now or, if nobody does who can be struck, is the next to hold it before the plan's end."""
+        look_again = bool(planned.fault.may_hit) and self._book.by_role(planned.target)
+        found = Victims()
+        try:
+            async with asyncio.timeout(max(self._left_s(self._duration_s), _GRACE_S)):
+                while True:
+                    try:
+                        found = self._engine.victims(planned, chance=chance, moment=moment)
+                    except UsageError:
+                        raise
+                    except HarnessError:  # nobody has that role now
+                        found = Victims()
+                    if found.nodes or not look_again:
+                        return found
+                    await self._context.observer.next_round()
+                    moment = Moment(self._context.observer)  # roles have moved, or will
+        except TimeoutError:
+            return found
+
+    async def _begin_and_end(
+        self, planned: PlannedFault, victims: Victims, occasion: Occasion, spec: FaultSpec
+    ) -> None:
+        engine = self._engine
+        try:
+            begun, failed = await engine.begin(planned, victims.nodes, occasion)
+        except HarnessError as error:
+            self.missed.append(f"fault {spec.kind} ({occasion.trigger}): {error}")
+            return
+        for each, why in failed:
+            if each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
+                self._skip(spec, "no-victim")  # another fault ended it before it was seen to stand still
+            else:
+                self.missed.append(f"fault {each.label}: {why}")
+        if spec.for_s is not None and planned.fault.lasts_s is None:
+            await asyncio.sleep(spec.for_s)
+            try:
+                await engine.end(begun)
+            except HarnessError as error:
+                self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
+
+    def _skip(self, spec: FaultSpec, why: Literal["no-trigger", "no-victim"]) -> None:
+        self.skipped.append(SkippedFault(kind=spec.kind, target=spec.target or "all", trigger=_trigger(spec), why=why))
+
+    async def _triggered(self, trigger: Trigger) -> None:
+        if trigger.kind == "acks":
+            await self._context.acks.wait_for(trigger.count)
+            return
+        observer = self._context.observer
+        first = observer.leader(trigger.topic, trigger.partition)
+        while True:
+            if trigger.kind == "new_leader":
+                leader = observer.leader(trigger.topic, trigger.partition)
+                if leader not in (-1, first) and first != -1:
+                    return
+                first = leader if first == -1 else first
+            elif 0 < len(observer.isr(trigger.topic, trigger.partition)) <= trigger.count:
+                return
+            await observer.next_round()
+
+
+def _trigger(spec: FaultSpec) -> str:
+    return spec.when or f"at {spec.at_s:g} s"

@@ -1,0 +1,150 @@
+"""The one way in which a fault comes about, whoever asks for it: its victims are found, it begins on each of them, and
+it is ended by what its plan says. Schedules say when; steps say now.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness.controller.context import RunContext
+from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
+from harness.controller.observer import Observer
+from harness.errors import HarnessError
+from harness.ports.cluster import Cluster, NodeId
+from harness.ports.faults import FaultBook, PlannedFault, Struck
+
+
+class Moment:
+    """Who held which role when it was first asked at this moment: the same for every fault of it.
+
+    A fault of the moment may take the leader down while another one still looks for it.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._isrs: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._controller = -1
+
+    @property
+    def controller(self) -> int:
+        if self._controller < 0:
+            self._controller = self._observer.controller
+        return self._controller
+
+    def leader(self, topic: str, partition: int) -> int:
+        led = self._leaders.get((topic, partition), -1)
+        if led < 0:
+            led = self._leaders[topic, partition] = self._observer.leader(topic, partition)
+        return led
+
+    def last_leader(self, topic: str, partition: int) -> int:
+        leader = self.leader(topic, partition)
+        return leader if leader >= 0 else self._observer.last_leader(topic, partition)
+
+    def isr(self, topic: str, partition: int) -> tuple[int, ...]:
+        isr = self._isrs.get((topic, partition), ())
+        if not isr:
+            isr = self._isrs[topic, partition] = self._observer.isr(topic, partition)
+        return isr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Victims:
+    """meant: all of them, in order. unfit: those who cannot be struck: they are down or paused already."""
+
+    meant: tuple[NodeId, ...] = ()
+    unfit: tuple[NodeId, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[NodeId, ...]:
+        """Those who can be struck."""
+        return tuple(node for node in self.meant if node not in self.unfit)
+
+
+class FaultEngine:
+    """Begins and ends faults in one run."""
+
+    def __init__(self, context: RunContext, book: FaultBook) -> None:
+        self._context = context
+        self._book = book
+        self.in_force = FaultsInForce(context)
+
+    def victims(self, planned: PlannedFault, *, chance: str, moment: Moment) -> Victims:
+        """Raises HarnessError where nobody has the role now."""
+        cluster, fault = self._context.cluster, planned.fault
+        if not fault.may_hit:
+            return Victims()
+        roles = {node.node: node.role for node in cluster.nodes}
+        unfit = {node for node in roles if self.in_force.state_of(node) in fault.not_while} if fault.not_while else ()
+        found = self._book.resolve(
+            planned.target,
+            view=moment,
+            brokers=broker_ids(cluster),
+            apart=[node for node, role in roles.items() if role != "broker"],
+            unfit=unfit,
+            chance=self._context.chance(chance),
+        )
+        return Victims(meant=tuple(found), unfit=tuple(node for node in found if node in unfit))
+
+    async def begin(
+        self, planned: PlannedFault, victims: Sequence[NodeId], occasion: Occasion
+    ) -> tuple[list[FaultInForce], list[tuple[FaultInForce, HarnessError]]]:
+        """What is in force now, and what could not be done: one that fails leaves no other half done.
+
+        Raises HarnessError where there is nobody, or no link, that it could strike.
+        """
+        asked = [
+            self.in_force.ask(planned.fault, each, label=self._label(planned, each), occasion=occasion)
+            for each in self._struck(planned, victims)
+        ]
+        failed: list[tuple[FaultInForce, HarnessError]] = []
+
+        async def one(each: FaultInForce) -> None:
+            try:
+                await self.in_force.begin(each)
+            except HarnessError as error:
+                failed.append((each, error))
+
+        if planned.fault.in_turn:
+            for each in asked:
+                await one(each)
+        else:
+            await asyncio.gather(*(one(each) for each in asked))
+        if planned.fault.lasts_s is not None and not failed:
+            await asyncio.sleep(planned.fault.lasts_s)
+            await self.end(asked)
+        return [each for each in asked if each not in {one for one, _ in failed}], failed
+
+    async def end(self, faults: Sequence[FaultInForce]) -> None:
+        """Ends them together. Raises HarnessError for the first that cannot be ended, when all have been tried."""
+        ended = await asyncio.gather(*(self.in_force.end(each) for each in faults), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
+
+    def _struck(self, planned: PlannedFault, victims: Sequence[NodeId]) -> list[Struck]:
+        cluster, fault = self._context.cluster, planned.fault
+        roles = {node.node: node.role for node in cluster.nodes}
+        for node in victims:
+            if roles[node] not in fault.may_hit:
+                raise HarnessError(f"{fault.name} hits {' and '.join(fault.may_hit)}s, not {called(cluster, node)}")
+        groups = [[node] for node in victims] if fault.each_apart else [list(victims)]
+        topics = tuple(topic.name for topic in self._context.scenario.topics)
+        return [replace(fault.strikes(cluster, group), topics=topics) for group in groups]
+
+    def _label(self, planned: PlannedFault, struck: Struck) -> str:
+        cluster = self._context.cluster
+        who = " ".join(struck.named) or " and ".join(called(cluster, node) for node in struck.nodes)
+        options = ", ".join(f"{key} {value}" for key, value in planned.given.items() if key != "links")
+        return f"{planned.fault.name} of {who}" + (f" ({options})" if options else "")
+
+
+def broker_ids(cluster: Cluster) -> list[NodeId]:
+    return [node.node for node in cluster.nodes if node.role == "broker"]
+
+
+def called(cluster: Cluster, node: NodeId) -> str:
+    """How people name it: "broker 1", or what the cluster calls a node that is no broker."""
+    apart = {each.node: each.name for each in cluster.nodes if each.role != "broker"}
+    return apart.get(node, f"broker {node}")

@@ -1,0 +1,44 @@
+"""For a workload: entry point `kafka_chaos.workloads`, a class that derives from WorkloadSettings."""
+
+from harness.history.facts.values import encode as value_of
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import (
+    Client,
+    ClientFactory,
+    Event,
+    Journal,
+    ReadRecord,
+    Send,
+    SendOutcome,
+    TopicPartition,
+    Workload,
+)
+from harness.ports.membership import GroupClient, GroupEvent, GroupJournal, TransactionalClient, TransactionEnd
+from harness.ports.workload import WorkloadSettings
+from harness.scenario.model import LoadFacts
+from harness.scenario.readers import Acks, Count, Seconds, Share
+
+__all__ = [
+    "Acks",
+    "Client",
+    "ClientFactory",
+    "ClientUse",
+    "Count",
+    "Event",
+    "GroupClient",
+    "GroupEvent",
+    "GroupJournal",
+    "Journal",
+    "LoadFacts",
+    "ReadRecord",
+    "Seconds",
+    "Send",
+    "SendOutcome",
+    "Share",
+    "TopicPartition",
+    "TransactionEnd",
+    "TransactionalClient",
+    "Workload",
+    "WorkloadSettings",
+    "value_of",
+]

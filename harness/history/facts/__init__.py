@@ -1,0 +1,1 @@
+"""Typed facts of a run, read from its tables."""

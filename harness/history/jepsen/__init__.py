@@ -1,0 +1,1 @@
+"""Jepsen's histories: EDN read into tables, and tables written as EDN."""

@@ -1,0 +1,1 @@
+"""Journals: what clients and the controller write line by line during a run."""

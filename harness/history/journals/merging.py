@@ -1,0 +1,98 @@
+"""Combines journals' columns: what each numbered by itself gets the run's numbers. Uses numpy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.history.facts.values import ValueNames
+from harness.history.journals.journal import Process
+from harness.history.journals.journal_columns import NO_PARTITION, NO_WORD, JournalColumns
+from harness.history.journals.journal_state import FIELDS
+
+TopicPart = tuple[str, int]
+_WORDS = ("word", "error", "member")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """columns: by the names of journal_columns.FIELDS. words: all strings except values, with their numbers."""
+
+    columns: dict[str, dict[str, Any]]
+    clients: list[Process]
+    complete: list[bool | None]  # for each client: whether its journal is complete
+    words: dict[str, int]
+    partition_ids: dict[TopicPart, int]
+
+
+def merged(journals: Sequence[JournalColumns], names: ValueNames, known: Sequence[TopicPart]) -> Merged:
+    """In the order of the journals, which are consumed. `known`: topic-partitions that need not occur in
+    any of them."""
+    words: dict[str, int] = {}
+    clients: list[Process] = []
+    complete: list[bool | None] = []
+    mentioned = {place for journal in journals for place in journal.state.places}
+    partition_ids = {place: number for number, place in enumerate(sorted(mentioned.union(known)))}
+    shifts = []
+    operations = begun = transactions = 0
+    for journal in journals:
+        state = journal.state
+        numbers = np.array([words.setdefault(word, len(words)) for word in journal.words.all()], np.int64)
+        spoken = np.append(numbers, NO_WORD)
+        of_place = np.array([partition_ids[place] for place in state.places], np.int64)
+        texts = np.array([names.number_of_text(text) for text in journal.texts.all()], np.int64)
+        shifts.append(
+            {
+                "operation": operations,
+                "begun": begun,
+                "client": len(clients),
+                "transaction": transactions,
+                "partition_id": of_place,
+                "of_tp": np.append(of_place, NO_PARTITION),
+                "value": texts,
+                **dict.fromkeys(_WORDS, spoken),
+            }
+        )
+        clients += state.clients
+        complete += [journal.is_complete] * len(state.clients)
+        operations += state.operations_ended
+        begun += state.operations_begun
+        transactions += state.transactions_begun
+    columns = {name: _column(name, fields, journals, shifts) for name, fields in FIELDS.items()}
+    return Merged(columns=columns, clients=clients, complete=complete, words=words, partition_ids=partition_ids)
+
+
+def _column(
+    name: str, fields: Sequence[str], journals: Sequence[JournalColumns], shifts: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    width = len(fields)
+    parts = [[np.frombuffer(part, np.int64) for part in journal.integers(name)] for journal in journals]
+    whole = np.empty((sum(len(part) for of_journal in parts for part in of_journal) // width, width), np.int64)
+    flat, start = whole.reshape(-1), 0
+    for of_journal, shift in zip(parts, shifts, strict=True):
+        begin = start
+        for part in of_journal:
+            flat[start : start + len(part)] = part
+            start += len(part)
+        rows = whole[begin // width : start // width]
+        for place, field in enumerate(fields):
+            if field in shift:
+                rows[:, place] = _shifted(field, rows[:, place], shift[field])
+    for journal in journals:
+        journal.drop(name)
+    return {field: whole[:, place] for place, field in enumerate(fields)}
+
+
+def _shifted(field: str, column: Any, shift: Any) -> Any:
+    match field:
+        case "operation" | "begun" | "client":
+            return column + shift
+        case "transaction":
+            return np.where(column >= 0, column + shift, column)
+        case "value":  # those below nothing are texts
+            named = column < 0
+            column[named] = shift[-1 - column[named]]
+            return column
+        case _:
+            return shift[column]

@@ -1,0 +1,185 @@
+"""What a row of each table about the cluster and what was done to it holds (schemas.py says what the columns mean).
+
+A column is `X | None` where it may be null by `lawful_rows.REQUIRED`; a test holds every type against its schema.
+`run` is numbered by whoever reads.
+"""
+
+from typing import Literal, TypedDict
+
+from harness.history.schema.typed_rows import RowsOf
+
+StepKind = Literal["act", "wait", "expect"]
+StepOutcome = Literal["ok", "failed", "timeout", "skipped"]
+SnapshotReason = Literal["kill", "heal", "wipe", "restart", "truncation", "end"]
+
+
+class LinkRow(TypedDict):
+    """schemas.LINK"""
+
+    source: int | None
+    client: int | None
+    target: int
+
+
+class FaultRow(TypedDict):
+    run: int
+    fault: int
+    kind: str
+    label_text: str | None
+    nodes: list[int]
+    links: list[LinkRow] | None
+    proved: bool | None
+    trigger_text: str | None
+    asked_ns: int | None
+    begin_ns: int | None
+    end_asked_ns: int | None
+    end_ns: int | None
+    proof_text: str | None
+    healed_proof_text: str | None
+    step: int | None
+    planned_ns: int | None
+    scheduled: int | None
+
+
+class DiskEventRow(TypedDict):
+    run: int
+    node: int
+    time_ns: int
+    fault: int | None
+    extent: str
+    topic: str | None
+    partition: int | None
+    from_offset: int | None
+    to_offset: int | None
+
+
+class StepRow(TypedDict):
+    run: int
+    step: int
+    kind: StepKind
+    act: str | None
+    step_text: str
+    begin_ns: int | None
+    end_ns: int | None
+    outcome: StepOutcome
+    seen_text: str | None
+    arguments: str | None
+
+
+class PartitionStateRow(TypedDict):
+    run: int
+    topic: str
+    partition: int
+    time_ns: int
+    uncertainty_ns: int | None
+    exact: bool
+    observer: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int | None
+    controller_epoch: int | None
+    isr: list[int]
+    isr_before: list[int] | None
+    leader_before: int | None
+    unclean: bool | None
+    replicas: list[int] | None
+    elr: list[int] | None
+    topic_id: str | None
+
+
+class TopicRow(TypedDict):
+    run: int
+    topic: str
+    name: str
+    topic_id: str | None
+    created_ns: int | None
+    deleted_ns: int | None
+    uncertainty_ns: int | None
+    undecided: bool
+
+
+class ControllerRow(TypedDict):
+    run: int
+    time_ns: int
+    uncertainty_ns: int | None
+    node: int
+    controller_epoch: int | None
+
+
+class BrokerEventRow(TypedDict):
+    run: int
+    node: int
+    time_ns: int
+    event: str
+    topic: str | None
+    partition: int | None
+    leader_epoch: int | None
+    from_offset: int | None
+    to_offset: int | None
+    reason_text: str | None
+    detail_text: str | None
+
+
+class ConfigurationRow(TypedDict):
+    run: int
+    time_ns: int
+    scope: str
+    name: str | None
+    node: int | None
+    key: str
+    value: str | None
+
+
+class SnapshotRow(TypedDict):
+    run: int
+    snapshot: int
+    node: int
+    time_ns: int
+    reason: SnapshotReason
+    topic: str
+    partition: int
+    log_start_offset: int | None
+    high_watermark: int | None
+    log_end_offset: int
+    leader_epochs: str | None
+    digest: int | None
+    topic_id: str | None
+
+
+class LogRow(TypedDict):
+    run: int
+    snapshot: int
+    node: int
+    topic: str
+    partition: int
+    partition_id: int
+    offset: int
+    leader_epoch: int | None
+    value: int
+
+
+class PartitionRow(TypedDict):
+    run: int
+    partition_id: int
+    topic: str
+    partition: int
+    replicas: list[int] | None
+    read_to_end: bool
+    end_offset: int | None
+    note_text: str | None
+    log_start_offset: int | None
+    cleanup_policy: str | None
+    last_stable_offset: int | None
+
+
+FAULTS = RowsOf("faults", FaultRow)
+DISK_EVENTS = RowsOf("disk_events", DiskEventRow)
+STEPS = RowsOf("steps", StepRow)
+PARTITION_STATES = RowsOf("partition_states", PartitionStateRow)
+TOPICS = RowsOf("topics", TopicRow)
+CONTROLLERS = RowsOf("controllers", ControllerRow)
+BROKER_EVENTS = RowsOf("broker_events", BrokerEventRow)
+CONFIGURATION = RowsOf("configuration", ConfigurationRow)
+REPLICA_SNAPSHOTS = RowsOf("replica_snapshots", SnapshotRow)
+REPLICA_LOG = RowsOf("replica_log", LogRow)
+PARTITIONS = RowsOf("partitions", PartitionRow)

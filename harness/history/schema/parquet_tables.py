@@ -1,0 +1,153 @@
+"""Reads tables that somebody else may have written: checks their schema and the memory they need.
+
+A Parquet file of some hundred kilobytes can contain twenty million rows, or a text a million times. Its footer shows
+the size in memory, so a file that is too large is refused before it is read.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness import memory
+from harness.errors import HarnessError, UsageError
+from harness.history.schema import version_1
+from harness.history.schema.schemas import SCHEMA_VERSION
+from harness.history.schema.typed_rows import R
+
+_ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately
+_WORTH_A_LOOK = 1 << 22
+TEXT_MAX = 1 << 20  # bytes of a text in findings and their evidence; ours have some thousand
+_VERSION = b"kafka_chaos_schema"
+_SEALED_AGAIN = "seal the run again from its journals"
+
+
+def read_table(
+    path: Path,
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[tuple[str, str, Any]] | None = None,
+    remedy: str = _SEALED_AGAIN,
+    source: BinaryIO | None = None,
+) -> pa.Table:
+    """Returns the table in the columns of its schema, also if it is in those of version 1.
+
+    source: the open file, if it is open already; `path` is then only for messages.
+    """
+    schema = version_1.schema_of(table)
+    names = list(columns or schema.names)
+    try:
+        metadata = pq.read_metadata(source or path)
+        old = check_footer(path, metadata, table, remedy=remedy)
+        if old:
+            schema, filters = version_1.old_schema(table), version_1.old_filters(table, filters)
+            names = version_1.old_names(table, names)
+        check_size(path, metadata, names)
+        found = pq.read_table(source or path, columns=names, schema=schema, filters=filters)
+        return version_1.converted(table, found) if old else found
+    except (pa.ArrowException, OSError) as error:
+        raise HarnessError(unsound(path, error, remedy)) from error
+
+
+def rows_of(kind: type[R], table: pa.Table, place: object, beside: memory.Together | None = None) -> list[R]:
+    """The rows as dicts if these fit into memory; `beside`: bytes in use already."""
+    needed = max(table.num_rows * row_bytes(table.num_columns), table.nbytes)
+    (beside or memory.Together()).take(f"{place}: its {table.num_rows} rows", needed)
+    rows: list[R] = table.to_pylist()
+    return rows
+
+
+def check_texts(table: pa.Table, place: object, remedy: str = _SEALED_AGAIN) -> None:
+    """Raises HarnessError for a text so long that displaying it would take minutes."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type) and (longest := pc.max(pc.binary_length(column)).as_py() or 0) > TEXT_MAX:
+            raise HarnessError(f"{place}: a text of {longest} bytes in column {name}, more than {TEXT_MAX}: {remedy}")
+
+
+def row_bytes(columns: int) -> int:
+    return _ROW_BYTES + _CELL_BYTES * columns
+
+
+def unsound(path: object, error: BaseException, remedy: str = _SEALED_AGAIN) -> str:
+    return f"{path} is no sound table ({str(error).partition(chr(10))[0]}): {remedy}"
+
+
+def check_footer(
+    path: object,
+    metadata: pq.FileMetaData,
+    table: str,
+    *,
+    remedy: str = _SEALED_AGAIN,
+) -> bool:
+    """Returns whether it is of version 1.
+
+    Raises HarnessError for a missing column or one of another type, UsageError for a newer version's table.
+    """
+    found = metadata.schema.to_arrow_schema()
+    version = (found.metadata or {}).get(_VERSION, b"0")
+    if not version.isdigit():
+        raise HarnessError(f"{path}: its schema {version!r} is no number: {remedy}")
+    if int(version) > SCHEMA_VERSION:
+        raise UsageError(f"{path}: schema {int(version)} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
+    old = version_1.is_old(found, table)
+    absent = version_1.may_lack(table, found, old=old)
+    for field in version_1.old_schema(table) if old else version_1.schema_of(table):
+        places = found.get_all_field_indices(field.name)
+        if len(places) > 1:
+            raise HarnessError(f"{path}: column {field.name} is there {len(places)} times: {remedy}")
+        if not places and field.name not in absent:
+            raise HarnessError(f"{path}: column {field.name} is missing: {remedy}")
+        if places and not _same(found.field(places[0]).type, field.type):
+            kind = found.field(places[0]).type
+            raise HarnessError(f"{path}: column {field.name} is of type {kind}, not {field.type}: {remedy}")
+    return old
+
+
+def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """A column that was empty may have been written without a type; the name of a list's elements is irrelevant."""
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _same(found.value_type, wanted.value_type)
+    if pa.types.is_dictionary(found):
+        return _same(found.value_type, wanted)
+    return bool(found.equals(wanted) or pa.types.is_null(found))
+
+
+def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) -> int:
+    """The memory in bytes that the columns take once read. Raises HarnessError if that is more than allowed."""
+    wanted = set(columns)
+    stored, most, texts = 0, 0, set()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            name = chunk.path_in_schema.partition(".")[0]
+            if name not in wanted:
+                continue
+            fixed = 0 if chunk.physical_type == "BYTE_ARRAY" else 8 * chunk.num_values
+            stored += max(chunk.total_uncompressed_size, fixed)
+            if chunk.physical_type == "BYTE_ARRAY":
+                texts.add(name)
+                most += chunk.total_uncompressed_size * group.num_rows
+    memory.check(f"{path}: its {metadata.num_rows} rows", stored)
+    # A repeated text is stored once in the file: only then its length must be checked.
+    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(path, sorted(texts)))
+    memory.check(f"{path}: its {metadata.num_rows} rows", needed)
+    return needed
+
+
+def _bytes_of_texts(path: Path, columns: list[str]) -> int:
+    """The bytes of the texts with all repetitions. They are read with each text once."""
+    total = 0
+    with pq.ParquetFile(path, read_dictionary=columns) as file:
+        for batch in file.iter_batches(columns=columns):
+            for column in batch.columns:
+                if pa.types.is_dictionary(column.type):
+                    lengths = pc.binary_length(column.dictionary).take(column.indices)
+                    total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+                else:
+                    total += column.nbytes
+    return total

@@ -1,0 +1,1 @@
+"""Sealing: journals become tables."""

@@ -1,0 +1,97 @@
+"""Converts journals to tables: all tables that come from clients' journals, with the columns of schemas.py.
+
+Rows stay flat from the journal's lists to Arrow: Python handles each list once (extend), numpy does the rest. Journals
+are read one piece at a time, also while they are written, and records are written one row group at a time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.facts.values import ValueNames
+from harness.history.journals.merging import Merged, TopicPart, merged
+from harness.history.journals.pieces import Journals
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.client_tables import client_events_table
+from harness.history.sealed.group_tables import Transactions, group_events_table, processes_table
+from harness.history.sealed.operation_columns import operations_of
+from harness.history.sealed.record_columns import record_tables
+
+
+class Conversion:
+    """Takes journals (`add`), then returns the tables (`finish`). `names` may grow. `begun`: converted
+    during the run."""
+
+    def __init__(self, *, names: ValueNames, run: int = 0, begun: Journals | None = None) -> None:
+        self._names = names
+        self._run = run
+        self._journals = Journals() if begun is None else begun
+
+    def add(self, path: Path) -> None:
+        while self._journals.take(path):
+            pass
+
+    def finish(self, known: Iterable[TopicPart] = ()) -> "Converted":
+        """`known`: topic-partitions of the run that need not occur in any journal; they get ids all the same."""
+        journals = self._journals.ended()
+        all_of_them = merged(journals, self._names, list(known))
+        columns, run, clients = all_of_them.columns, self._run, all_of_them.clients
+        last_ns = _last_ns(all_of_them)
+        transactions = Transactions(begun=columns["begun"], ended=columns["ended"], took=columns["took"])
+        operations = operations_of(all_of_them, transactions, run=run, last_ns=last_ns)
+        return Converted(
+            operations=operations.table,
+            record_tables=partial(record_tables, all_of_them, operations, transactions, run=run),
+            processes=processes_table(clients, complete=all_of_them.complete, run=run),
+            transactions=transactions.table(clients, list(all_of_them.words), run=run, last_ns=last_ns),
+            group_events=group_events_table(
+                columns["events"], columns["places"], transactions, run=run, clients=clients,
+                names=list(all_of_them.partition_ids), words=all_of_them.words,
+            ),
+            client_events=client_events_table(
+                columns["met"], run=run, clients=clients, names=list(all_of_them.partition_ids),
+                words=list(all_of_them.words)
+            ),
+            partition_ids=all_of_them.partition_ids,
+            cut_short=frozenset(each.path.stem for each in journals if each.is_complete is False),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """record_tables: the records, one row group at a time. partition_ids: the dense ids of
+    topic-partitions, ordered by name.
+
+    cut_short: the journals, by stem, that are known to be incomplete.
+    """
+
+    operations: pa.Table
+    record_tables: Callable[[], Iterator[pa.Table]]
+    processes: pa.Table
+    transactions: pa.Table
+    group_events: pa.Table
+    client_events: pa.Table
+    partition_ids: dict[TopicPart, int]
+    cut_short: frozenset[str] = frozenset()
+
+    @property
+    def records(self) -> pa.Table:
+        """All of them at once, if they are few."""
+        return pa.concat_tables([TABLES["records"].empty_table(), *self.record_tables()])
+
+
+def _last_ns(all_of_them: Merged) -> int:
+    """The time of the last line in any journal."""
+    columns = all_of_them.columns
+    times: list[Any] = [columns["operations"]["invoked_ns"], columns["operations"]["completed_ns"]]
+    times += [
+        columns["begun"]["invoked_ns"],
+        columns["ended"]["completed_ns"],
+        [client.time_ns for client in all_of_them.clients],
+    ]
+    return max((int(np.max(column)) for column in times if len(column)), default=0)

@@ -1,0 +1,86 @@
+"""Faults that only some worlds support: on packets, on the bits of a disk, on its free space. Tested for with
+isinstance.
+
+A capability may still be missing on this machine (a kernel without netem). That is known once the cluster runs and
+reported before any load: see `TellsWhatIsMissing`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from harness.errors import UsageError
+from harness.ports.cluster import Evidence, Link, NodeId
+
+Place = Literal["last", "middle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impairment:
+    """What happens to packets, in each direction."""
+
+    delay_ms: float = 0
+    jitter_ms: float = 0
+    loss_percent: float = 0
+    duplicate_percent: float = 0
+    reorder_percent: float = 0
+
+    def __post_init__(self) -> None:
+        for name in ("loss_percent", "duplicate_percent", "reorder_percent"):
+            if not 0 <= getattr(self, name) <= 100:
+                raise UsageError(f"{name} lies between 0 and 100, not {getattr(self, name):g}")
+        if self.delay_ms < 0 or self.jitter_ms < 0:
+            raise UsageError(f"a delay is not negative: {min(self.delay_ms, self.jitter_ms):g} ms")
+        if (self.reorder_percent or self.jitter_ms) and not self.delay_ms:
+            raise UsageError("reordering and jitter need a delay: packets overtake those that wait")
+
+    @property
+    def nothing(self) -> bool:
+        return self == Impairment()
+
+    def described(self) -> str:
+        """For people: "lose 10 % of their packets, delay each by 20 ms"."""
+        effects = []
+        if self.loss_percent:
+            effects.append(f"lose {self.loss_percent:g} % of their packets")
+        if self.duplicate_percent:
+            effects.append(f"send {self.duplicate_percent:g} % of their packets twice")
+        if self.reorder_percent:
+            effects.append(f"let {self.reorder_percent:g} % of their packets overtake others")
+        if self.delay_ms:
+            jitter = f" and up to {self.jitter_ms:g} ms more or less" if self.jitter_ms else ""
+            effects.append(f"delay every packet by {self.delay_ms:g} ms{jitter}")
+        return ", ".join(effects) or "pass packets as they come again"
+
+
+@runtime_checkable
+class CanImpairPackets(Protocol):
+    # an empty one ends the impairment
+    async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence: ...
+
+
+@runtime_checkable
+class CanDamageDisks(Protocol):
+    async def damage(self, node: NodeId, topic: str, partition: int, *, at: Place) -> Evidence:
+        """Flips bits in one batch of a replica's log, on a stopped or running node; the batch's checksum is then
+        invalid."""
+        ...
+
+
+@runtime_checkable
+class CanFillDisks(Protocol):
+    async def fill_disk(self, node: NodeId) -> Evidence: ...  # no byte is free afterwards
+
+    async def free_disk(self, node: NodeId) -> Evidence: ...  # the filling file is removed
+
+
+@runtime_checkable
+class CanDeleteTopics(Protocol):
+    async def delete_topic(self, topic: str) -> None: ...  # returns when the request was answered
+
+
+@runtime_checkable
+class TellsWhatIsMissing(Protocol):
+    def missing(self, need: type) -> str | None:
+        """For a running cluster: why this machine does not support this capability; None: it does."""
+        ...

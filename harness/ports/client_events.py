@@ -1,0 +1,40 @@
+"""Events that a client library reports: failed attempts, lost connections, the leaders it knows.
+
+They are not part of any answer: a record that was acknowledged in the end may have been sent twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+# attempt_failed: sending a batch failed; it may be sent again. timeout: a request was not answered in time. disconnect:
+# a connection was lost or could not be opened. connect: it is open. leader: metadata names a partition's leader, for
+# the first time or a different one.
+Kind = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientEvent:
+    """node: the other end; for `leader` the leader, -1 if there is none. None: unknown, or not for this event.
+
+    status: of an attempt, by outcomes.py: fail if it was refused before the append, info if unknown.
+    """
+
+    event: Kind
+    t_ns: int
+    node: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    epoch: int | None = None
+    status: Literal["fail", "info"] | None = None
+    error: str | None = None
+
+
+@runtime_checkable
+class TellsEvents(Protocol):
+    """A client that reports its events. tells_attempts: it reports each failed attempt before its records' answer."""
+
+    @property
+    def tells_attempts(self) -> bool: ...
+
+    def take_events(self) -> Sequence[ClientEvent]: ...  # events since the last call, in order

@@ -1,0 +1,19 @@
+"""The properties that a workload requires of a client."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+METADATA_MAX_AGE_MS = 1000  # a setting of all client libraries: the maximum age of a client's metadata
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientUse:
+    """What a client is created for, in addition to the settings that all clients of a workload share."""
+
+    role: Literal["producer", "consumer", "both"]
+    group: str | None = None
+    session_timeout_ms: int = 6000  # of a group's member
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 10_000
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted"
+    offset_reset: Literal["earliest", "latest", "none"] = "none"

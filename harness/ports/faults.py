@@ -1,0 +1,129 @@
+"""What a fault is. One file declares all of it: how it is called, which options it takes, what it needs of a cluster,
+whom it may hit, what it destroys, how it begins, ends and proves itself, how it is drawn and how it is counted.
+
+Schedules, steps, preflight and campaigns read it from there, and none of them knows a fault by name. An instance is one
+fault with its options: a frozen dataclass whose fields are the options, read by their types (scenario/readers.py). It
+keeps nothing else: what it struck is handed to it again when it is to end.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from harness.ports.cluster import Cluster, Evidence, Link, NodeId
+from harness.scenario.model import FaultSpec, StepSpec
+from harness.verdict import coverage_of_kind
+
+Role = Literal["broker", "coordination", "controller"]
+State = Literal["up", "down", "paused"]
+Undo = Literal["start", "resume", "free", "heal"]
+Destroys = Literal["nothing", "tail", "batch", "disk"]
+# clients: links of clients are struck. coordination: those to the coordination service. pairs: some of a broker's links
+# to its peers and not all of them.
+LinksApart = Literal["clients", "coordination", "pairs"]
+Aliases = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Struck:
+    """Whom a fault strikes. named: the links in the scenario's words, if that names them. topics: the scenario's."""
+
+    nodes: tuple[NodeId, ...]
+    links: tuple[Link, ...] = ()
+    named: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+class Fault(ABC):
+    """One kind of harm. Whatever is set here holds unless a fault says otherwise."""
+
+    name: ClassVar[str]
+    says: ClassVar[str]  # what it does, in a few words
+    kind: ClassVar[str]  # what the tables call it; several faults may be of one kind
+    needs: ClassVar[tuple[type, ...]]  # capabilities: a cluster without them is told before the run begins
+    aliases: ClassVar[Aliases] = {}  # other names in files, and the options each stands for
+    may_hit: ClassVar[tuple[Role, ...]] = ("broker", "coordination", "controller")  # (): links alone
+    not_while: ClassVar[tuple[State, ...]] = ()  # it cannot begin on a node that another fault has in such a state
+    each_apart: ClassVar[bool] = True  # every victim suffers a fault of its own, with its own proof; else one for all
+    in_turn: ClassVar[bool] = False  # victims are struck one after the other, not together
+    destroys: ClassVar[Destroys] = "nothing"  # of the victims' disks; how much, its evidence tells (disk_facts.py)
+    undone_by: ClassVar[Undo] = "heal"  # the step that ends it; `for`, the plan's end and the run end it too
+    weight: ClassVar[float] = 1.0  # how often it is drawn beside others; 0: never
+    lasting_s: ClassVar[tuple[float, float]] = (2.0, 10.0)  # between which lengths it is drawn
+
+    @classmethod
+    def coverage(cls) -> str:
+        """The coverage condition that counts it."""
+        return coverage_of_kind(cls.kind)
+
+    @classmethod
+    def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
+        """Options for a drawn schedule, as a scenario file writes them."""
+        return {}
+
+    @property
+    def leaves(self) -> State:
+        """What a victim is while it is in force."""
+        return "up"
+
+    @property
+    def lasts_s(self) -> float | None:
+        """How long it lasts by itself, and is ended then; None: until something ends it."""
+        return None
+
+    def links_apart(self) -> frozenset[LinksApart]:
+        """What a cluster must be able to tell links apart by."""
+        return frozenset()
+
+    def strikes(self, cluster: Cluster, victims: Sequence[NodeId]) -> Struck:
+        """Whom it will strike. Raises UsageError for links that are not there."""
+        return Struck(nodes=tuple(victims))
+
+    @abstractmethod
+    async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
+        """Returns when the harm was seen on the victims."""
+
+    @abstractmethod
+    async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
+        """Returns when they were seen to be well. Is called whatever happened, after a begin that failed too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedFault:
+    """A fault as a scenario asks for it. target "": every broker. given: its options in the scenario's words."""
+
+    fault: Fault
+    target: Any
+    for_s: float | None
+    given: Mapping[str, Any]
+
+
+class Trigger(Protocol):
+    """What the `when` of a fault means; faults/triggers.py parses it."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultBook:
+    """What the faults offer a plan; compose fills it in, since the controller knows no fault by name."""
+
+    of_schedule: Callable[[FaultSpec], PlannedFault]
+    of_step: Callable[[StepSpec], PlannedFault | None]  # None: the step's act is no fault
+    resolve: Callable[..., list[NodeId]]  # a target's victims (faults/targets.py)
+    by_role: Callable[[Any], bool]  # whether a target names roles, which move
+    named: Callable[[Sequence[Link], Sequence[str]], list[Link]]  # links by their names
+    trigger: Callable[[str], Trigger]
+    written_out: Callable[..., tuple[FaultSpec, ...]]

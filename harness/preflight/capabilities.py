@@ -1,0 +1,168 @@
+"""What a scenario asks of a cluster that cannot do it, and what would have to be given: faults, steps, settings."""
+
+from collections.abc import Iterator, Mapping
+
+import faults.catalogue
+import faults.links
+from harness.clients import catalogue as clients
+from harness.cluster.local.addresses import CLIENT_LINKS_MAX
+from harness.errors import Place, Problem, UsageError
+from harness.ports.capabilities import CanDeleteTopics, CanFillDisks
+from harness.ports.cluster import (
+    COORDINATION,
+    CanCutLinks,
+    CanPause,
+    CanReconfigure,
+    CanStop,
+    ShowsLogs,
+)
+from harness.ports.faults import Fault
+from harness.ports.questions import CanBeAsked
+from harness.scenario.model import Scenario
+from harness.systems import cluster_kind, remedy, traits_of
+
+_ACTS: Mapping[str, type] = {
+    "heal": CanCutLinks,
+    "resume": CanPause,
+    "free": CanFillDisks,
+    "configure": CanReconfigure,
+    "elect": CanReconfigure,
+    "delete_topic": CanDeleteTopics,
+}
+_CONDITIONS: Mapping[str, type] = {
+    **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),
+    **dict.fromkeys(("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), CanBeAsked),
+}
+# Coverage that only the brokers' own journals and logs show.
+_FROM_BOOKS = ("truncations", "truncated_records", "broker_starts", "deaths_and_births_in_one_event")
+_NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
+
+
+def problems(scenario: Scenario) -> Iterator[Problem]:
+    """Of a scenario whose target is known (target.py)."""
+    on, places = scenario.cluster, scenario.places
+    try:
+        check_workload(scenario)
+    except UsageError as error:
+        yield Problem(place=places.key("workload", "name"), what=str(error))
+    kind = cluster_kind(on)
+    for place, what, need in _needs(scenario):
+        if not issubclass(kind, need):
+            cannot = f"{what}: {_of(scenario)} cannot do that ({need.__name__})"
+            yield Problem(place=place, what=cannot, remedy=remedy(on, need))
+        elif need is CanFillDisks and not on.disk_bytes:
+            yield Problem(
+                place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
+            )
+    if on.disk_bytes and not issubclass(kind, CanFillDisks):
+        cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
+        yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy(on, CanFillDisks))
+    if on.network != "internal" and (on.is_foreign or on.world != "docker"):
+        cannot = f"[cluster] network: {_of(scenario)} has no network of its own"
+        yield Problem(place=places.key("cluster", "network"), what=cannot, remedy="only --world docker has one")
+    clients_count = scenario.workload.workers
+    if on.world == "local" and not on.is_foreign and clients_count > CLIENT_LINKS_MAX:
+        cannot = f"{clients_count} clients: a local run has addresses for at most {CLIENT_LINKS_MAX}"
+        yield Problem(place=places.section("workload"), what=cannot, remedy="start fewer producers and consumers")
+    if on.is_foreign:
+        for place, what, refused in _on_somebody_elses(scenario):
+            yield Problem(place=place, what=f"{what}: {refused}")
+
+
+def check_workload(scenario: Scenario) -> None:
+    """Raises UsageError where groups or transactions are needed and are not there."""
+    workload = scenario.workload
+    if not (workload.facts.group or workload.facts.outputs):
+        return
+    if not traits_of(scenario.cluster).groups:
+        kind = "the reference" if scenario.cluster.system == "reference" else f"system {scenario.cluster.system!r}"
+        raise UsageError(
+            f"workload {workload.name!r}: {kind} has no groups and no transactions yet; use --system kafka"
+        )
+    clients.check_groups(workload.client)
+
+
+def ignored(scenario: Scenario) -> list[str]:
+    """What of a scenario has no meaning on a cluster that runs already, in one line each."""
+    if not scenario.cluster.is_foreign:
+        return []
+    told = []
+    if scenario.cluster.settings:
+        names = ", ".join(sorted(scenario.cluster.settings))
+        told.append(f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})")
+    unseen = [name for name in scenario.coverage if name in _FROM_BOOKS]
+    if unseen:
+        told.append(
+            f"{_of(scenario)} keeps no books for us: the coverage conditions {', '.join(unseen)} will not be met"
+        )
+    return told
+
+
+def _of(scenario: Scenario) -> str:
+    cluster = scenario.cluster
+    return f"the {cluster.system} cluster" if cluster.is_foreign else f"a {cluster.world} cluster"
+
+
+def needs(scenario: Scenario) -> list[tuple[str, type]]:
+    """(what of the scenario, the capability that it takes)."""
+    return [(f"{place}: {what}", need) for place, what, need in _needs(scenario)]
+
+
+def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
+    """Faults that nobody knows need nothing: names.py tells them."""
+    places = scenario.places
+    for section, index, planned in faults.catalogue.planned(scenario):
+        for need in planned.fault.needs:
+            yield *_fault_at(scenario, section, index), need
+    for number, step in enumerate(scenario.steps, 1):
+        place = places.step(step.line, step.kind)
+        word = next(iter(step.body))
+        asked = (_ACTS if step.kind == "act" else _CONDITIONS).get(word)
+        if asked is not None:
+            yield place, f"step {number}, {step.said!r}", asked
+        if "to" in step.body:
+            yield place, f"step {number}, 'to'", CanBeAsked
+        if "log_end_unchanged_on" in step.body:
+            yield place, f"step {number}, 'log_end_unchanged_on'", ShowsLogs
+    if scenario.read_every_replica:
+        yield places.key("run", "read_every_replica"), "read_every_replica", CanStop
+
+
+def _on_somebody_elses(scenario: Scenario) -> Iterator[tuple[Place, str, str]]:
+    cluster, places = scenario.cluster, scenario.places
+    if cluster.flaws:
+        flaws = places.key("cluster", "flaws")
+        yield flaws, "[cluster] flaws", "only the reference cluster can be told to follow a flaw"
+    apart_only = "isolate" in cluster.attached.commands and "cut" not in cluster.attached.commands
+    coordination = cluster.system != "attached" or any(
+        node.isdigit() and int(node) >= COORDINATION for node in cluster.attached.nodes
+    )
+    for section, index, planned in faults.catalogue.planned(scenario):
+        refused = _fault_refused(planned.fault, apart_only=apart_only, coordination=coordination)
+        if refused:
+            yield *_fault_at(scenario, section, index), refused
+    for number, step in enumerate(scenario.steps, 1):
+        if step.kind == "expect" and "read" in step.body and "from" in step.body:
+            yield places.step(step.line, step.kind), f"step {number}, {step.said!r}", _NO_CLIENT_LINKS
+
+
+def _fault_at(scenario: Scenario, section: str, index: int) -> tuple[Place, str]:
+    if section == "faults":
+        return scenario.places.fault(index, "kind"), f"fault {scenario.faults[index].kind!r}"
+    step = scenario.steps[index]
+    return scenario.places.step(step.line, step.kind), f"step {index + 1}, {step.said!r}"
+
+
+_APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"
+_NO_COORDINATION = (
+    'where its coordination service is, nobody knows; name it as node 100: nodes = { 100 = "host:port" } in [attached]'
+)
+
+
+def _fault_refused(fault: Fault, *, apart_only: bool, coordination: bool) -> str:
+    apart = fault.links_apart()
+    if "clients" in apart:
+        return _NO_CLIENT_LINKS
+    if "coordination" in apart and not coordination:
+        return _NO_COORDINATION
+    return _APART_ONLY if apart_only and "pairs" in apart else ""

@@ -1,0 +1,120 @@
+"""Who and what a plan may name: the nodes, the topics with their partitions, the links, the clients."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import faults.targets
+from harness.cluster.base_cluster import BrokerCluster
+from harness.errors import UsageError
+from harness.ports.cluster import Link
+from harness.scenario.model import Scenario
+from harness.systems import made
+
+Wrong = tuple[str, str]  # (what is wrong, the remedy)
+_OF_PARTITION = ("leader", "followers", "isr", "last_isr")
+_NOWHERE = Path("/nonexistent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """`brokers`, `apart` and `links` are empty where somebody else runs the cluster: nobody knows them yet."""
+
+    topics: Mapping[str, int]  # name -> partitions
+    brokers: tuple[int, ...]
+    apart: tuple[int, ...]  # coordination services and controllers that are no brokers
+    links: Sequence[Link]
+    clients: int
+
+    @property
+    def knows_nodes(self) -> bool:
+        return bool(self.brokers)
+
+    def lacks_node(self, node: Any, *, also: Sequence[int] = ()) -> Wrong | None:
+        """What is wrong with naming this broker, or one of `also`."""
+        if not isinstance(node, int) and not str(node).lstrip("-").isdigit():
+            return f"{node!r} is no broker's id", self._brokers_told()
+        if not self.knows_nodes or int(node) in (*self.brokers, *also):
+            return None
+        return f"there is no broker {node}", self._brokers_told()
+
+    def lacks_partition(self, topic: str, partition: int) -> Wrong | None:
+        if topic not in self.topics:
+            close = get_close_matches(topic, self.topics, n=1)
+            return f"there is no topic {topic!r}", (
+                f"did you mean {close[0]!r}?" if close else f"topics: {', '.join(self.topics)}"
+            )
+        count = self.topics[topic]
+        if not 0 <= partition < count:
+            return f"topic {topic!r} has no partition {partition}", f"it has {count}, numbered from 0"
+        return None
+
+    def wrong_target(self, expression: Any) -> Wrong | None:
+        """What is wrong with a target as faults and steps name it: faults/targets.py parses it."""
+        try:
+            terms = faults.targets.parse(expression)
+        except UsageError as error:
+            return str(error), ""
+        for _, word, argument in terms:
+            wrong = self._wrong_term(word, argument, expression)
+            if wrong is not None:
+                return f"target {expression!r}: {wrong[0]}", wrong[1]
+        if self.certainly(expression) == frozenset():
+            return f"target {expression!r}: nobody is left of it", "take less away"
+        return None
+
+    def _wrong_term(self, word: str, argument: str | None, expression: Any) -> Wrong | None:
+        if word.isdigit():
+            return self.lacks_node(word, also=self.apart)
+        if word == "broker":
+            return self.lacks_node(argument or "", also=self.apart)
+        if word == "random":
+            count = argument or "1"
+            if not count.isdigit() or int(count) < 1:
+                return f"random({argument}) is nobody", "write random(1)"
+            if self.knows_nodes and int(count) > len(self.brokers):
+                return f"random({argument}) of {len(self.brokers)} brokers", f"at most random({len(self.brokers)})"
+        if word in _OF_PARTITION:
+            topic, slash, partition = (argument or "").rpartition("/")
+            if not slash or not partition.isdigit():
+                return f"{word} is of a partition", f"write {word}({next(iter(self.topics), 'orders')}/0)"
+            return self.lacks_partition(topic, int(partition))
+        return None
+
+    def certainly(self, expression: Any) -> frozenset[int] | None:
+        """Whom a target means, whatever happens in the run; None where that depends on roles or on chance."""
+        found: set[int] = set()
+        try:
+            terms = faults.targets.parse(expression)
+        except UsageError:
+            return None
+        for sign, word, argument in terms:
+            if word == "all" and self.knows_nodes:
+                meant = set(self.brokers)
+            elif word.isdigit() or (word == "broker" and (argument or "").isdigit()):
+                meant = {int(argument if word == "broker" and argument else word)}
+            else:
+                return None
+            found = found - meant if sign == "-" else found | meant
+        return frozenset(found)
+
+    def _brokers_told(self) -> str:
+        return f"brokers: {', '.join(str(broker) for broker in self.brokers)}" if self.brokers else ""
+
+
+def of(scenario: Scenario) -> Cast:
+    """Of a scenario whose target is known (target.py)."""
+    clients = max(scenario.workload.workers, 1)
+    topics = {topic.name: len(topic.assignment) if topic.assignment else topic.partitions for topic in scenario.topics}
+    cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing of it is started
+    if not isinstance(cluster, BrokerCluster):
+        return Cast(topics=topics, brokers=(), apart=(), links=(), clients=clients)
+    return Cast(
+        topics=topics,
+        brokers=tuple(int(node.node) for node in cluster.nodes if node.role == "broker"),
+        apart=tuple(int(node.node) for node in cluster.nodes if node.role != "broker"),
+        links=cluster.links(),
+        clients=clients,
+    )

@@ -1,0 +1,95 @@
+"""One look at a scenario and its target before anything is started: every problem, not the first alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from harness.clients import catalogue as clients
+from harness.errors import Problem, Problems, UsageError
+from harness.preflight import capabilities, cast, names, old_brokers, order, target, times
+from harness.scenario.file import load
+from harness.scenario.model import ClusterSpec, Scenario
+from harness.scenario.names import nearest
+from harness.scenario.places import Places
+from harness.systems import traits_of
+
+
+def ready(reference: str, *, overrides: Sequence[str] = (), checks: bool = True) -> Scenario:
+    """The scenario that `reference` names, with nothing known against it. Raises Problems, all there are.
+
+    `checks`: its run is to be judged on this machine.
+    """
+    (scenario,) = all_ready([(reference, overrides)], checks=checks)
+    return scenario
+
+
+def all_ready(
+    wanted: Sequence[tuple[str, Sequence[str]]],
+    *,
+    checks: bool = True,
+    leave_out: Callable[[Scenario], bool] = lambda scenario: False,
+) -> list[Scenario]:
+    """The same of several, (reference, overrides) each. `leave_out`: those that need not be ready."""
+    scenarios: list[Scenario] = []
+    found: list[Problem] = []
+    for reference, overrides in wanted:
+        try:
+            scenario = load(reference, overrides=overrides, traits_of=traits_of)
+        except Problems as error:
+            found += error.problems
+        except UsageError as error:
+            found.append(Problem(what=str(error)))
+        else:
+            scenarios.append(scenario)
+            found += [] if leave_out(scenario) else preflight(scenario, scenario.cluster, checks=checks)
+    refuse(found)
+    return scenarios
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raises Problems, if there are any."""
+    if problems:
+        raise Problems(problems)
+
+
+def preflight(
+    scenario: Scenario | None, on: ClusterSpec, *, checks: bool = True, places: Places | None = None
+) -> list[Problem]:
+    """Everything that is known beforehand against running this scenario on this target, each with its place.
+
+    No scenario: of a cluster alone, of which `places` says where it was asked for.
+    """
+    if scenario is None:
+        return target.problems(on, places or Places(), checks=checks)
+    found = target.problems(on, scenario.places, checks=checks)
+    found += _for_another_system(scenario, on)
+    found += _of_workload(scenario)
+    found += times.problems(scenario)
+    if target.is_known(on):
+        members = cast.of(scenario)
+        found += names.problems(scenario, members)
+        found += order.problems(scenario, members)
+        found += capabilities.problems(scenario)
+        found += old_brokers.problems(scenario, traits_of(on))
+    return sorted(dict.fromkeys(found), key=lambda problem: problem.place.line)
+
+
+def _for_another_system(scenario: Scenario, on: ClusterSpec) -> Iterator[Problem]:
+    if scenario.not_here:
+        place = scenario.places.key("cluster", "system")
+        yield Problem(place=place, what=f"scenario {scenario.name} is not for {on.system}: {scenario.not_here}")
+
+
+def _of_workload(scenario: Scenario) -> Iterator[Problem]:
+    workload, places = scenario.workload, scenario.places
+    if workload.client not in clients.CLIENTS:
+        known = nearest(workload.client, tuple(clients.CLIENTS))
+        yield Problem(place=places.key("workload", "client"), what=f"unknown client {workload.client!r}", remedy=known)
+    else:
+        try:
+            clients.check_installed(workload.client)
+        except UsageError as error:
+            yield Problem(place=places.key("workload", "client"), what=str(error))
+    topics = [topic.name for topic in scenario.topics]
+    for topic in workload.topics:
+        if topic not in topics:
+            what = f"the workload's topic {topic!r} is not in [[topics]]: {topics}"
+            yield Problem(place=places.key("workload", "topics"), what=what)

@@ -1,0 +1,191 @@
+"""Whether what a scenario names is there: brokers, topics, partitions, links and clients, in faults and in steps."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import faults.catalogue
+import faults.links
+import faults.triggers
+from harness.errors import Problem, UsageError
+from harness.ports.faults import PlannedFault
+from harness.preflight.cast import Cast, Wrong
+from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
+
+_OF_TARGETS = ("start", "resume", "free")  # faults have theirs from faults/catalogue.py
+_LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
+_KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
+_NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
+_NOBODY = (-1,)
+_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
+    yield from _of_topics(scenario, cast)
+    for number, spec in enumerate(scenario.faults):
+        for key, (what, remedy) in _of_fault(spec, cast):
+            place = scenario.places.fault(number, key)
+            told = what if what.startswith(f"fault {spec.kind!r}") else f"fault {spec.kind!r}: {what}"
+            yield Problem(place=place, what=told, remedy=remedy)
+    for wrong in faults.catalogue.wrong(scenario):
+        if wrong.section == "steps":
+            step = scenario.steps[wrong.index]
+            place = scenario.places.step(step.line, step.kind)
+            yield Problem(place=place, what=f"step {wrong.index + 1}, {step.said!r}: {wrong.what}")
+    made: set[str] = set()
+    for count, step in enumerate(scenario.steps, 1):
+        for what, remedy in _of_step(step, cast, made):
+            place = scenario.places.step(step.line, step.kind)
+            yield Problem(place=place, what=f"step {count}, {step.said!r}: {what}", remedy=remedy)
+        if step.kind == "expect" and "create_topic" in step.body:
+            made.add(str(step.body["create_topic"]))
+
+
+# ---- [[topics]] -----------------------------------------------------------------------------------------------------
+
+
+def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
+    names = Counter(topic.name for topic in scenario.topics)
+    for index, topic in enumerate(scenario.topics):
+        for key, what, remedy in _of_topic(topic, cast):
+            place = scenario.places.key("topics", key, index=index, topic=topic.name)
+            yield Problem(place=place, what=f"topic {topic.name!r}: {what}", remedy=remedy)
+        if names[topic.name] > 1:
+            place = scenario.places.key("topics", "name", index=index, topic=topic.name)
+            yield Problem(place=place, what=f"topic {topic.name!r} is there twice", remedy="give one another name")
+            names[topic.name] = 0  # told once
+
+
+def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
+    """(key, what is wrong, the remedy)."""
+    if not _LEGAL_TOPIC.fullmatch(topic.name) or topic.name in (".", ".."):
+        yield "name", "no name of a topic", "letters, digits, '.', '_' and '-' are allowed, up to 249"
+    if topic.assignment is not None:
+        for partition, replicas in enumerate(topic.assignment):
+            if len(set(replicas)) < len(replicas):
+                yield "assignment", f"partition {partition} has a replica twice on one broker", "name each broker once"
+        if len({len(replicas) for replicas in topic.assignment}) > 1:
+            yield "assignment", "its partitions have different numbers of replicas", "Kafka wants one for all of them"
+        return
+    if topic.partitions < 1:
+        yield "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
+    brokers = len(cast.brokers)
+    if topic.replication_factor < 1:
+        yield "replication_factor", f"{topic.replication_factor} replicas", "a partition has at least 1"
+    elif cast.knows_nodes and topic.replication_factor > brokers:
+        what = f"{topic.replication_factor} replicas on {brokers} brokers"
+        yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
+
+
+# ---- [[faults]] -----------------------------------------------------------------------------------------------------
+
+
+def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
+    """(key, what is wrong and the remedy)."""
+    try:
+        faults.catalogue.of_schedule(spec)
+    except UsageError as error:
+        yield "options" if _is_known(spec.kind) else "kind", (str(error), "")
+        return
+    wrong = cast.wrong_target(spec.target or "all")
+    if wrong is not None:
+        yield "target", wrong
+    if spec.when is not None:
+        wrong = _of_trigger(spec.when, cast)
+        if wrong is not None:
+            yield "when", wrong
+    if "links" in spec.options:
+        wrong = _of_links(spec.options["links"], cast)
+        if wrong is not None:
+            yield "options", wrong
+    if {"topic", "partition"} & set(spec.options):
+        wrong = _of_partition(spec.options, cast)
+        if wrong is not None:
+            yield "options", wrong
+
+
+def _planned(step: StepSpec) -> PlannedFault | None:
+    """None for what begins no fault, and for what makes no sense, which is told already."""
+    try:
+        return faults.catalogue.of_step(step)
+    except UsageError:
+        return None
+
+
+def _is_known(kind: str) -> bool:
+    try:
+        faults.catalogue.find(kind)
+    except UsageError:
+        return False
+    return True
+
+
+def _of_trigger(when: str, cast: Cast) -> Wrong | None:
+    try:
+        trigger = faults.triggers.parse(when)
+    except UsageError as error:
+        return str(error), ""
+    return cast.lacks_partition(trigger.topic, trigger.partition) if trigger.topic else None
+
+
+def _of_links(names: Any, cast: Cast) -> Wrong | None:
+    if not cast.links:
+        return None
+    try:
+        faults.links.named(cast.links, [str(name) for name in names])
+    except UsageError as error:
+        return str(error), ""
+    return None
+
+
+def _of_partition(body: Mapping[str, Any], cast: Cast) -> Wrong | None:
+    topic = str(body.get("topic", next(iter(cast.topics))))
+    return cast.lacks_partition(topic, int(body.get("partition", 0)))
+
+
+# ---- [[steps]] ------------------------------------------------------------------------------------------------------
+
+
+def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
+    """`made`: topics that steps before it have made, of which nothing more is known."""
+    body = step.body
+    word, value = next(iter(body.items()))
+    found: list[Wrong | None] = []
+    planned = _planned(step)
+    if planned is not None and planned.fault.may_hit:
+        found.append(cast.wrong_target(planned.target))
+    if planned is not None and planned.given.get("links"):
+        found.append(_of_links(planned.given["links"], cast))
+    if step.kind == "act" and word in _OF_TARGETS:
+        found.append(cast.wrong_target(value))
+    if step.kind == "act" and word == "heal" and isinstance(value, list):
+        found.append(_of_links(value, cast))
+    if step.kind == "act" and word in ("delete_topic", "create_topic"):
+        found.append(cast.lacks_partition(str(value), 0))
+    elif {"topic", "partition"} & set(body) and not body.get("error") and str(body.get("topic")) not in made:
+        found.append(_of_partition(body, cast))  # what a broker is to refuse may be of a topic that is not there
+    if step.kind != "act":
+        found += _of_condition(word, value, cast, body)
+    found += [cast.lacks_node(body[key], also=(*cast.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body]
+    if word == "read" and not 1 <= body.get("from", 1) <= cast.clients:
+        found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {cast.clients}"))
+    yield from (wrong for wrong in found if wrong is not None)
+
+
+def _of_condition(word: str, value: Any, cast: Cast, body: Mapping[str, Any]) -> Iterator[Wrong | None]:
+    if word in _LISTS_BROKERS:
+        if not isinstance(value, list):
+            yield f"{word} is a list of broker ids, not {value!r}", ""
+            return
+        yield from (cast.lacks_node(broker, also=_NOBODY if word == "leaders" else ()) for broker in value)
+        partitions = cast.topics.get(str(body.get("topic", next(iter(cast.topics)))), len(value))
+        if word == "leaders" and len(value) > partitions:
+            yield f"{len(value)} leaders of {partitions} partitions", "name as many as there are"
+    if word in _KEYED_BY_BROKER:
+        if not isinstance(value, dict):
+            yield f"{word} is a table by broker id, not {value!r}", f"write {word} = {{ 1 = … }}"
+            return
+        yield from (cast.lacks_node(broker) for broker in value)
+        if word == "leader_seen_by":
+            yield from (cast.lacks_node(leader, also=_NOBODY) for leader in value.values())

@@ -1,0 +1,117 @@
+"""What an ordered plan asks for when it cannot be: a heal of nothing, a kill of the dead, a wipe of who runs.
+
+Only what is certain is told. A role may be anybody's, and what is done `for` a while may be over or not: then nothing
+is said, and the run finds out.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import faults.catalogue
+import faults.links
+from harness.errors import Problem, UsageError
+from harness.ports.cluster import Link
+from harness.preflight.cast import Cast, Wrong
+from harness.scenario.model import Scenario, StepSpec
+
+_ENDS_NODES = ("kill", "stop")
+_KILLS = ("wipe", "power-loss")  # whoever runs
+_UNDOES = {"resume": "pause", "free": "fill"}
+_MOVES_NO_LEADER = ("produce", "elect", "heal", "create_topic", "delete_topic")
+
+
+def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
+    foreseen = Foreseen(cast)
+    for number, step in enumerate(scenario.steps, 1):
+        wrong = foreseen.act(step) if step.kind == "act" else None
+        if wrong is not None:
+            place = scenario.places.step(step.line, step.kind)
+            yield Problem(place=place, what=f"step {number}, {step.said!r}: {wrong[0]}", remedy=wrong[1])
+
+
+class Foreseen:
+    """What is in force after the steps so far, as far as that is certain."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+        self._links: list[frozenset[Link] | None] = []  # harmed; None: which ones depends on roles
+        self._down: set[int] = set()
+        self._perhaps_down = False  # somebody else may be down, too
+        self._harmed: Mapping[str, set[int]] = {"pause": set(), "fill": set()}
+        self._perhaps_harmed: set[str] = set()
+        self._untouched = cast.knows_nodes  # a cluster of ours is new: its first replicas lead
+
+    def act(self, step: StepSpec) -> Wrong | None:
+        """What is wrong with this act now; after it, its effect is in force."""
+        word, value = next(iter(step.body.items()))
+        wrong = None
+        try:
+            planned = faults.catalogue.of_step(step)
+        except UsageError:  # names.py tells it
+            return None
+        if planned is not None and planned.fault.undone_by == "heal":
+            links = planned.given.get("links")
+            self._links.append(self._named(links) if links else None)
+        elif planned is not None:
+            wrong = self._of_nodes(planned.fault.name, self._cast.certainly(planned.target))
+        elif word == "heal":
+            wrong = self._heal(value)
+        elif word == "elect" and self._untouched:
+            wrong = "nothing has moved a leader by then, so no election is needed", "leave it out, or put it later"
+        elif word == "start":
+            wrong = self._of_nodes(word, self._cast.certainly(value))
+        elif word in _UNDOES:
+            wrong = self._undo(word, _UNDOES[word], self._cast.certainly(value))
+        self._untouched = self._untouched and word in _MOVES_NO_LEADER
+        return wrong
+
+    def _named(self, names: Any) -> frozenset[Link] | None:
+        try:
+            return frozenset(faults.links.named(self._cast.links, names)) if self._cast.links else None
+        except UsageError:  # names.py tells it
+            return None
+
+    def _heal(self, value: Any) -> Wrong | None:
+        if not self._links:
+            return "nothing is cut, slowed or impaired by then", "leave it out, or put it after what it heals"
+        if value == "all":
+            self._links.clear()
+            return None
+        wanted = self._named(value) if isinstance(value, list) else None  # a fault's name: any of that
+        if wanted is None or None in self._links:
+            return None
+        if wanted not in self._links:
+            return (
+                "no cut, slow or impaired link of that name is in force by then",
+                'name them as they were, or "all"',
+            )
+        self._links.remove(wanted)
+        return None
+
+    def _of_nodes(self, word: str, nodes: frozenset[int] | None) -> Wrong | None:
+        wrong = None
+        if word in (*_ENDS_NODES, "restart", "pause"):
+            for node in sorted((nodes or frozenset()) & self._down):
+                wrong = f"broker {node} is down by then", "start it before"
+        if word in _ENDS_NODES or word in _KILLS:
+            self._down |= nodes or frozenset()
+            self._perhaps_down |= nodes is None
+        elif word in ("start", "restart"):
+            self._down -= self._down if nodes is None else nodes
+        elif word in self._harmed:
+            self._harmed[word].update(nodes or ())
+            self._perhaps_harmed |= {word} if nodes is None else set()
+        if word in ("fill", "damage"):  # it may end by that
+            self._perhaps_down = True
+        return wrong
+
+    def _undo(self, word: str, harm: str, nodes: frozenset[int] | None) -> Wrong | None:
+        harmed = self._harmed[harm]
+        if harm in self._perhaps_harmed:
+            return None
+        if not harmed:
+            return f"no {harm} is in force by then", f"put it after the {harm} that it ends"
+        for node in sorted((nodes or frozenset()) - harmed):
+            return f"no {harm} of broker {node} is in force by then", f"put it after the {harm} that it ends"
+        harmed -= nodes or frozenset()
+        return None

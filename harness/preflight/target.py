@@ -1,0 +1,125 @@
+"""What the target must have on this machine: a known system, its jars, a Java, an engine, addresses for its nodes."""
+
+import platform
+import socket
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+from harness.cluster.attached.administration import address_of
+from harness.cluster.brokers.catalogue import added_kind, system_of
+from harness.cluster.brokers.kafka import KafkaSystem
+from harness.cluster.local.addresses import NODES_MAX
+from harness.cluster.local.state import state_directory
+from harness.errors import HarnessError, Place, Problem
+from harness.java import java_home, java_version
+from harness.ports.cluster import COORDINATION
+from harness.scenario.model import ATTACHED, ClusterSpec
+from harness.scenario.places import Places
+from harness.systems import WORLDS, cluster_kind, traits_of
+
+_CONNECT_S = 5.0
+_Found = TypeVar("_Found")
+
+
+def is_known(on: ClusterSpec) -> bool:
+    """Whether it can be said what the target can do; if not, `problems` says why."""
+    try:
+        cluster_kind(on)
+        traits_of(on)
+        if not on.is_foreign:
+            system_of(on)
+    except HarnessError:
+        return False
+    return True
+
+
+def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Problem]:
+    """`checks`: what runs there is judged on this machine."""
+    found: list[Problem] = []
+    system, world = places.key("cluster", "system"), places.key("cluster", "world")
+    kind = _tried(found, world if on.world not in WORLDS else system, lambda: cluster_kind(on))
+    if checks:
+        _tried(found, Place(), java_home)
+    if on.is_foreign:
+        if kind is not None and on.system != ATTACHED:
+            _tried(found, system, lambda: _find_containers(on))
+        if kind is not None and on.bootstrap:
+            _tried(found, places.key("cluster", "bootstrap"), lambda: _find_listener(on.bootstrap))
+        return found
+    unfit = _of_brokers(on, places)
+    found += unfit
+    brokers = None if unfit else _tried(found, system, lambda: system_of(on))
+    if brokers is not None and on.world == "local" and len(brokers.nodes) > NODES_MAX:
+        what = f"{len(brokers.nodes)} nodes: a local run has addresses for at most {NODES_MAX}"
+        found.append(Problem(place=places.key("cluster", "brokers"), what=what, remedy="name fewer brokers"))
+    if isinstance(brokers, KafkaSystem):
+        home = _tried(found, system, lambda: brokers.home)
+        if home is not None and on.world == "local":
+            _tried(found, Place(), lambda: _check_java(brokers))
+    if brokers is not None and (added := added_kind(on)) is not None and (lack := added.lacks()):
+        found.append(Problem(place=system, what=f"system {on.system!r}: {lack}"))
+    if kind is not None and on.world == "docker":
+        _tried(found, world, _find_engine)
+    if on.world == "local":
+        _tried(found, Place(), state_directory)
+    if on.world == "local" and platform.system() != "Linux":
+        found.append(Problem(place=world, what="the local world needs Linux", remedy="use --world docker"))
+    return list(dict.fromkeys(found))
+
+
+def _tried(found: list[Problem], place: Place, look: Callable[[], _Found]) -> _Found | None:
+    try:
+        return look()
+    except HarnessError as error:
+        found.append(Problem(place=place, what=str(error)))
+        return None
+
+
+def _of_brokers(on: ClusterSpec, places: Places) -> list[Problem]:
+    place = places.key("cluster", "brokers")
+    return [
+        Problem(
+            place=place,
+            what=f"{broker} is no broker's id here",
+            remedy=f"choose one from 0 to {COORDINATION - 1}: what comes after is for controllers",
+        )
+        for broker in on.brokers
+        if not 0 <= broker < COORDINATION
+    ]
+
+
+def _check_java(brokers: KafkaSystem) -> None:
+    version = java_version(java_home())
+    if version < brokers.version.oldest_java:
+        raise HarnessError(
+            f"Kafka {brokers.version} needs Java {brokers.version.oldest_java} or newer, and JAVA_HOME is Java "
+            f"{version}; point JAVA_HOME elsewhere"
+        )
+
+
+@cache
+def _find_engine() -> None:
+    """Once a process where there is one: of many scenarios each is looked at for itself."""
+    from harness.cluster.docker.engine import connect  # its libraries take a while to load
+
+    connect().close()
+
+
+def _find_listener(bootstrap: str) -> None:
+    """One that listens is enough: from it the others are learnt, once the run begins."""
+    silent = []
+    for host, port in [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]:
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_S).close()
+        except OSError as error:
+            silent.append(f"{host}:{port} {error.strerror or error}")
+        else:
+            return
+    raise HarnessError(f"nobody listens there ({'; '.join(silent)}); is the cluster up, and reached from here?")
+
+
+def _find_containers(on: ClusterSpec) -> None:
+    from harness.cluster.attached import compose_project
+
+    compose_project.find(on)[0].close()

@@ -1,0 +1,1 @@
+"""Scenarios: what a run is to do and what it must show, read from TOML."""

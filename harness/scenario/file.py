@@ -1,0 +1,354 @@
+"""Reads scenario files: strict TOML in, frozen `Scenario` out (scenario_written.py is the way back).
+
+Nothing is guessed: an unknown key is an error that names the file, the line and the nearest known name. What differs
+from system to system (scenario_variants.py) is settled here, so that a `Scenario` is of one system.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from harness.errors import Place, Problems, UsageError
+from harness.history.files_below import FilesBelow
+from harness.history.schema.texts import NESTING_MAX, Unfit, check_nesting, text_of
+from harness.scenario.keys import (
+    ATTACHED,
+    CLUSTER,
+    EXPECT,
+    FAULT,
+    ON,
+    OVERLAID,
+    PATTERN,
+    RUN,
+    SECTIONS,
+    TOPIC,
+    coverage_bound,
+)
+from harness.scenario.model import (
+    AttachedSpec,
+    ClusterSpec,
+    ExpectSpec,
+    FaultSpec,
+    FindingPattern,
+    Given,
+    Scenario,
+    StepSpec,
+    TopicSpec,
+    WorkloadSpec,
+)
+from harness.scenario.names import NAME_SHOWN, SHIPPED, find, is_run, nearest
+from harness.scenario.overrides import apply_override
+from harness.scenario.places import Override
+from harness.scenario.readers import Reader, keys_of
+from harness.scenario.source import Source
+from harness.scenario.steps import read_step
+from harness.scenario.variants import Traits, holds, lay_over
+from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
+from harness.scenario.workloads import RecordedWorkload, settings_of
+from harness.scenario.workloads import names as workload_names
+from harness.verdict import COVERAGE_CONDITIONS, is_coverage_name
+
+WorkloadOf = Callable[[str], type[WorkloadSpec] | None]
+
+
+def _read_table(
+    source: Source,
+    section: str,
+    index: int,
+    table: Any,
+    keys: Mapping[str, tuple[str, Reader]],
+    *,
+    topic: str = "",
+    more: str = "",
+) -> dict[str, Any]:
+    """The fields that can be read; what cannot is told, and left out. `more` is said of an unknown key, too."""
+    places = source.places
+    if not isinstance(table, dict):
+        source.wrong(places.section(section, index), f"[{section}] must be a table")
+        return {}
+    fields: dict[str, Any] = {}
+    for key, value in table.items():
+        with source.telling(lambda key=key: places.key(section, key, index=index, topic=topic)):  # type: ignore[misc]
+            if key not in keys:
+                raise ValueError(f"unknown key {key[:NAME_SHOWN]!r} in [{section}]; {nearest(key, list(keys))}{more}")
+            name, reader = keys[key]
+            fields[name] = _read_value(key, value, reader)
+    return fields
+
+
+def _read_value(key: str, value: Any, reader: Reader) -> Any:
+    try:
+        return reader(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def _tables(source: Source, document: Mapping[str, Any], section: str) -> list[Any]:
+    tables = document.get(section, [])
+    if not isinstance(tables, list):
+        source.wrong(source.places.section(section), f"write [[{section}]]: it can be repeated")
+        return []
+    return tables
+
+
+def _read_cluster(source: Source, document: Mapping[str, Any]) -> ClusterSpec:
+    attached = AttachedSpec(**_read_table(source, "attached", 0, document.get("attached", {}), ATTACHED))
+    return ClusterSpec(**_read_table(source, "cluster", 0, document.get("cluster", {}), CLUSTER), attached=attached)
+
+
+def _read_topics(source: Source, document: Mapping[str, Any], brokers: Sequence[int]) -> tuple[TopicSpec, ...]:
+    topics = []
+    tables = _tables(source, document, "topics")
+    for index, table in enumerate(tables):
+        name = str(table.get("name", "")) if isinstance(table, dict) else ""
+        fields = _read_table(source, "topics", index, table, TOPIC, topic=name)
+        place = source.places.section("topics", index)
+        if not isinstance(table, dict) or "name" not in table:
+            source.wrong(place, "a topic needs a name")
+        if "assignment" in fields and ("partitions" in fields or "replication_factor" in fields):
+            source.wrong(place, "give either an assignment, or partitions and replication_factor, not both")
+        unknown = {broker for replicas in fields.get("assignment", ()) for broker in replicas} - set(brokers)
+        if unknown:
+            source.wrong(
+                source.places.key("topics", "assignment", index=index, topic=name),
+                f"the assignment names brokers {sorted(unknown)} that [cluster] brokers has not",
+            )
+        if "name" in fields:
+            topics.append(TopicSpec(**fields))
+    if not tables:
+        source.wrong(source.places.section("topics"), "a scenario needs at least one [[topics]]")
+    return tuple(topics)
+
+
+def _read_workload(
+    source: Source, document: Mapping[str, Any], topics: Sequence[TopicSpec], workload_of: WorkloadOf
+) -> WorkloadSpec:
+    table, places = document.get("workload", {}), source.places
+    if not isinstance(table, dict):
+        source.wrong(places.section("workload"), "[workload] must be a table")
+        return WorkloadSpec()
+    name = table.get("name", DEFAULT_WORKLOAD)
+    settings = workload_of(name) if isinstance(name, str) else None
+    if settings is None:
+        known = nearest(name, workload_names()) if isinstance(name, str) else f"a text is needed, not {name!r}"
+        source.wrong(places.key("workload", "name"), f"unknown workload {name!r:.{NAME_SHOWN}}; {known}")
+        return WorkloadSpec()
+    keys = keys_of(settings)
+    of_others = issubclass(settings, RecordedWorkload)  # its own keys nobody knows here
+    own = {key: value for key, value in table.items() if key != "name" and not (of_others and key not in keys)}
+    more = f"; workload {name!r} has: {', '.join(sorted(keys))}"
+    fields = _read_table(source, "workload", 0, own, keys, more=more)
+    workload = settings()
+    with source.telling(lambda: places.section("workload")):
+        workload = settings(**fields)
+        workload.check([topic.name for topic in topics])
+    return workload
+
+
+def read_workload(table: Mapping[str, Any], *, topics: Sequence[str]) -> WorkloadSpec:
+    """From a [workload] table that was written out. Raises Problems."""
+    source = Source("", "workload")
+    named = [TopicSpec(name=topic) for topic in dict.fromkeys(topics)]
+    workload = _read_workload(source, {"workload": table}, named, settings_of)
+    if source.problems:
+        raise Problems(source.problems)
+    return workload
+
+
+def _is_for(source: Source, section: str, index: int, table: Any, traits: Traits) -> bool:
+    """Whether a step or a fault is for this system; its `on` is taken away, having been obeyed."""
+    if not isinstance(table, dict) or "on" not in table:
+        return True
+    try:
+        return holds(table.pop("on"), traits)
+    except ValueError as error:
+        source.wrong(source.places.key(section, "on", index=index), f"on: {error}")
+        return True
+
+
+def _read_variants(source: Source, document: dict[str, Any], traits: Traits) -> str:
+    """Lays over what differs on this system; why the scenario says nothing here, or an empty text."""
+    not_here, places = "", source.places
+    for index, table in enumerate(_tables(source, document, "on")):
+        if not isinstance(table, dict):
+            source.wrong(places.section("on", index), "[on] must be a table")
+            continue
+        before = len(source.problems)
+        for section in OVERLAID:
+            if not isinstance(table.get(section, {}), dict) or not isinstance(document.get(section, {}), dict):
+                source.wrong(places.key("on", section, index=index), f"[{section}] must be a table")
+        own = {key: value for key, value in table.items() if key not in OVERLAID}
+        fields = _read_table(source, "on", index, {**own, "system": "reference"}, ON)
+        if "system" not in table or not fields.get("why"):
+            source.wrong(places.section("on", index), "[[on]] names a system, and says why it is another story there")
+            continue
+        try:
+            applies = holds(table["system"], traits)
+        except ValueError as error:
+            source.wrong(places.key("on", "system", index=index), f"system: {error}")
+            continue
+        if applies and len(source.problems) == before:
+            lay_over(document, table)
+            not_here = not_here or ("" if fields.get("runs", True) else fields["why"])
+    document.pop("on", None)
+    return not_here
+
+
+def _read_faults(source: Source, document: Mapping[str, Any], traits: Traits) -> tuple[FaultSpec, ...]:
+    faults, numbers = [], []
+    for index, table in enumerate(_tables(source, document, "faults")):
+        if not _is_for(source, "faults", index, table, traits):
+            continue
+        fields = _read_table(source, "faults", index, table, FAULT)
+        given = table if isinstance(table, dict) else {}
+        if "kind" not in given:
+            source.wrong(source.places.section("faults", index), "a fault needs a kind")
+        if sum(name in given for name in ("at", "every", "when")) != 1:
+            source.wrong(
+                source.places.section("faults", index),
+                'a fault needs exactly one of at = "5 s", every = "10 s", when = "acks >= 500"',
+            )
+        if "kind" in fields:
+            faults.append(FaultSpec(**fields))
+            numbers.append(index)
+    source.places.faults = tuple(numbers)
+    return tuple(faults)
+
+
+def _read_steps(source: Source, document: Mapping[str, Any], traits: Traits) -> tuple[StepSpec, ...]:
+    steps = []
+    for index, table in enumerate(_tables(source, document, "steps")):
+        if _is_for(source, "steps", index, table, traits):
+            place = source.places.section("steps", index)
+            with source.telling(lambda place=place: place):  # type: ignore[misc]
+                steps.append(read_step(table, line=place.line or 1))
+    return tuple(steps)
+
+
+def _read_expect(source: Source, document: Mapping[str, Any]) -> ExpectSpec:
+    fields = _read_table(source, "expect", 0, document.get("expect", {}), EXPECT)
+    for key, patterns in fields.pop("findings", {}).items():
+        place = source.places.key("expect", key)
+        if key not in ("required", "forbidden"):
+            near = nearest(key, ["required", "forbidden"])
+            source.wrong(place, f"unknown key {key[:NAME_SHOWN]!r} in findings; {near}")
+        elif not isinstance(patterns, list):
+            source.wrong(place, f'{key} is a list of tables, for example [{{ check = "lost-write" }}]')
+        else:
+            read = [_read_table(source, "expect", 0, pattern, PATTERN) for pattern in patterns]
+            fields[key] = tuple(FindingPattern(**pattern) for pattern in read)
+    return ExpectSpec(**fields)
+
+
+def _read_coverage(source: Source, document: Mapping[str, Any]) -> dict[str, str]:
+    table = document.get("coverage", {})
+    named = [name for name in table if is_coverage_name(name)] if isinstance(table, dict) else []
+    keys = {name: (name, coverage_bound) for name in (*COVERAGE_CONDITIONS, *named)}
+    return _read_table(source, "coverage", 0, table, keys)
+
+
+def story_of(text: str) -> str:
+    """The comment that opens a scenario file, as one paragraph."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").rstrip())
+    return " ".join(lines)
+
+
+def _traits_of_reference(cluster: ClusterSpec) -> Traits:
+    return Traits(world=cluster.world)
+
+
+def parse(
+    text: str,
+    *,
+    name: str,
+    place: str,
+    overrides: Sequence[str] = (),
+    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
+    workload_of: WorkloadOf = settings_of,
+) -> Scenario:
+    """A scenario from the text of its file; `place` is what errors call the file. Raises Problems, all of them.
+
+    `traits_of`: what the system that the scenario (or an override) names is like (variants.py). `workload_of`: the
+    settings of a workload by name.
+    """
+    source = Source(text, place)
+    document = _document(text, place)
+    for override in overrides:
+        with source.telling(lambda override=override: Place(option=Override.of(override).option)):  # type: ignore[misc]
+            said = apply_override(document, override)
+            source.places.overridden |= dict.fromkeys(said, Override.of(override).option)
+    for section in document:
+        if section not in SECTIONS:
+            line = max(source.places.section(section).line, source.places.key("", section).line)
+            name_shown = section[:NAME_SHOWN]
+            source.wrong(source.places.line(line), f"unknown section [{name_shown}]; {nearest(section, SECTIONS)}")
+    cluster, traits = _read_cluster(source, document), Traits()
+    with source.telling(lambda: source.places.key("cluster", "system")):
+        traits = traits_of(cluster)
+    not_here = _read_variants(source, document, traits)
+    for override in overrides:  # again: what the user says goes before what a variant says
+        with suppress(UsageError):
+            apply_override(document, override)
+    cluster = _read_cluster(source, document)
+    if len(set(cluster.brokers)) != len(cluster.brokers):
+        source.wrong(source.places.key("cluster", "brokers"), "a broker id is given twice")
+    topics = _read_topics(source, document, cluster.brokers)
+    scenario = Scenario(
+        name=name,
+        story=story_of(text),
+        source=text,
+        cluster=cluster,
+        topics=topics,
+        workload=_read_workload(source, document, topics, workload_of),
+        faults=_read_faults(source, document, traits),
+        steps=_read_steps(source, document, traits),
+        expect=_read_expect(source, document),
+        coverage=_read_coverage(source, document),
+        not_here=not_here,
+        places=source.places,
+        **_read_table(source, "run", 0, document.get("run", {}), RUN),
+    )
+    if source.problems:
+        raise Problems(sorted(source.problems, key=lambda problem: problem.place.line))
+    return scenario
+
+
+def _document(text: str, place: str) -> dict[str, Any]:
+    """Raises UsageError."""
+    try:
+        document = tomllib.loads(text)
+        check_nesting(document)
+    except RecursionError:
+        raise UsageError(f"{place}: nested more than {NESTING_MAX} deep") from None
+    except ValueError as error:
+        raise UsageError(f"{place}: not TOML that can be read: {error}") from error
+    return document
+
+
+def load(
+    reference: str,
+    *,
+    overrides: Sequence[str] = (),
+    traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
+    workload_of: WorkloadOf = settings_of,
+) -> Scenario:
+    """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
+    path = find(reference)
+    below = FilesBelow(path.parent) if is_run(reference) else None  # a run's may be somebody else's: no links
+    try:
+        text = text_of(path) if below is None else text_of(path, opened=lambda: below.open(path.name))
+    except Unfit as error:
+        raise UsageError(str(error)) from error
+    name = f"seeds-{path.stem}" if path.parent == SHIPPED / "seeds" else path.stem  # it becomes a folder's name
+    if path.name == "scenario.toml":
+        written = re.search(r"^# scenario: ([^\s/]+)$", text, re.MULTILINE)
+        name = written.group(1) if written else path.parent.name
+    read = parse(text, name=name, place=str(path), overrides=overrides, traits_of=traits_of, workload_of=workload_of)
+    return replace(read, given=Given(reference=reference, overrides=tuple(overrides)))

@@ -1,0 +1,126 @@
+"""The keys of a scenario file: what each is called in the file and in `Scenario`, and how its value is read.
+
+What a key means stands in docs/scenarios.md; the tables here are the loader's own truth, and a test holds the page
+against them. The keys of [workload] are the workload's own (workloads.py).
+"""
+
+import re
+from typing import Any
+
+from harness.scenario.durations import seconds
+from harness.scenario.model import COMMANDS
+from harness.scenario.readers import Reader, count, flag, table_of, text, texts, whole, whole_numbers
+from harness.verdict import Verdict
+
+
+def _settings(value: Any) -> dict[str, str]:
+    """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
+    if not isinstance(value, dict):
+        raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
+    for key, item in value.items():
+        if isinstance(item, dict | list):
+            raise ValueError(f'setting {key!r} must be one value; write keys with dots in quotes: "{key}.…" = …')
+    return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
+
+
+def _assignment(value: Any) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("an assignment is a list of lists of broker ids, one per partition, preferred leader first")
+    return tuple(whole_numbers(item) for item in value)
+
+
+def _network(value: Any) -> str:
+    if value not in ("internal", "open"):
+        raise ValueError(f'a network is "internal" or "open", not {value!r}')
+    return str(value)
+
+
+def _verdict(value: Any) -> str:
+    names = [verdict.value for verdict in Verdict]
+    if value not in names:
+        raise ValueError(f"a verdict is one of {', '.join(names)}, not {value!r}")
+    return str(value)
+
+
+def coverage_bound(value: Any) -> str:
+    """3 or ">= 3": at least; "= 0": exactly; "<= 2": at most."""
+    text = str(value).strip()
+    if not re.fullmatch(r"(>=|<=|=)?\s*\d{1,18}", text) or isinstance(value, bool):
+        raise ValueError(f'a coverage bound is a number, ">= 3", "= 0" or "<= 2", not {value!r}')
+    return text
+
+
+def _bounds(value: Any) -> dict[str, float]:
+    known = ("availability_gap_s", "recovery_time_s")
+    for key in table_of(value):
+        if key not in known:
+            raise ValueError(f"unknown bound {key!r}; known: {', '.join(known)}")
+    return {key: seconds(item) for key, item in value.items()}
+
+
+# Section -> key in the file -> (field of the dataclass, reader).
+CLUSTER: dict[str, tuple[str, Reader]] = {
+    "brokers": ("brokers", whole_numbers),
+    "settings": ("settings", _settings),
+    "flaws": ("flaws", texts),
+    "system": ("system", text),
+    "world": ("world", text),
+    "layout": ("layout", text),
+    "features": ("features", _settings),
+    "image": ("image", text),
+    "disk_bytes": ("disk_bytes", whole),
+    "network": ("network", _network),
+    "bootstrap": ("bootstrap", text),
+}
+ATTACHED: dict[str, tuple[str, Reader]] = {
+    "nodes": ("nodes", _settings),
+    **{name: (name, text) for name in COMMANDS},
+    "timeout": ("command_timeout_s", seconds),
+    "delete_topics": ("delete_topics", flag),
+    "services": ("services", _settings),
+    "project": ("project", text),
+    "data": ("data", text),
+}
+TOPIC: dict[str, tuple[str, Reader]] = {
+    "name": ("name", text),
+    "partitions": ("partitions", count),
+    "replication_factor": ("replication_factor", whole),
+    "assignment": ("assignment", _assignment),
+    "settings": ("settings", _settings),
+}
+FAULT: dict[str, tuple[str, Reader]] = {
+    "kind": ("kind", text),
+    "target": ("target", text),
+    "at": ("at_s", seconds),
+    "every": ("every_s", seconds),
+    "when": ("when", text),
+    "delay": ("delay_s", seconds),
+    "for": ("for_s", seconds),
+    "options": ("options", table_of),
+}
+PATTERN: dict[str, tuple[str, Reader]] = {
+    "check": ("check", text),
+    "class": ("classification", text),
+    "count": ("count", whole),
+    "at_least": ("at_least", whole),
+    "at_most": ("at_most", whole),
+}
+EXPECT: dict[str, tuple[str, Reader]] = {
+    "verdict": ("verdict", _verdict),
+    "findings": ("findings", table_of),
+    "bounds": ("bounds", _bounds),
+    "unreadable": ("unreadable", flag),
+}
+RUN: dict[str, tuple[str, Reader]] = {
+    "read_every_replica": ("read_every_replica", flag),
+    "recovery_timeout": ("recovery_timeout_s", seconds),
+    "seed": ("seed", whole),
+}
+# [[on]]: what differs on some systems; each of its tables is laid over the file's own.
+ON: dict[str, tuple[str, Reader]] = {
+    "system": ("system", text),
+    "why": ("why", text),
+    "runs": ("runs", flag),
+}
+OVERLAID = ("run", "cluster", "workload", "expect", "coverage")
+SECTIONS = ("run", "cluster", "attached", "topics", "workload", "faults", "steps", "expect", "coverage", "on")

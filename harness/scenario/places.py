@@ -1,0 +1,99 @@
+"""Where in a scenario's file a thing stands, or which option said it: so that whoever refuses it can point there.
+
+A line is looked for only when somebody asks: to look for it takes longer than to read it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.errors import Place
+
+_HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
+
+
+class Override(str):
+    """KEY=VALUE, and the option by which the user said it; --set if it does not say."""
+
+    __slots__ = ("option",)
+    option: str
+
+    def __new__(cls, text: str, option: str = "") -> "Override":
+        made = super().__new__(cls, text)
+        made.option = option or f"--set {text}"
+        return made
+
+    @classmethod
+    def of(cls, text: str) -> "Override":
+        return text if isinstance(text, cls) else cls(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What an override has set: a key of a section or of one topic; no key: the section as a whole."""
+
+    section: str
+    topic: str = ""
+    key: str = ""
+
+
+@dataclass(kw_only=True)
+class Places:
+    """The places of one scenario. `overridden`: what options set, which no line of the file says any more."""
+
+    text: str = ""
+    file: str = ""
+    overridden: dict[Said, str] = field(default_factory=dict)
+    faults: Sequence[int] = ()  # of the faults that are for this system: which [[faults]] of the file each is
+
+    def __post_init__(self) -> None:
+        self._lines = self.text.splitlines()
+        # All at once: of as many sections as a file has room for, each is asked for.
+        self._headers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, line in enumerate(self._lines, 1):
+            if header := _HEADER.match(line):
+                self._headers[header[1]].append(number)
+
+    def line(self, number: int) -> Place:
+        return Place(file=self.file, line=number)
+
+    def section(self, section: str, index: int = 0) -> Place:
+        """The header of the index-th [section] or [[section]]."""
+        return self._option(Said(section=section)) or self.line(self._header_line(section, index))
+
+    def key(self, section: str, key: str, *, index: int = 0, topic: str = "") -> Place:
+        """A key of the index-th such section; `topic`: its name, where the section is one of [[topics]]."""
+        said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
+        return said or self.line(self._key_line(section, index, key))
+
+    def fault(self, number: int, key: str) -> Place:
+        """A key of the number-th (from 0) of the scenario's faults."""
+        return self.key("faults", key, index=self.faults[number] if number < len(self.faults) else number)
+
+    def step(self, line: int, kind: str) -> Place:
+        """What a step does, waits for or expects; `line` is of its header."""
+        return self._option(Said(section="steps")) or self.line(self._key_from(line, "steps", kind))
+
+    def _option(self, said: Said) -> Place | None:
+        option = self.overridden.get(said)
+        return Place(option=option) if option is not None else None
+
+    def _header_line(self, section: str, index: int) -> int:
+        """1 when it is written otherwise."""
+        lines = self._headers.get(section, [])
+        return lines[index] if index < len(lines) else 1
+
+    def _key_line(self, section: str, index: int, key: str) -> int:
+        """Of the header where the key is not found: a variant, [[on]], may have brought it."""
+        return self._key_from(self._header_line(section, index), section, key)
+
+    def _key_from(self, start: int, section: str, key: str) -> int:
+        pattern = re.compile(rf'(^|[\s{{,.])"?{re.escape(key)}"?\s*[=.]')
+        for number in range(start, len(self._lines) + 1):
+            line = self._lines[number - 1]
+            if number > start and re.match(r"\s*\[", line) and not line.lstrip().startswith(f"[{section}."):
+                break
+            if pattern.search(line.split("#", 1)[0]):
+                return number
+        return start

@@ -1,0 +1,128 @@
+"""How the values of a scenario file are read, one reader for each kind of value: strict, and wrong with a remedy.
+
+A settings class says by the types of its fields how they are read: `bool`, `int`, `float`, `str` and tuples as such,
+and the types here where a number is more than a number. A field of `Seconds` named `stay_s` is the key `stay`, written
+"2.5 s".
+"""
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from harness.errors import HarnessError
+from harness.scenario.durations import seconds
+
+COUNT_MAX = 10_000
+Reader = Callable[[Any], Any]
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a text is needed, not {value!r}")
+    return value
+
+
+def whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"a whole number is needed, not {value!r}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"a whole number of 64 bits is needed, not {value!r}")
+    return value
+
+
+def count(value: Any) -> int:
+    """Of what is started or made one by one."""
+    if whole(value) > COUNT_MAX:
+        raise ValueError(f"at most {COUNT_MAX} are possible, not {value!r}")
+    return int(value)
+
+
+def number(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 2**63:
+        raise ValueError(f"a number is needed, not {value!r}")
+    return float(value)
+
+
+def share(value: Any) -> float:
+    if not 0 <= number(value) <= 1:
+        raise ValueError(f"a share between 0 and 1 is needed, not {value!r}")
+    return number(value)
+
+
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false is needed, not {value!r}")
+    return value
+
+
+def whole_numbers(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"a list of whole numbers is needed, not {value!r}")
+    return tuple(whole(item) for item in value)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"a list of texts is needed, not {value!r}")
+    return tuple(text(item) for item in value)
+
+
+def acks(value: Any) -> str:
+    if str(value) not in ("0", "1", "all"):
+        raise ValueError(f'acks is "0", "1" or "all", not {value!r}')
+    return str(value)
+
+
+def table_of(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"a table is needed, not {value!r}")
+    return dict(value)
+
+
+Count = Annotated[int, count]
+Share = Annotated[float, share]
+Seconds = Annotated[float, seconds]
+Acks = Annotated[Literal["0", "1", "all"], acks]
+_BY_TYPE: Mapping[Any, Reader] = {
+    bool: flag,
+    int: whole,
+    float: number,
+    str: text,
+    tuple[str, ...]: texts,
+    tuple[int, ...]: whole_numbers,
+}
+
+
+def keys_of(settings: type) -> Mapping[str, tuple[str, Reader]]:
+    """Key in the file -> (field of the settings class, its reader). Raises TypeError for a type that has none."""
+    hints = get_type_hints(settings, include_extras=True)
+    known: dict[str, tuple[str, Reader]] = {}
+    for field in fields(settings):
+        reader = _reader(hints[field.name])
+        if reader is None:
+            raise TypeError(
+                f"field {field.name!r} is of no type that a scenario can give; use bool, int, float, str, tuple[str, "
+                "...], tuple[int, ...], Count, Share, Seconds or Acks, or one of these or None"
+            )
+        known[field.name.removesuffix("_s") if reader is seconds else field.name] = (field.name, reader)
+    return known
+
+
+def check_declared(settings: type, *, place: str) -> None:
+    """Raises HarnessError, which begins with the place, where a package's class is none that a scenario can give."""
+    if "__dataclass_fields__" not in vars(settings):
+        raise HarnessError(f"{place}: decorate {settings.__name__} with @dataclass(frozen=True, kw_only=True)")
+    try:
+        keys_of(settings)
+    except (TypeError, NameError) as error:
+        raise HarnessError(f"{place}: {settings.__name__}: {error}") from error
+
+
+def _reader(kind: Any) -> Reader | None:
+    if get_origin(kind) in (Union, types.UnionType):
+        others = [each for each in get_args(kind) if each is not type(None)]
+        return _reader(others[0]) if len(others) == 1 else None  # None is what stays unwritten
+    if get_origin(kind) is Annotated:
+        return next((each for each in get_args(kind)[1:] if callable(each)), None)
+    return _BY_TYPE.get(kind)

@@ -1,0 +1,75 @@
+"""What of a scenario holds on which system: steps and faults marked `on`, and [[on]] tables laid over the file's own.
+
+`on = "kraft"` names what the system under test is: its kind (reference, kafka), how it is coordinated (kraft,
+zookeeper), its world (local, docker), that it knows eligible leader replicas (elr), or its age ("kafka >= 4"; <, = and
+>= are known). Several in a list: any of them; "not kraft": everything else. An [[on]] table says why the outcome
+differs there, since that is a fact about Kafka.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness import extensions
+from harness.scenario.keys import OVERLAID
+
+_TERM = re.compile(r"(not\s+)?([a-z][a-z0-9_-]*)(?:\s*(>=|<|=)\s*([\d.]+))?")
+_COMPARED = ("kafka", "reference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What a system is, as scenarios may ask. version: () for what has none."""
+
+    kind: str = "reference"
+    coordination: str = "zookeeper"
+    world: str = "local"
+    version: tuple[int, ...] = ()
+    eligible_leader_replicas: bool = False  # KIP-966
+    groups: bool = True  # it has consumer groups and transactions
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(
+            {self.kind, self.coordination, self.world, *(["elr"] if self.eligible_leader_replicas else [])}
+        )
+
+
+KNOWN = ("reference", "kafka", "attached", "kraft", "zookeeper", "unknown", "elr", "local", "docker", "compose")
+
+
+def holds(on: Any, traits: Traits) -> bool:
+    """Raises ValueError for what is no name of a system."""
+    if isinstance(on, list):
+        found_here = [holds(each, traits) for each in on]  # every one is looked at, so that none is misspelt
+        return any(found_here)
+    match = _TERM.fullmatch(on.strip()) if isinstance(on, str) else None
+    added = extensions.names(extensions.SYSTEMS) if match is not None and match[2] not in KNOWN else []
+    if match is None or match[2] not in (*KNOWN, *added) or (match[3] and match[2] not in (*_COMPARED, *added)):
+        raise ValueError(f'{on!r} is no system; write one of {", ".join(KNOWN)}, "kafka >= 4" or "not kraft"')
+    found = match[2] in traits.names
+    if found and match[3]:
+        found = _compare(traits.version, match[3], tuple(int(part) for part in match[4].split(".") if part))
+    return found != bool(match[1])
+
+
+def _compare(version: tuple[int, ...], operator: str, bound: tuple[int, ...]) -> bool:
+    if operator == "=":
+        return version[: len(bound)] == bound
+    return version >= bound if operator == ">=" else version < bound
+
+
+def lay_over(document: dict[str, Any], variant: Mapping[str, Any]) -> None:
+    """Lays a variant's tables over the document's: tables key by key, everything else as a whole."""
+    for section in OVERLAID:
+        if section in variant:
+            _merge(document.setdefault(section, {}), variant[section])
+
+
+def _merge(into: dict[str, Any], table: Mapping[str, Any]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value

@@ -1,0 +1,27 @@
+"""The disk port of a real broker: a few threads, so that the event loop never waits for the disk."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+THREADS = 8  # as Kafka's num.io.threads; the disk merges writes that wait at the same time
+
+
+class DiskThreads:
+    """Implements runtime.disk_work.DiskWork."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="disk")
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            await asyncio.wait([done])
+            raise
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=True)

@@ -1,0 +1,1 @@
+"""The handlers of client and peer requests, one module per API."""

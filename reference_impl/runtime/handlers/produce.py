@@ -1,0 +1,183 @@
+"""Produce: append at the leader, then answer at once (acks=1), never (acks=0), or when the high watermark has passed
+every partition's records (acks=all, docs/replication.md R9).
+
+If a topic's settings require decoded records, decoding comes first, away from the event loop; batches are still
+appended in the order of their arrival.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from reference_impl.core.identifiers import UNKNOWN_OFFSET, ErrorCode, TopicPartition
+from reference_impl.core.partition import Partition
+from reference_impl.runtime.decoding import Decoding, Turn, Turns
+from reference_impl.runtime.replication.purgatory import Purgatory, Waiting
+from reference_impl.runtime.replication.replica_manager import ReplicaManager
+from reference_impl.runtime.server import NO_ANSWER, Answer, Caller, CloseConnection
+from reference_impl.wire.compression import ZSTD
+from reference_impl.wire.looks import Look, look_at
+from reference_impl.wire.messages import Request, response_class
+from reference_impl.wire.record_batches import HEADER_SIZE, read_header
+
+ProduceResponse = response_class(0)
+TopicResponse = ProduceResponse.TopicProduceResponse
+PartitionResponse = TopicResponse.PartitionProduceResponse
+
+ACKS_ALL = -1
+ZSTD_SINCE = 7  # Produce version: an older client might read records that it cannot decompress (KIP-110)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Outcome:
+    """One partition's part of a produce request; error None while it waits for replication."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode | None
+    base_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    partition: Partition | None = None
+    required_offset: int = UNKNOWN_OFFSET
+    leader_epoch: int = -1
+    log_append_time_ms: int = -1
+
+
+class ProduceHandler:
+    def __init__(self, replicas: ReplicaManager, purgatory: Purgatory, decoding: Decoding) -> None:
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._decoding = decoding
+        self._turns = Turns()
+        self._looking: set[asyncio.Task[list[_Outcome]]] = set()
+
+    def answer(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        keys = [key for key, _ in _parts(request)]
+        if not any(map(self._looks_inside, keys)) and not self._turns.is_taken(keys):
+            return self._answer(request, self._append_all(request, {}))
+        turn = self._turns.take(keys)
+        looking = asyncio.ensure_future(self._append_in_turn(request, turn))
+        looking.add_done_callback(lambda _: turn.end())  # also if it was cancelled before it began
+        looking.add_done_callback(self._looking.discard)
+        self._looking.add(looking)
+        return self._answer_later(request, looking)
+
+    def stop(self) -> None:
+        """Refuses all further appends."""
+        for looking in self._looking:
+            looking.cancel()
+
+    def _looks_inside(self, key: TopicPartition) -> bool:
+        partition = self._replicas.partitions.get(key)
+        return partition is not None and partition.is_leader and partition.settings.looks_inside
+
+    async def _append_in_turn(self, request: Request, turn: Turn) -> list[_Outcome]:
+        looks = {
+            number: await self._decoding.run(partial(look_at, records))
+            for number, (key, records) in enumerate(_parts(request))
+            if records and self._looks_inside(key)
+        }
+        await turn.comes()
+        return self._append_all(request, looks)
+
+    async def _answer_later(self, request: Request, looking: "asyncio.Task[list[_Outcome]]") -> Answer:
+        # A client that disconnects withdraws nothing: its batches are appended all the same.
+        answer = self._answer(request, await asyncio.shield(looking))
+        return await answer if isinstance(answer, asyncio.Future) else answer
+
+    def _append_all(self, request: Request, looks: Mapping[int, Look]) -> list[_Outcome]:
+        body = request.body
+        return [
+            self._append(key, records, body.acks, request.api_version, looks.get(number))
+            for number, (key, records) in enumerate(_parts(request))
+        ]
+
+    def _answer(self, request: Request, outcomes: list[_Outcome]) -> Answer:
+        body = request.body
+        if body.acks == 0:
+            failed = next((outcome for outcome in outcomes if outcome.error), None)
+            if failed is not None and failed.error is not None:
+                raise CloseConnection(f"acks=0 produce to {failed.topic_partition} failed: {failed.error.name}")
+            return NO_ANSWER
+        waiting_for = [outcome.topic_partition for outcome in outcomes if outcome.error is None]
+        if not waiting_for or _all_settled(outcomes):
+            return _response(outcomes)
+
+        def expire() -> Any:
+            for outcome in outcomes:
+                if outcome.error is None:
+                    outcome.error = ErrorCode.REQUEST_TIMED_OUT
+            return _response(outcomes)
+
+        def check() -> Any | None:
+            return _response(outcomes) if _all_settled(outcomes) else None
+
+        return self._purgatory.park(Waiting(waiting_for, check, expire), body.timeout_ms)
+
+    def _append(
+        self, topic_partition: TopicPartition, records: Any, acks: int, api_version: int, look: Look | None
+    ) -> _Outcome:
+        partition = self._replicas.partitions.get(topic_partition)
+        if partition is None:
+            return _Outcome(topic_partition=topic_partition, error=self._replicas.error_when_absent(topic_partition))
+        if api_version < ZSTD_SINCE and _is_zstd(records):
+            return _Outcome(topic_partition=topic_partition, error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        result = partition.append(
+            bytearray(records or b""),
+            acks=acks,
+            now_ms=self._replicas.now_ms(),
+            wall_clock_ms=self._replicas.wall_clock_ms(),
+            look=look,
+        )
+        if result.error:
+            return _Outcome(topic_partition=topic_partition, error=result.error)
+        assert partition.state is not None
+        return _Outcome(
+            topic_partition=topic_partition,
+            error=None if acks == ACKS_ALL else ErrorCode.NONE,
+            base_offset=result.base_offset,
+            log_start_offset=partition.log.log_start_offset,
+            partition=partition,
+            required_offset=result.required_offset,
+            leader_epoch=partition.state.leader_epoch,
+            log_append_time_ms=result.log_append_time_ms,
+        )
+
+
+def _parts(request: Request) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic in request.body.topic_data:
+        for data in topic.partition_data:
+            yield TopicPartition(topic.name, data.index), data.records
+
+
+def _is_zstd(records: Any) -> bool:
+    return records is not None and len(records) >= HEADER_SIZE and read_header(records, 0).compression == ZSTD
+
+
+def _all_settled(outcomes: list[_Outcome]) -> bool:
+    settled = True
+    for outcome in outcomes:
+        if outcome.error is None and outcome.partition is not None:
+            outcome.error = outcome.partition.produce_outcome(outcome.required_offset, outcome.leader_epoch)
+            settled = settled and outcome.error is not None
+    return settled
+
+
+def _response(outcomes: list[_Outcome]) -> Any:
+    by_topic: dict[str, list[Any]] = {}
+    for outcome in outcomes:
+        refused = outcome.error != ErrorCode.NONE
+        by_topic.setdefault(outcome.topic_partition.topic, []).append(
+            PartitionResponse(
+                index=outcome.topic_partition.partition,
+                error_code=outcome.error,
+                base_offset=UNKNOWN_OFFSET if refused else outcome.base_offset,
+                log_append_time_ms=-1 if refused else outcome.log_append_time_ms,
+                log_start_offset=UNKNOWN_OFFSET if refused else outcome.log_start_offset,
+                record_errors=[],
+                error_message=None,
+            )
+        )
+    responses = [TopicResponse(name=topic, partition_responses=parts) for topic, parts in by_topic.items()]
+    return ProduceResponse(responses=responses, throttle_time_ms=0)

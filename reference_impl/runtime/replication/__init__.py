@@ -1,0 +1,1 @@
+"""A broker's replicas: fetching, ISR proposals, parked requests, maintenance of their logs."""

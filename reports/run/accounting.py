@@ -1,0 +1,103 @@
+"""Where every record went: what the producer was told, against what the final log holds. It must add up both ways."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.evidence_rows import ACCOUNTING, AccountingRow, FindingRow
+from reports.model import Accounting, OutcomeRow, PartitionRow
+from reports.run_data import RunData
+
+PARTITIONS_MAX = 40
+_NAMES = {"acknowledged": "Acknowledged", "unknown": "Indeterminate", "refused": "Refused", "not sent": "Never sent"}
+
+
+def accounting(data: RunData) -> Accounting | None:
+    """None when nothing was sent."""
+    rows = data.evidence(ACCOUNTING)
+    if not rows:
+        return None
+    counts: Counter[tuple[str, bool]] = Counter()
+    for row in rows:
+        counts[_told(row), bool(row["in_final_log"])] += row["count"]
+    lost = [row for row in data.findings if row["check"] == "lost-write"]
+    permitted = sum(row["count"] for row in lost if row["classification"] == "permitted")
+    violation = sum(row["count"] for row in lost if row["classification"] == "violation")
+    undecided = sum(row["count"] for row in lost if row["classification"] == "observation")
+    missing = counts["acknowledged", False]
+    sums = data.verdict.get("accounting", {})
+    return Accounting(
+        outcomes=[
+            OutcomeRow(
+                name=name,
+                in_final_log=counts[told, True],
+                not_in_it=counts[told, False],
+                lost=counts[told, False] if told == "acknowledged" else 0,
+            )
+            for told, name in _NAMES.items()
+            if told != "not sent" or counts[told, True]
+        ],
+        partitions=_partitions(data, rows, lost),
+        read=counts["acknowledged", True],
+        lost_permitted=permitted,
+        lost_violation=violation,
+        lost_undecided=undecided,
+        unreadable=max(missing - permitted - violation - undecided, 0),
+        indeterminate=counts["unknown", True] + counts["unknown", False],
+        refused=counts["refused", True] + counts["refused", False],
+        sent=sum(count for (told, _), count in counts.items() if told != "not sent"),
+        problem=_problem(sums),
+    )
+
+
+def _told(row: AccountingRow) -> str:
+    """acks=0 is never an acknowledgement, whatever a library calls it."""
+    return "unknown" if row["outcome"] == "acknowledged" and row["acks"] == 0 else str(row["outcome"])
+
+
+def _problem(sums: dict[str, Any]) -> str:
+    if sums.get("adds_up", True):
+        return ""
+    return (
+        f"The sums differ: {sums.get('send_records')} records sent and {sums.get('sent')} accounted for; "
+        f"{sums.get('acknowledged_missing')} acknowledged ones missing, {sums.get('missing_in_findings')} in findings."
+    )
+
+
+def _partitions(data: RunData, rows: Sequence[AccountingRow], lost: Sequence[FindingRow]) -> list[PartitionRow]:
+    told: dict[tuple[str, int], Counter[str]] = {}
+    for row in rows:
+        told.setdefault((row["topic"], row["partition"]), Counter())[_told(row)] += row["count"]
+    losses: Counter[tuple[str | None, int | None]] = Counter()
+    for finding in lost:
+        losses[finding["topic"], finding["partition"]] += finding["count"]
+    made = []
+    for partition in sorted(data.rows(PARTITIONS), key=lambda row: (row["topic"], row["partition"])):
+        name = (partition["topic"], partition["partition"])
+        counts = told.get(name, Counter())
+        made.append(
+            PartitionRow(
+                name=f"{name[0]}-{name[1]}",
+                sent=sum(count for outcome, count in counts.items() if outcome != "not sent"),
+                acknowledged=counts["acknowledged"],
+                indeterminate=counts["unknown"],
+                refused=counts["refused"],
+                lost=losses[name],
+                log_end=partition["end_offset"],
+            )
+        )
+    return _folded(made)
+
+
+def _folded(rows: list[PartitionRow]) -> list[PartitionRow]:
+    """Beyond a screenful those that lost something come first, and the rest is one row of sums."""
+    if len(rows) <= PARTITIONS_MAX:
+        return rows
+    rows = sorted(rows, key=lambda row: row.lost == 0)  # stable: in order of their names otherwise
+    kept, rest = rows[:PARTITIONS_MAX], rows[PARTITIONS_MAX:]
+    sums = {
+        name: sum(getattr(row, name) for row in rest)
+        for name in ("sent", "acknowledged", "indeterminate", "refused", "lost")
+    }
+    return [*kept, PartitionRow(name=f"{len(rest)} more partitions", log_end=None, **sums)]

@@ -1,0 +1,79 @@
+"""Sentences under the time axis: what a link's name means, why a dead broker leads on, and why all sends stop at once.
+
+Each is there only when the run shows what it speaks of.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+
+from harness.history.facts.link_facts import struck_links
+from harness.history.schema.cluster_rows import FAULTS, PARTITIONS
+from harness.history.schema.evidence_rows import GAPS
+from reports.model import Lane
+from reports.run_data import RunData
+
+_PAUSE_MIN_NS = 10**9
+_SESSIONS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms")
+
+
+def axis_notes(data: RunData, lanes: Sequence[Lane]) -> list[str]:
+    return [note for note in (links_note(data), _dead_note(data, lanes), _held_note(data)) if note]
+
+
+def links_note(data: RunData) -> str:
+    """Said once, where a link between two brokers was struck."""
+    for fault in data.rows(FAULTS):
+        for link in struck_links(fault) if fault["begin_ns"] is not None else ():
+            if link.source in data.brokers and link.target in data.brokers:
+                a, b = link.source, link.target
+                return (
+                    f"{a}→{b} is the connections that broker {a} opens to broker {b}, such as its fetches as a "
+                    f"follower; those that broker {b} opens to broker {a} are {b}→{a}."
+                )
+    return ""
+
+
+def _dead_note(data: RunData, lanes: Sequence[Lane]) -> str:
+    if not any("dead" in span.style.split() for lane in lanes for span in lane.spans):
+        return ""
+    told = [f"{key}={data.environment[key]}" for key in _SESSIONS if key in data.environment]
+    session = f" ({told[0]})" if told else ""
+    return (
+        "A broker that dies or is paused stays leader, and a member of ISRs, until the controller notices: when its "
+        f"session has run out{session}. Meanwhile acks=all waits for it wherever it is a follower."
+    )
+
+
+def _held_note(data: RunData) -> str:
+    """Why one partition without answers empties the chart for all of them."""
+    in_flight = data.scenario.workload.facts.in_flight
+    topics = {topic.name for topic in data.scenario.topics}
+    partitions = sum(row["topic"] in topics for row in data.rows(PARTITIONS))
+    if in_flight < 2 or partitions < 2:
+        return ""
+    pause = _longest_pause_in_a_gap(data)
+    if pause is None:
+        return ""
+    return (
+        f"From {data.moment(pause[0])} to {data.moment(pause[1])} nothing was sent to any partition: a producer sends "
+        f"{in_flight} records, spread over the {partitions} partitions, and waits for the answers to all of them "
+        "before it sends the next. “no writes” marks the partitions that were asked and did not answer."
+    )
+
+
+def _longest_pause_in_a_gap(data: RunData) -> tuple[int, int] | None:
+    """The longest time within a partition's gap in which no client began a send."""
+    gaps = [(row["begin_ns"], row["end_ns"]) for row in data.evidence(GAPS) if row["end_ns"] is not None]
+    if not gaps:
+        return None
+    ops = data.folder.table("operations")
+    starts = np.sort(ops.filter(pc.equal(ops.column("function"), "send")).column("invoked_ns").drop_null().to_numpy())
+    long = np.flatnonzero(np.diff(starts) > _PAUSE_MIN_NS)
+    pauses = [
+        (before, after)
+        for before, after in ((int(starts[place]), int(starts[place + 1])) for place in long)
+        if any(begin < after and before < end for begin, end in gaps)
+    ]
+    return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)

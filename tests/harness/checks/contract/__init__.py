@@ -1,0 +1,1 @@
+"""What a system may lose, and what cancels an excuse."""

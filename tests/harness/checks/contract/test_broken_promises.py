@@ -1,0 +1,190 @@
+"""Promises broken without a loss: acks=all below min.insync.replicas, and two leaders in one epoch."""
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement
+from harness.verdict import Verdict
+from tests.harness.checks.histories.build import ISR, SECOND, History, judge_stories
+from tests.harness.checks.twins.twins import acknowledged, failed_over, nothing_happened
+
+STORIES: dict[str, Callable[[], History]] = {}
+THROWN_BACK = {
+    (check, "permitted")
+    for check in ("lost-write", "unclean-election", "dirty-read", "inconsistent-offsets", "acknowledged-regression")
+}
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
+
+
+def story(make: Callable[[], History]) -> Callable[[], History]:
+    STORIES[make.__name__] = make
+    return make
+
+
+def alone(*, sent_at: float, knows_at: float | None = 5.1, least: str = "2", again_at: float | None = None) -> History:
+    """The ISR shrinks to its leader at 5 s, and a record is acknowledged with acks=all."""
+    history = History()
+    history._add("configuration", time_ns=0, scope="topic", name="t", node=-1, key="min.insync.replicas", value=least)
+    history._add("configuration", time_ns=0, scope="topic", name="other", node=-1, key="min.insync.replicas", value="3")
+    history.state(1, 0, ISR, at=0, start=0)
+    history.send(0, 0, at=1)
+    history.state(1, 0, (1,), at=5)
+    if knows_at is not None:
+        history._add(
+            "partition_states", topic="t", partition=0, time_ns=int(knows_at * SECOND), uncertainty_ns=0, exact=False,
+            observer=1, leader=1, leader_epoch=0, isr=[1], replicas=list(ISR),
+        )  # fmt: skip
+    history.send(1, 1, at=sent_at)
+    if again_at is not None:
+        history.state(1, 0, (1, 2), at=again_at)
+    history.poll([(0, 0), (1, 1)], at=20)
+    history.final([(0, 0), (1, 1)])
+    return history
+
+
+@story
+def acknowledged_by_a_leader_that_knew_it_was_alone() -> History:
+    return alone(sent_at=6)
+
+
+@story
+def acknowledged_where_one_copy_is_enough() -> History:
+    return alone(sent_at=6, least="1")
+
+
+@story
+def sent_before_the_leader_knew() -> History:
+    return alone(sent_at=4.95, knows_at=8)
+
+
+@story
+def acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew() -> History:
+    return alone(sent_at=6, knows_at=None)
+
+
+@story
+def acknowledged_while_an_expansion_may_have_been_asked_for() -> History:
+    return alone(sent_at=6, again_at=6.15)
+
+
+@story
+def acknowledged_long_before_the_expansion() -> History:
+    return alone(sent_at=6, again_at=9)
+
+
+@story
+def lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum() -> History:
+    history = alone(sent_at=6)
+    history.unclean_config("true")
+    history.fault("kill", [1], at=8, until=30)
+    history.snapshot(1, [(0, 0, 0), (1, 0, 1)], at=8, reason="kill", epochs="0:0")
+    history.state(2, 1, (2,), at=10, start=1)
+    kept = [row for row in history.rows["records"] if not (row["kind"] == 2 and row["value"] == 1)]
+    history.rows["records"] = [row for row in kept if not (row["kind"] == 1 and row["value"] == 1)]
+    return history
+
+
+@story
+def two_leaders_by_the_books() -> History:
+    history = nothing_happened()
+    history.state(2, 0, ISR, at=50)
+    return history
+
+
+@story
+def two_leaders_by_their_own_word() -> History:
+    history = nothing_happened()
+    history._add(
+        "broker_events", node=3, time_ns=50 * SECOND, event="leadership_start", topic="t", partition=0, leader_epoch=0
+    )
+    return history
+
+
+@story
+def one_leader_after_the_other() -> History:
+    history = nothing_happened()
+    history.state(2, 1, ISR, at=50, start=10)
+    return history
+
+
+def thrown_back(*, late: bool) -> History:
+    """An allowed unclean election at 5 s takes 7 to 9 from a consumer, which begins anew there; later it goes back."""
+    history = acknowledged()
+    history.unclean_config("true")
+    history.poll([(off, off) for off in range(10)], at=3)
+    failed_over(history, leader=2, isr_before=(1,), kept=7)
+    history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2]
+    new = [(7, 20), (8, 21), (9, 22)]
+    for off, value in new:
+        history.send(value, off, at=10 + off / 10, process=2)
+    history.poll(new, at=12)
+    if late:
+        history.poll([(8, 21)], at=490)
+    history.final([*((off, off) for off in range(7)), *new], at=500)
+    return history
+
+
+@story
+def a_poll_goes_back_under_an_allowed_election() -> History:
+    return thrown_back(late=False)
+
+
+@story
+def a_poll_goes_back_long_after_an_allowed_election() -> History:
+    return thrown_back(late=True)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+    return judge_stories(spark, tmp_path_factory.mktemp("promises"), STORIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "expected"),
+    [
+        ("acknowledged_by_a_leader_that_knew_it_was_alone", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
+        ("acknowledged_where_one_copy_is_enough", PASS, set()),
+        ("sent_before_the_leader_knew", PASS, set()),
+        ("acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew", OPEN,
+         {("acknowledged-below-min-isr", "observation")}),
+        ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),
+        ("acknowledged_long_before_the_expansion", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
+        ("lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum", VIOLATION,
+         {("acknowledged-below-min-isr", "violation"), ("lost-write", "violation"), ("unclean-election", "permitted")}),
+        ("two_leaders_by_the_books", VIOLATION, {("two-leaders", "violation")}),
+        ("two_leaders_by_their_own_word", VIOLATION, {("two-leaders", "violation")}),
+        ("one_leader_after_the_other", PASS, set()),
+        ("a_poll_goes_back_under_an_allowed_election", PASS, {*THROWN_BACK, ("nonmonotonic-read", "permitted")}),
+        ("a_poll_goes_back_long_after_an_allowed_election", VIOLATION,
+         {*THROWN_BACK, ("nonmonotonic-read", "permitted"), ("nonmonotonic-read", "violation")}),
+    ],
+)  # fmt: skip
+def test_a_broken_promise_is_found_where_nothing_is_lost(
+    judged: dict[str, Judgement], name: str, verdict: Verdict, expected: set[tuple[str, str]]
+) -> None:
+    found = {(finding.check, finding.classification) for _, finding in judged[name].findings}
+    assert (judged[name].verdict, found - {("availability", "observation"), ("recovery", "observation")}) == (
+        verdict, expected,
+    ), judged[name].sentence  # fmt: skip
+
+
+def brokers_0_and_63(lacking: int) -> History:
+    """Both are in sync, and one lacks a record below its high watermark."""
+    history = History()
+    history.state(0, 0, (0, 63), at=0, start=0)
+    for value in range(3):
+        history.send(value, value, at=1 + value)
+    for node in (0, 63):
+        log = [(off, 0, off) for off in range(3) if (node, off) != (lacking, 1)]
+        history.snapshot(node, log, high_watermark=3, epochs="0:0")
+    history.final([(off, off) for off in range(3)])
+    return history
+
+
+def test_any_two_broker_ids_are_told_apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+    stories = {"0": lambda: brokers_0_and_63(0), "63": lambda: brokers_0_and_63(63)}
+    for name, judgement in judge_stories(spark, tmp_path_factory.mktemp("ids"), stories).items():
+        (finding,) = [each for _, each in judgement.findings if each.check == "replica-divergence"]
+        assert f"none in another's (broker {name})" in finding.sentence, finding.sentence

@@ -1,0 +1,261 @@
+"""Damaged and full disks: what they excuse, and what they do not. Each history has a twin that differs in one thing."""
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement
+from harness.verdict import Verdict
+from tests.harness.checks.histories.build import ISR, History, judge_stories, scenario
+from tests.harness.checks.twins.twins import acknowledged, nothing_happened
+
+STORIES: dict[str, Callable[[], History]] = {}
+
+
+def story(make: Callable[[], History]) -> Callable[[], History]:
+    STORIES[make.__name__] = make
+    return make
+
+
+@story
+def every_in_sync_copy_damaged() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.damage(1, 4, 6, at=5)
+    history.state(-1, 0, (1,), at=6)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_damage_beyond_the_lost_records() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.damage(1, 8, 10, at=5)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_damage_of_which_nobody_recorded_the_place() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.fault("damage", [1], at=5)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def one_of_two_in_sync_copies_damaged() -> History:
+    """It was cut at its start, led all the same, and the others cut theirs after it."""
+    history = acknowledged()
+    history.state(1, 0, (1, 2), at=3)
+    history.fault("damage", [1], at=5)
+    history.state(1, 1, (1, 2), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_full_disk_excuses_no_loss() -> History:
+    history = acknowledged()
+    history.state(1, 0, (1,), at=3)
+    history.fault("full", [1], at=5)
+    history.state(-1, 0, (1,), at=6)
+    history.state(1, 1, (1,), at=8, start=4)
+    history.final([(off, off) for off in range(4)])
+    return history
+
+
+@story
+def a_damaged_record_was_served() -> History:
+    """Its value is one that nobody sent, at an offset whose own value is gone."""
+    history = acknowledged()
+    history.fault("damage", [1], at=5)
+    history.final([(off, 999 if off == 3 else off) for off in range(10)])
+    return history
+
+
+@story
+def a_damaged_record_was_copied_over_a_good_one() -> History:
+    history = acknowledged()
+    history.fault("damage", [1], at=5)
+    for node in ISR:
+        history.snapshot(
+            node, [(off, 0, 999 if node == 2 and off == 3 else off) for off in range(10)], high_watermark=10
+        )
+    history.final([(off, off) for off in range(10)])
+    return history
+
+
+@story
+def a_damaged_batch_was_served_and_refused() -> History:
+    """The leader's log is damaged, and it serves what it reads, although its follower's log is sound."""
+    history = nothing_happened()
+    history.fault("damage", [1], at=5)
+    history.refused_read(at=6)
+    history.refused_read(at=7, f="final_poll")
+    return history
+
+
+@story
+def the_only_copy_was_damaged_and_served() -> History:
+    history = nothing_happened()
+    history.state(1, 0, (1,), at=4)
+    history.fault("damage", [1], at=5)
+    history.refused_read(at=6)
+    return history
+
+
+@story
+def a_read_failed_for_another_reason() -> History:
+    history = nothing_happened()
+    history.fault("damage", [1], at=5)
+    history.refused_read(at=6, error="KafkaTimeoutError")
+    return history
+
+
+def _unread_behind(damaged: int, *, faulty: int) -> History:
+    history = acknowledged()
+    history.fault("damage", [faulty], at=5)
+    for node in ISR:
+        history.snapshot(node, [(off, 0, off) for off in range(4 if node == damaged else 10)], high_watermark=10)
+    history.final([(off, off) for off in range(10)])
+    return history
+
+
+@story
+def a_damaged_copy_that_nobody_had_to_read() -> History:
+    return _unread_behind(2, faulty=2)
+
+
+@story
+def a_copy_that_cannot_be_read_though_another_was_damaged() -> History:
+    return _unread_behind(2, faulty=3)
+
+
+@story
+def a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.started(2, at=6)
+    return history
+
+
+@story
+def a_damaged_copy_of_a_broker_that_started_before_it_was_damaged() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.started(2, at=4)
+    return history
+
+
+@story
+def a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.fault("stop", [2], at=5.5, until=6)
+    history.started(2, at=6)
+    return history
+
+
+@story
+def a_damaged_copy_in_segments_that_may_have_been_full() -> History:
+    history = _unread_behind(2, faulty=2)
+    history.scenario = scenario(settings={"log.segment.bytes": "1000"})
+    history.started(2, at=6)
+    return history
+
+
+@story
+def the_only_copy_was_damaged_and_served_after_a_crash() -> History:
+    """Before, it had not had to read it."""
+    history = the_only_copy_was_damaged_and_served()
+    history.started(1, at=7)
+    history.refused_read(at=8)
+    return history
+
+
+def _back_with_an_empty_log(*, leads: bool) -> History:
+    """Its leader lost its disk and was back before anybody noticed: it leads on, or does not."""
+    history = acknowledged()
+    history.scenario = scenario(coverage={"elections": "1", "wipes": "1"})
+    history.fault("kill", [1], at=5, until=6)
+    history.fault("wipe", [1], at=5.5, until=6)
+    history.started(1, at=6)
+    if leads:
+        history.step("wait", "leader = 2", "timeout", seen="leader 1")
+        for node in (2, 3):
+            history.truncation(node, 0, 10, epoch=0, at=6.5)
+        history.snapshot(1, [], high_watermark=0)
+        history.final([])
+    else:
+        history.state(2, 1, (2, 3), at=6.1, start=10)
+        history.final([(off, off) for off in range(10)])
+    return history
+
+
+@story
+def a_broker_that_came_back_fast_with_an_empty_log_leads() -> History:
+    return _back_with_an_empty_log(leads=True)
+
+
+@story
+def a_broker_that_came_back_fast_with_an_empty_log_leads_no_more() -> History:
+    return _back_with_an_empty_log(leads=False)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+    return judge_stories(spark, tmp_path_factory.mktemp("damage"), STORIES, with_evidence=False)
+
+
+VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "expected"),
+    [
+        ("every_in_sync_copy_damaged", PASS, {("lost-write", "permitted"): 6}),
+        ("a_damage_beyond_the_lost_records", VIOLATION,
+         {("lost-write", "violation"): 4, ("lost-write", "permitted"): 2}),
+        ("a_damage_of_which_nobody_recorded_the_place", OPEN, {("lost-write", "observation"): 6}),
+        ("one_of_two_in_sync_copies_damaged", VIOLATION, {("lost-write", "violation"): 6}),
+        ("a_full_disk_excuses_no_loss", VIOLATION, {("lost-write", "violation"): 6}),
+        ("a_damaged_record_was_served", VIOLATION,
+         {("phantom", "violation"): 1, ("lost-write", "violation"): 1, ("inconsistent-offsets", "violation"): 1}),
+        ("a_damaged_record_was_copied_over_a_good_one", VIOLATION, {("replica-divergence", "violation"): 1}),
+        ("a_damaged_batch_was_served_and_refused", VIOLATION, {("corrupt-record", "violation"): 2}),
+        ("the_only_copy_was_damaged_and_served", PASS, {("corrupt-record", "permitted"): 1}),
+        ("a_read_failed_for_another_reason", PASS, {}),
+        ("a_damaged_copy_that_nobody_had_to_read", PASS, {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_that_was_not_cut_at_a_start_after_a_crash", VIOLATION,
+         {("replica-divergence", "violation"): 6}),
+        ("a_damaged_copy_of_a_broker_that_started_before_it_was_damaged", PASS,
+         {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_of_a_broker_that_was_stopped_cleanly_and_started", PASS,
+         {("replica-divergence", "permitted"): 6}),
+        ("a_damaged_copy_in_segments_that_may_have_been_full", PASS, {("replica-divergence", "permitted"): 6}),
+        ("the_only_copy_was_damaged_and_served_after_a_crash", VIOLATION,
+         {("corrupt-record", "permitted"): 1, ("corrupt-record", "violation"): 1}),
+        ("a_broker_that_came_back_fast_with_an_empty_log_leads", VIOLATION, {("lost-write", "violation"): 10}),
+        ("a_broker_that_came_back_fast_with_an_empty_log_leads_no_more", PASS, {}),
+        ("a_copy_that_cannot_be_read_though_another_was_damaged", VIOLATION,
+         {("replica-divergence", "violation"): 6, ("evidence", "observation"): 2}),
+    ],
+)  # fmt: skip
+def test_the_verdict_follows_the_evidence(
+    judged: dict[str, Judgement], name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
+) -> None:
+    sums: dict[tuple[str, str], int] = {}
+    for _, finding in judged[name].findings:
+        key = (finding.check, finding.classification)
+        sums[key] = sums.get(key, 0) + finding.count
+    assert (judged[name].verdict, sums) == (verdict, expected), judged[name].sentence
+
+
+def test_a_served_record_is_told_with_who_refused_it_and_why_it_counts(judged: dict[str, Judgement]) -> None:
+    ((_, finding),) = judged["a_damaged_batch_was_served_and_refused"].findings
+    assert "2 reads were answered with a batch whose checksum does not hold, the first at 6." in finding.sentence
+    assert "(consumer-1): the log of broker 1 had been damaged, and other in-sync copies were sound" in finding.sentence

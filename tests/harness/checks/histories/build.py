@@ -1,0 +1,281 @@
+"""Builds the tables of tiny histories by hand: a run is told as a story, and the rows follow the schemas' rules."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from harness.checks.judge import Judgement, RunInput, judge_tables
+from harness.checks.spark.tables import Tables, tables_of
+from harness.history.facts.log_digest import with_digests
+from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS, SnapshotRow
+from harness.history.schema.schemas import TABLES
+from harness.history.schema.typed_rows import TypedRows
+from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
+from workloads.produce_and_poll import ProduceAndPollSettings
+
+SECOND = 10**9
+ISR = (1, 2, 3)
+
+
+def scenario(
+    *,
+    settings: Mapping[str, str] | None = None,
+    expect: ExpectSpec | None = None,
+    coverage: Mapping[str, str] | None = None,
+    workload: WorkloadSpec | None = None,
+    topics: Sequence[TopicSpec] = (TopicSpec(name="t"),),
+) -> Scenario:
+    return Scenario(
+        name="test", story="", source="", cluster=ClusterSpec(settings=settings or {}),
+        topics=tuple(topics), workload=workload or ProduceAndPollSettings(), faults=(), steps=(),
+        expect=expect or ExpectSpec(), coverage=coverage or {},
+    )  # fmt: skip
+
+
+class History:
+    """One run over partition t-0 (tp 0). Times are in seconds; every call appends rows."""
+
+    def __init__(self, *, run: int = 0, scenario_: Scenario | None = None, read_to_end: bool = True) -> None:
+        self.run = run
+        self.scenario = scenario_ or scenario()
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self.anchors: list[dict[str, int]] = []  # of run.json: the run's clock against wall time
+        self.journals_may_lack_their_end = False  # of run.json
+        self._operation = 0
+        self._snapshot = 0
+        self._isr: tuple[int, ...] | None = None
+        self._leader: int | None = None
+        self._epoch = -1
+        self.partition = self._add(
+            "partitions",
+            partition_id=0,
+            topic="t",
+            partition=0,
+            replicas=list(ISR),
+            read_to_end=read_to_end,
+            end_offset=None,
+        )
+
+    def _add(self, table: str, **columns: Any) -> dict[str, Any]:
+        assert columns.keys() <= set(TABLES[table].names), columns
+        row = dict.fromkeys(TABLES[table].names) | {"run": self.run} | columns
+        self.rows[table].append(row)
+        return row
+
+    # -- clients ------------------------------------------
+
+    def send(
+        self, value: int, offset: int | None = None, *, at: float, took: float = 0.1, status: int = 0, acks: int = -1,
+        process: int = 1, partition_id: int = 0, **columns: Any,
+    ) -> None:  # fmt: skip
+        self.sends(
+            [(value, offset, status)],
+            at=at,
+            took=took,
+            acks=acks,
+            process=process,
+            partition_id=partition_id,
+            **columns,
+        )
+
+    def sends(
+        self, records: Sequence[tuple[int, int | None, int]], *, at: float, took: float = 0.1, acks: int = -1,
+        process: int = 1, partition_id: int = 0, **columns: Any,
+    ) -> None:  # fmt: skip
+        """columns: further ones of all these records, such as txn, key, timestamp_ms."""
+        t0, t1 = int(at * SECOND), int((at + took) * SECOND)
+        for i, (value, off, status) in enumerate(records):
+            self._add("records", kind=0, status=status, acks=acks, operation=self._operation, process=process,
+                      assignment=0, topic="t", partition=partition_id, partition_id=partition_id, position=i,
+                      offset=off, value=value, invoked_ns=t0, completed_ns=t1, **columns)  # fmt: skip
+        self._operation += 1
+
+    def poll(
+        self, records: Sequence[tuple[int, int]], *, at: float, final: bool = False, process: int = 9,
+        assignment: int = 0, status: int = 0, epoch: int | None = None, replica: int | None = None,
+        partition_id: int = 0, **columns: Any,
+    ) -> None:  # fmt: skip
+        """records: (offset, value) in the order they came; columns as in `sends`."""
+        for i, (off, value) in enumerate(records):
+            step = off - records[i - 1][0] if i else None
+            self._add(
+                "records", kind=2 if final else 1, status=status, operation=self._operation, process=process,
+                assignment=assignment, topic="t", partition=partition_id, partition_id=partition_id, position=i,
+                offset=off, offset_step=step, last_of_poll=i == len(records) - 1, leader_epoch=epoch, value=value,
+                invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), replica=replica, **columns,
+            )  # fmt: skip
+        self._operation += 1
+
+    def final(
+        self, records: Sequence[tuple[int, int]], *, at: float = 100.0, partition_id: int = 0, **columns: Any
+    ) -> None:
+        self.poll(records, at=at, final=True, process=99, partition_id=partition_id, **columns)
+        partition = next(
+            (row for row in self.rows["partitions"] if row["partition_id"] == partition_id), self.partition
+        )
+        partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
+
+    def second_partition(self, *, read_to_end: bool = True) -> None:
+        self._add("partitions", partition_id=1, topic="t", partition=1, replicas=list(ISR), read_to_end=read_to_end)
+
+    def client(self, process: int, **columns: Any) -> None:
+        """A row of `processes`: isolation, group, transactional_id, offset_reset ..."""
+        self._add("processes", process=process, client=f"client-{process}", library="kafka-python", **columns)
+
+    def failed_attempt(
+        self, *, at: float, process: int = 1, partition_id: int = 0, status: int = 2, error: str = "E 7"
+    ) -> None:
+        """What a client met: an attempt to produce that failed; by default nobody knows what it came to."""
+        self._add("client_events", process=process, time_ns=int(at * SECOND), event="attempt_failed", node=1, topic="t",
+                  partition=partition_id, status=status, error=error)  # fmt: skip
+
+    def transaction(
+        self, transaction: int, outcome: int, *, at: float, until: float, process: int = 1,
+        transactional_id: str = "id", group: str | None = None,
+    ) -> None:  # fmt: skip
+        self._add("transactions", transaction=transaction, process=process, transactional_id=transactional_id,
+                  invoked_ns=int(at * SECOND), completed_ns=int(until * SECOND), outcome=outcome,
+                  group=group)  # fmt: skip
+
+    def group(
+        self, event: str, *, at: float, process: int, offset: int | None = None, took: float = 0.01, status: int = 0,
+        generation: int | None = None, partition_id: int = 0, name: str | None = "g", **columns: Any,
+    ) -> None:  # fmt: skip
+        """A row of `group_events`; a member's id is its process."""
+        self._add(
+            "group_events", process=process, group=name, event=event, generation=generation, member=f"m{process}",
+            topic="t", partition=partition_id, offset=offset, status=status, invoked_ns=int(at * SECOND),
+            completed_ns=int((at + took) * SECOND), **columns,
+        )  # fmt: skip
+
+    def refused_read(self, *, at: float, f: str = "poll", error: str = "CorruptRecordError") -> None:
+        """A poll that the client library did not believe."""
+        self._add("operations", operation=self._operation, process=9, client="consumer-1", function=f, status=1,
+                  invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), count=0, error=error)  # fmt: skip
+        self._operation += 1
+
+    # -- the cluster --------------------------------------
+
+    def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> None:
+        """A state of the partition; `start`: the leader's journal entry of its log end when the epoch began."""
+        before = self._isr
+        elected = leader >= 0 and epoch > self._epoch and before is not None
+        self._add(
+            "partition_states", topic="t", partition=0, time_ns=int(at * SECOND), uncertainty_ns=0, exact=True,
+            observer=-1, leader=leader, leader_epoch=epoch, partition_epoch=len(self.rows["partition_states"]),
+            isr=list(isr), isr_before=None if before is None else list(before), leader_before=self._leader,
+            unclean=bool(elected and before is not None and leader not in before), replicas=list(ISR),
+        )  # fmt: skip
+        if start is not None:
+            self._add("broker_events", node=leader, time_ns=int(at * SECOND), event="leadership_start", topic="t",
+                      partition=0, leader_epoch=epoch, from_offset=start)  # fmt: skip
+        self._isr, self._leader, self._epoch = tuple(isr), leader, epoch
+
+    def truncation(self, node: int, first: int, end: int, *, epoch: int, at: float) -> None:
+        self._add("broker_events", node=node, time_ns=int(at * SECOND), event="truncation", topic="t", partition=0,
+                  leader_epoch=epoch, from_offset=end, to_offset=first, reason_text="diverging epoch")  # fmt: skip
+
+    def started(self, node: int, *, at: float) -> None:
+        self._add("broker_events", node=node, time_ns=int(at * SECOND), event="broker_start")
+
+    def fault(self, kind: str, nodes: Sequence[int], *, at: float, until: float | None = None) -> None:
+        self._add(
+            "faults", fault=len(self.rows["faults"]), kind=kind, label_text=f"{kind} broker {nodes[0]}",
+            nodes=list(nodes), asked_ns=int(at * SECOND), begin_ns=int(at * SECOND), proved=True, proof_text="seen",
+            end_ns=None if until is None else int(until * SECOND),
+        )  # fmt: skip
+
+    def damage(self, node: int, first: int, end: int, *, at: float) -> None:
+        """Bits of the batch with offsets first to end - 1 are flipped under a broker that was killed for it."""
+        self.fault("damage", [node], at=at)
+        self._add("disk_events", node=node, time_ns=int(at * SECOND), fault=len(self.rows["faults"]) - 1,
+                  extent="batch", topic="t", partition=0, from_offset=first, to_offset=end)  # fmt: skip
+
+    def unclean_config(self, value: str, *, at: float = 0.0) -> None:
+        self._add("configuration", time_ns=int(at * SECOND), scope="topic", name="t", node=-1,
+                  key="unclean.leader.election.enable", value=value)  # fmt: skip
+
+    def snapshot(
+        self, node: int, records: Sequence[tuple[int, int, int]], *, at: float = 90.0, reason: str = "end",
+        high_watermark: int | None = None, epochs: str = "",
+    ) -> None:  # fmt: skip
+        """records: (offset, epoch, value) as they lie in the replica's log."""
+        log_end = max((off for off, _, _ in records), default=-1) + 1
+        self._add(
+            "replica_snapshots", snapshot=self._snapshot, node=node, time_ns=int(at * SECOND), reason=reason, topic="t",
+            partition=0, log_start_offset=0, high_watermark=high_watermark, log_end_offset=log_end,
+            leader_epochs=epochs,
+        )  # fmt: skip
+        for off, epoch, value in records:
+            self._add("replica_log", snapshot=self._snapshot, node=node, topic="t", partition=0, partition_id=0,
+                      offset=off, leader_epoch=epoch, value=value)  # fmt: skip
+        self._snapshot += 1
+
+    def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> None:
+        number = len(self.rows["steps"])
+        self._add(
+            "steps",
+            step=number,
+            kind=kind,
+            act=text.partition(" ")[0],
+            step_text=text,
+            begin_ns=SECOND,
+            end_ns=2 * SECOND,
+            outcome=outcome,
+            seen_text=seen,
+        )
+
+
+def arrow_of(histories: Sequence[History]) -> dict[str, pa.Table]:
+    """As they would be sealed; every other run was sealed before there were digests of logs."""
+    arrow = {
+        name: pa.Table.from_pylist([row for history in histories for row in history.rows[name]], schema=schema)
+        for name, schema in TABLES.items()
+    }
+    described: list[SnapshotRow] = []
+    for number, history in enumerate(histories):
+        log = pa.Table.from_pylist(history.rows["replica_log"], schema=TABLES["replica_log"])
+        snapshots = TypedRows(history.rows)[REPLICA_SNAPSHOTS]
+        described += snapshots if number % 2 else with_digests(snapshots, log)
+    return arrow | {"replica_snapshots": pa.Table.from_pylist(described, schema=TABLES["replica_snapshots"])}
+
+
+def tables(spark: SparkSession, folder: Path, histories: Sequence[History]) -> Tables:
+    return tables_of(spark, folder, arrow_of(histories), len(histories))
+
+
+def judge_stories(
+    spark: SparkSession, folder: Path, stories: Mapping[str, Callable[[], History]], *, with_evidence: bool = True
+) -> dict[str, Judgement]:
+    """All of them judged as one job, each history a run of its own."""
+    histories = []
+    for run, make in enumerate(stories.values()):
+        history = make()
+        history.run = run
+        for rows in history.rows.values():
+            for row in rows:
+                row["run"] = run
+        histories.append(history)
+    return dict(zip(stories, judge_all(spark, folder, histories, with_evidence=with_evidence), strict=True))
+
+
+def judge_all(
+    spark: SparkSession, folder: Path, histories: Sequence[History], *, run: Mapping[str, Any] | None = None,
+    with_evidence: bool = False,
+) -> list[Judgement]:  # fmt: skip
+    inputs = [
+        RunInput(
+            scenario=history.scenario,
+            run={
+                "anchors": history.anchors,
+                "journals_may_lack_their_end": history.journals_may_lack_their_end,
+                **(run or {}),
+            },
+        )
+        for history in histories
+    ]
+    judged = judge_tables(spark, tables(spark, folder, histories), inputs, with_evidence=with_evidence)
+    return [judgement for judgement, _ in judged]

@@ -1,0 +1,193 @@
+"""What each anomaly means, said a second time: slow, over plain rows, with no column, window or fold in common.
+
+Every function takes the rows of one run and answers with sets, so that a test can hold Spark's flags against them.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Rows = Sequence[Mapping[str, Any]]
+Place = tuple[int, int, int | None]  # partition, value, offset
+
+
+def flags(records: Rows, read_to_end: Mapping[int, bool]) -> dict[str, set[Place]]:
+    """flag -> the (partition, value, offset) places that have it."""
+    found: dict[str, set[Place]] = defaultdict(set)
+    for tp in {row["partition_id"] for row in records}:
+        own = [row for row in records if row["partition_id"] == tp]
+        for flag, places in _of_values(own, bool(read_to_end.get(tp))).items():
+            found[flag] |= {(tp, value, off) for value, off in places}
+        for flag, places in _of_polls(own).items():
+            found[flag] |= {(tp, value, off) for value, off in places}
+    return {flag: places for flag, places in found.items() if places}
+
+
+def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | None]]]:
+    found: dict[str, set[tuple[int, int | None]]] = defaultdict(set)
+    sends = [row for row in own if row["kind"] == 0]
+    reads = [row for row in own if row["kind"] > 0]
+    final = [row for row in reads if row["kind"] == 2 and row["replica"] is None]
+    final_values = {row["value"] for row in final}
+    end = max((row["offset"] for row in final), default=None)
+    acked = [row for row in sends if row["status"] == 0 and row["acks"] != 0]
+    for value, off in {(row["value"], row["offset"]) for row in own}:
+        told = [row["status"] for row in sends if row["value"] == value]
+        places = {row["offset"] for row in own if row["value"] == value and row["offset"] is not None}
+        seen_here = [row for row in reads if (row["value"], row["offset"]) == (value, off)]
+        acked_here = [row for row in acked if (row["value"], row["offset"]) == (value, off)]
+        read_past = read_to_end or (off is not None and end is not None and off <= end)
+        if acked_here and value not in final_values:
+            found["lost" if read_past else "unseen"].add((value, off))
+        if any(row["kind"] == 1 for row in seen_here) and value not in final_values and read_past:
+            found["dirty"].add((value, off))
+        if off is not None and len(places) > 1:
+            found["duplicate"].add((value, off))
+        if off is not None and any(row["offset"] == off and row["value"] != value for row in own):
+            found["conflict"].add((value, off))
+        if seen_here and told and min(told) == 1:
+            found["aborted"].add((value, off))
+        if seen_here and not told:
+            found["phantom"].add((value, off))
+        began = min((row["invoked_ns"] for row in sends if row["value"] == value), default=None)
+        if seen_here and began is not None and min(row["completed_ns"] for row in seen_here) < began:
+            found["early"].add((value, off))
+    for row in acked:
+        place = (row["value"], row["offset"])
+        if row["offset"] is None:
+            continue
+        if any(
+            o["offset"] is not None and o["offset"] > row["offset"] and o["completed_ns"] < row["invoked_ns"]
+            for o in acked
+        ):
+            found["regression"].add(place)
+        before = [
+            o
+            for o in acked
+            if o["process"] == row["process"] and (o["operation"], o["position"]) < (row["operation"], row["position"])
+        ]
+        last = max(before, key=lambda o: (o["operation"], o["position"]), default=None)
+        if last is not None and last["offset"] is not None and row["offset"] <= last["offset"]:
+            found["send_order"].add(place)
+    return found
+
+
+def _of_polls(own: Rows) -> dict[str, set[tuple[int, int | None]]]:
+    """Walks each consumer's polls one by one, as a consumer would."""
+    found: dict[str, set[tuple[int, int | None]]] = defaultdict(set)
+    final = {row["offset"] for row in own if row["kind"] == 2 and row["replica"] is None}
+    polls: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in own:
+        if row["kind"] > 0:
+            polls[row["operation"]].append(row)
+    position: dict[tuple[int, int], int] = {}
+    for operation in sorted(polls):
+        rows = sorted(polls[operation], key=lambda row: row["position"])
+        consumer = (rows[0]["process"], rows[0]["assignment"])
+        before, where = position.get(consumer), "between"
+        for row in rows:
+            if before is not None:
+                if row["offset"] <= before:
+                    found[f"back_{where}"].add((row["value"], row["offset"]))
+                elif any(before < off < row["offset"] for off in final):
+                    found[f"skip_{where}"].add((row["value"], row["offset"]))
+            before, where = row["offset"], "inside"
+        if rows[0]["status"] == 0:
+            position[consumer] = rows[-1]["offset"]
+    return found
+
+
+def accounting(records: Rows) -> dict[tuple[int, int | None, bool], int]:
+    """(partition, status, in the final log) -> number of values."""
+    counted: dict[tuple[int, int | None, bool], int] = defaultdict(int)
+    for tp, value in {(row["partition_id"], row["value"]) for row in records}:
+        own = [row for row in records if (row["partition_id"], row["value"]) == (tp, value)]
+        told = min((row["status"] for row in own if row["kind"] == 0), default=None)
+        counted[tp, told, any(row["kind"] == 2 and row["replica"] is None for row in own)] += 1
+    return dict(counted)
+
+
+def copies(replica_log: Rows, partition_id: int, value: int, offset: int | None) -> set[tuple[int, int, int | None]]:
+    """(node, snapshot, epoch) of a value's copies at its offset, at any where it has none."""
+    return {
+        (row["node"], row["snapshot"], row["leader_epoch"])
+        for row in replica_log
+        if (row["partition_id"], row["value"]) == (partition_id, value) and offset in (None, row["offset"])
+    }
+
+
+def copies_beside(
+    replica_log: Rows, partition_id: int, value: int, offset: int | None
+) -> set[tuple[int, int, int | None]]:
+    """(node, snapshot, epoch) of other values at the offset."""
+    return {
+        (row["node"], row["snapshot"], row["leader_epoch"])
+        for row in replica_log
+        if (row["partition_id"], row["offset"]) == (partition_id, offset) and row["value"] != value
+    }
+
+
+def holders(replica_log: Rows, snapshots: Rows, partition_id: int, value: int) -> tuple[set[int], set[int]]:
+    """(nodes that ever had it, nodes that had it at the end)."""
+    own = [row for row in replica_log if (row["partition_id"], row["value"]) == (partition_id, value)]
+    ends = {row["snapshot"] for row in snapshots if row["reason"] == "end"}
+    return (
+        {row["node"] for row in own},
+        {row["node"] for row in own if row["snapshot"] in ends},
+    )
+
+
+def diverging(replica_log: Rows, snapshots: Rows, isr: set[int]) -> set[tuple[int, str]]:
+    """(offset, different | missing) over the end snapshots, below each replica's own high watermark."""
+    ends = {row["node"]: row for row in snapshots if row["reason"] == "end" and row["high_watermark"] is not None}
+    logs = {
+        node: {
+            row["offset"]: (row["leader_epoch"], row["value"])
+            for row in replica_log
+            if row["snapshot"] == end["snapshot"] and row["offset"] < end["high_watermark"]
+        }
+        for node, end in ends.items()
+    }
+    found = set()
+    for off in {off for log in logs.values() for off in log}:
+        if len({log[off] for log in logs.values() if off in log}) > 1:
+            found.add((off, "different"))
+            continue
+        members = [
+            node
+            for node in logs
+            if node in isr and ends[node]["log_start_offset"] <= off < ends[node]["high_watermark"]
+        ]
+        have = [node for node in members if off in logs[node]]
+        if have and len(have) < len(members):
+            found.add((off, "missing"))
+    return found
+
+
+def gaps(records: Rows, *, least_ns: int, slow_ns: int) -> set[tuple[int, int, int, bool]]:
+    """(partition, begin, end, open) of the stretches without an acknowledgement while something was asked."""
+    found = set()
+    for tp in {row["partition_id"] for row in records}:
+        sends = [
+            r
+            for r in records
+            if r["partition_id"] == tp and r["kind"] == 0 and r["acks"] != 0 and r["completed_ns"] is not None
+        ]
+        sends.sort(key=lambda row: (row["completed_ns"], row["position"]))
+        last_ok: int | None = None
+        refused = 0
+        for row in sends:
+            taken = row["transaction"] is not None and row["offset"] is not None  # whatever became of the transaction
+            if row["status"] != 0 and not taken:
+                refused += 1
+                continue
+            if (
+                last_ok is not None
+                and row["completed_ns"] - last_ok > least_ns
+                and (refused or row["completed_ns"] - row["invoked_ns"] > slow_ns)
+            ):
+                found.add((tp, last_ok, row["completed_ns"], False))
+            last_ok, refused = row["completed_ns"], 0
+        if last_ok is not None and sends[-1]["completed_ns"] - last_ok > least_ns:
+            found.add((tp, last_ok, sends[-1]["completed_ns"], True))
+    return found

@@ -1,0 +1,278 @@
+"""What is wrong with groups, transactional ids and processors, told again: slowly, over plain rows.
+
+Each function follows its page in docs/anomalies, trying every pair and every moment; nothing is sorted out early.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import Any
+
+from harness.history.facts.values import decode_output
+from tests.harness.checks.histories.build import History
+
+Row = Mapping[str, Any]
+_OK, _FAIL = 0, 1
+_NEVER = 2**62
+
+
+def _events(history: History, *names: str) -> list[Row]:
+    return [row for row in history.rows["group_events"] if row["event"] in names]
+
+
+def _polls(history: History) -> Iterator[tuple[str, Row]]:
+    """(group, record read by a member of it)."""
+    groups = {row["process"]: row["group"] for row in history.rows["processes"]}
+    for row in history.rows["records"]:
+        if row["kind"] == 1 and groups.get(row["process"]) is not None:
+            yield groups[row["process"]], row
+
+
+def _final(history: History) -> list[Row]:
+    return [row for row in history.rows["records"] if row["kind"] == 2 and row["replica"] is None]
+
+
+def _places(history: History) -> set[tuple[str, int]]:
+    """(group, partition) that anything was committed in, or may have been."""
+    return {(row["group"], row["partition"]) for row in _events(history, "committed")}
+
+
+def _starts_at_the_earliest(history: History, group: str) -> bool:
+    members = [row for row in history.rows["processes"] if row["group"] == group and row["offset_reset"] != "none"]
+    return bool(members) and all(row["offset_reset"] == "earliest" for row in members)
+
+
+# -- what is committed ------------------------------------
+
+
+def commits(history: History, group: str, partition: int) -> list[tuple[int, int, int, bool]]:
+    """(offset, asked, certainly stored, certain) of what was not refused; what nobody knows is never certainly stored.
+
+    Offsets that were sent to a transaction are stored once a later transaction of the same producer has committed.
+    """
+    found = []
+    for row in _events(history, "committed"):
+        if (row["group"], row["partition"]) != (group, partition) or row["status"] == _FAIL:
+            continue
+        certain = row["status"] == _OK
+        stored = row["completed_ns"] if certain else _NEVER
+        if certain and row["transaction"] is not None:
+            own = next(txn for txn in history.rows["transactions"] if txn["transaction"] == row["transaction"])
+            later = [
+                txn["completed_ns"] for txn in history.rows["transactions"]
+                if txn["process"] == own["process"] and txn["outcome"] == _OK and txn["invoked_ns"] > own["invoked_ns"]
+            ]  # fmt: skip
+            stored = min(later, default=_NEVER)
+        found.append((row["offset"], row["invoked_ns"], stored, certain))
+    return found
+
+
+def may_be_committed(
+    history: History, group: str, partition: int, invoked_ns: int, completed_ns: int
+) -> tuple[set[int], bool]:
+    """The offsets that a fetch between the two moments may answer, and whether it must answer one."""
+    every = commits(history, group, partition)
+    before = [commit for commit in every if commit[3] and commit[2] < invoked_ns]
+    possible = {
+        off for off, asked, stored, certain in every
+        if asked <= completed_ns and not (certain and any(stored < later[1] for later in before))
+    }  # fmt: skip
+    return possible, bool(before)
+
+
+# -- owners -----------------------------------------------
+
+
+def two_owners(history: History) -> set[tuple[int, str, int, int, int]]:
+    """(partition, group, generation, process, other process) that one generation made owners of the same partition."""
+    found = set()
+    given = [row for row in _events(history, "assigned") if row["status"] != _FAIL]
+    for one, other in product(given, given):
+        if (one["partition"], one["group"], one["generation"]) != (
+            other["partition"],
+            other["group"],
+            other["generation"],
+        ):
+            continue
+        if one["generation"] is None or one["generation"] < 0:
+            continue
+        if one["process"] >= other["process"] or one["member"] == other["member"]:
+            continue
+        if not (_given_up(history, one, other["completed_ns"]) or _given_up(history, other, one["completed_ns"])):
+            found.add((one["partition"], one["group"], one["generation"], one["process"], other["process"]))
+    return found
+
+
+def _given_up(history: History, given: Row, time_ns: int) -> bool:
+    """Whether the member may have given the partition up, after it was given, by the moment."""
+    return any(
+        row["process"] == given["process"] and row["partition"] == given["partition"] and row["group"] == given["group"]
+        and row["status"] != _FAIL and given["invoked_ns"] <= row["invoked_ns"] <= time_ns
+        for row in _events(history, "revoked", "lost")
+    )  # fmt: skip
+
+
+# -- delivery ---------------------------------------------
+
+
+def read_by_several(history: History) -> set[tuple[int, str, int, int, int]]:
+    """(partition, group, records, first, last) of what more than one member read."""
+    readers: dict[tuple[int, str, int], set[int]] = {}
+    for group, row in _polls(history):
+        readers.setdefault((row["partition_id"], group, row["offset"]), set()).add(row["process"])
+    return _summed((tp, group, off) for (tp, group, off), processes in readers.items() if len(processes) > 1)
+
+
+def _summed(found: Iterator[tuple[int, str, int]]) -> set[tuple[int, str, int, int, int]]:
+    """(partition, group, offsets, first, last)."""
+    places: dict[tuple[int, str], set[int]] = {}
+    for tp, group, off in found:
+        places.setdefault((tp, group), set()).add(off)
+    return {(tp, group, len(offs), min(offs), max(offs)) for (tp, group), offs in places.items()}
+
+
+def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, int, int]]:
+    """(partition, group, process, assignment, committed, first, last) of what was committed and came once more."""
+    found = set()
+    every = list(_polls(history))
+    for place in {(group, row["partition_id"], row["process"], row["assignment"]) for group, row in every}:
+        group, tp, process, assignment = place
+        own = [
+            row
+            for _, row in every
+            if (row["partition_id"], row["process"], row["assignment"]) == (tp, process, assignment)
+        ]
+        told = [
+            row["invoked_ns"] for row in _events(history, "assigned", "seek")
+            if (row["process"], row["partition"]) == (process, tp) and row["invoked_ns"] <= min(row["completed_ns"]
+                for row in own)
+        ]  # fmt: skip
+        sought = [
+            row for row in _events(history, "seek")
+            if (row["process"], row["partition"]) == (process, tp) and row["invoked_ns"] <= max(row["completed_ns"]
+                for row in own)
+        ]  # fmt: skip
+        began = min(*(row["invoked_ns"] for row in own), max(told, default=_NEVER))
+        possible, certain = may_be_committed(history, group, tp, began, began)
+        again = [row["offset"] for row in own if certain and row["offset"] < min(possible)]
+        if again and not sought:
+            found.add((tp, group, process, assignment, min(possible), min(again), max(again)))
+    return found
+
+
+def skipped(history: History) -> set[tuple[int, str, int, int, int]]:
+    """(partition, group, records, first, last) below what was committed, which no member ever read."""
+    found = []
+    for group, tp in _places(history):
+        certain = [off for off, _, _, known in commits(history, group, tp) if known]
+        if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, tp):
+            continue
+        read = {row["offset"] for own, row in _polls(history) if (own, row["partition_id"]) == (group, tp)}
+        final = {row["offset"] for row in _final(history) if row["partition_id"] == tp}
+        found += [(tp, group, off) for off in final - read if off < max(certain)]
+    return _summed(iter(found))
+
+
+def _sought_ahead(history: History, group: str, partition_id: int) -> bool:
+    for seek in _events(history, "seek"):
+        if (seek["group"], seek["partition"]) == (group, partition_id):
+            read = [
+                row["offset"] for _, row in _polls(history)
+                if (row["process"], row["partition_id"]) == (seek["process"], partition_id)
+                and row["invoked_ns"] <= seek["completed_ns"]
+            ]  # fmt: skip
+            if seek["offset"] > max(read, default=-1) + 1:
+                return True
+    return False
+
+
+def committed_ahead(history: History) -> set[tuple[int, str, int, int, int]]:
+    """(partition, group, records, first, last) that were committed, and read only afterwards."""
+    found = []
+    for group, tp in _places(history):
+        own = [row for member, row in _polls(history) if (member, row["partition_id"]) == (group, tp)]
+        for off, _, stored, certain in commits(history, group, tp):
+            reached = [row["offset"] for row in own if row["invoked_ns"] <= stored]
+            begun = [
+                row["offset"] - 1 for row in _events(history, "assigned", "fetched", "seek")
+                if (row["group"], row["partition"]) == (group, tp) and row["offset"] is not None
+                and row["invoked_ns"] <= stored
+            ]  # fmt: skip
+            if not certain or not (reached or begun or _starts_at_the_earliest(history, group)):
+                continue
+            beyond = range(max(reached + begun, default=-1) + 1, off)
+            found += [(tp, group, row["offset"]) for row in own if row["offset"] in beyond]
+    return _summed(iter(found))
+
+
+# -- transactional ids ------------------------------------
+
+
+def zombies(history: History) -> set[tuple[str, int]]:
+    """(transactional id, transaction) that committed although its producer was fenced, whichever way it went."""
+    found = set()
+    producers: dict[tuple[str, int], list[Row]] = {}
+    for row in sorted(history.rows["transactions"], key=lambda row: row["invoked_ns"]):
+        if row["transactional_id"]:
+            producers.setdefault((row["transactional_id"], row["process"]), []).append(row)
+    for one, other in combinations(producers.items(), 2):
+        if one[0][0] == other[0][0]:
+            found |= {(one[0][0], txn) for txn in _zombies_of_two(one[1], other[1])}
+    return found
+
+
+def _zombies_of_two(one: list[Row], other: list[Row]) -> set[int]:
+    """Tries every moment at which the two may have been given their epochs, each while it began its first transaction.
+
+    What is a zombie whenever they were is one. If it depends on who was first, it is not the last to commit.
+    """
+    if any(len(rows) == 1 and rows[0]["outcome"] != _OK for rows in (one, other)):
+        return set()  # it may never have been given one
+    by_order: dict[bool, list[set[int]]] = {}
+    for mine, theirs in product(_moments(one[0]), _moments(other[0])):
+        for was_first, older, since in ((mine <= theirs, one, theirs), (theirs <= mine, other, mine)):
+            if was_first:
+                zombies = {row["transaction"] for row in older if row["outcome"] == _OK and row["invoked_ns"] > since}
+                by_order.setdefault(older is one, []).append(zombies)
+    certain = {order: set.intersection(*found) for order, found in by_order.items()}
+    if not all(certain.values()):
+        return set()
+    last = max((row["invoked_ns"], row["process"]) for row in one + other if row["outcome"] == _OK)[1]
+    return certain[last == other[0]["process"]] if len(certain) > 1 else next(iter(certain.values()))
+
+
+def _moments(first: Row) -> set[int]:
+    return {first["invoked_ns"], (first["invoked_ns"] + first["completed_ns"]) // 2, first["completed_ns"]}
+
+
+# -- read, process, write ---------------------------------
+
+
+def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, int]]:
+    """(input partition, group, kind, inputs, first, last)."""
+    names = {row["value"]: decode_output(row["name"]) for row in history.rows["value_names"]}
+    numbers = {(row["topic"], row["partition"]): row["partition_id"] for row in history.rows["partitions"]}
+    outputs = {(row["partition_id"], row["offset"], row["value"]) for row in _final(history)}
+    made_of = [
+        (numbers.get(name[:2]), name[2]) for _, _, value in outputs if (name := names.get(value)) is not None
+    ]  # fmt: skip
+    found = set()
+    for tp in numbers.values():
+        inside = [
+            row for row in _events(history, "committed") if row["partition"] == tp and row["transaction"] is not None
+        ]
+        groups = {row["group"] for row in inside}
+        if len(groups) != 1 or not _starts_at_the_earliest(history, *groups):
+            continue
+        (group,) = groups
+        every = commits(history, group, tp)
+        certain = max((off for off, _, _, known in every if known), default=0)
+        possible = max((off for off, _, _, _ in every), default=0)
+        inputs = {row["offset"] for row in _final(history) if row["partition_id"] == tp}
+        counts = {off: made_of.count((tp, off)) for off in inputs | {off for where, off in made_of if where == tp}}
+        kinds = {
+            "twice": [off for off, count in counts.items() if count > 1],
+            "missing": [off for off, count in counts.items() if count == 0 and off < certain],
+            "uncommitted": [off for off, count in counts.items() if count > 0 and off >= possible],
+        }
+        found |= {(tp, group, kind, len(offs), min(offs), max(offs)) for kind, offs in kinds.items() if offs}
+    return found

@@ -1,0 +1,1 @@
+"""Spark's session, its JVM, and the tables that are read into it."""

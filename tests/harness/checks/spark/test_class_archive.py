@@ -1,0 +1,74 @@
+"""The class archive is a gift to the next JVM: made once, by one maker, named by all it depends on, never needed."""
+
+from pathlib import Path
+
+from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
+
+
+def wanted(cache: Path, *, version: int = 25, class_path: str = "a.jar", offset: bool = False) -> ClassArchive | None:
+    environment = {"XDG_CACHE_HOME": str(cache)} | ({OFF: "1"} if offset else {})
+    return class_archive(
+        home=cache / "java", version=version, class_path=class_path, options=["-Xss4m"], environment=environment
+    )
+
+
+def made(archive: ClassArchive, size: int = 2_000_000) -> None:
+    assert archive.unfinished is not None
+    archive.unfinished.write_bytes(bytes(size))
+    archive.keep()
+
+
+def test_the_first_makes_it_others_go_without_and_the_next_uses_it(tmp_path: Path) -> None:
+    first = wanted(tmp_path)
+    assert first is not None
+    assert first.making
+    assert first.options[0] == f"-XX:AOTCacheOutput={first.unfinished}"
+    assert wanted(tmp_path) is None
+
+    made(first)
+
+    later = wanted(tmp_path)
+    assert later is not None
+    assert not later.making
+    assert later.options[0] == f"-XX:AOTCache={first.path}"
+    assert [path.name for path in first.path.parent.iterdir()] == [first.path.name]
+
+
+def test_an_older_java_has_its_own_kind_of_archive(tmp_path: Path) -> None:
+    archive = wanted(tmp_path, version=17)
+    assert archive is not None
+    assert archive.options[0] == f"-XX:ArchiveClassesAtExit={archive.unfinished}"
+
+
+def test_another_class_path_or_build_of_java_has_another_archive(tmp_path: Path) -> None:
+    paths = set()
+    for class_path, build in (("a.jar", "1"), ("b.jar", "1"), ("a.jar", "22")):
+        (tmp_path / "java").mkdir(exist_ok=True)
+        (tmp_path / "java" / "release").write_text(build)
+        archive = wanted(tmp_path, class_path=class_path)
+        assert archive is not None
+        paths.add(archive.path)
+        archive.drop()
+    assert len(paths) == 3
+
+
+def test_what_was_dropped_or_is_too_small_to_be_one_is_made_by_the_next(tmp_path: Path) -> None:
+    for size in (None, 100):
+        archive = wanted(tmp_path)
+        assert archive is not None
+        assert archive.making
+        if size is None:
+            archive.drop()
+        else:
+            made(archive, size)
+        assert list(archive.path.parent.iterdir()) == []
+
+
+def test_it_can_be_turned_off(tmp_path: Path) -> None:
+    assert wanted(tmp_path, offset=True) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_to_only_costs_time(tmp_path: Path) -> None:
+    (tmp_path / "kafka-chaos").write_text("a file where the folder should be")
+    assert wanted(tmp_path) is None

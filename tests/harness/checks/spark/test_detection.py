@@ -1,0 +1,74 @@
+"""What the one query over the records promises beyond its flags: counts however many, and no cycle left unsearched."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.cycles import find_cycles
+from harness.checks.spark import detection
+from harness.checks.spark.detection import detect
+from harness.checks.spark.warm_up import warm_up
+from tests.harness.checks.histories.build import History, judge_all, tables
+from tests.harness.checks.spark.test_detection_against_model import drawn
+
+HISTORIES = 60
+
+
+@pytest.mark.timeout(600)
+def test_where_nothing_is_entangled_no_cycle_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    histories = [drawn(run, f"entangled/{run}") for run in range(HISTORIES)]
+    built = tables(spark, tmp_path, histories)
+
+    entangled = detect(spark, built).entangled
+    search = find_cycles(spark, built)
+
+    found = {run for run, rows in search.rows.items() if rows}
+    assert len(found) > 5
+    assert found <= entangled, sorted(found - entangled)
+    assert len(entangled) < HISTORIES
+
+
+def test_a_record_read_before_it_was_sent_entangles_its_run_and_a_sound_history_does_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sound, early, crossed = History(run=0), History(run=1), History(run=2)
+    for history in (sound, early):
+        history.send(1, 0, at=1)
+        history.send(2, 1, at=2)
+        history.poll([(0, 1), (1, 2)], at=3 if history is sound else 0.5)
+        history.final([(0, 1), (1, 2)])
+    crossed.send(1, 1, at=1)
+    crossed.send(2, 0, at=2)
+    crossed.final([(0, 2), (1, 1)])
+
+    assert detect(spark, tables(spark, tmp_path, [sound, early, crossed])).entangled == {1, 2}
+
+
+def test_counts_and_accounting_are_exact_when_there_are_more_flagged_rows_than_are_fetched(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = [drawn(run, f"many/{run}") for run in range(HISTORIES)]
+    built = tables(spark, tmp_path, histories)
+    complete = detect(spark, built)
+
+    monkeypatch.setattr(detection, "FLAGGED_MAX", 50)
+    cut = detect(spark, built)
+
+    def lines(found: detection.Detection) -> list[list[tuple[str, str]]]:
+        return sorted(sorted((key, str(value)) for key, value in row.items()) for row in found.accounting)
+
+    assert sum(map(len, cut.flagged.values())) <= 50 < sum(map(len, complete.flagged.values()))
+    assert cut.counts == complete.counts
+    assert lines(cut) == lines(complete)
+
+
+def test_the_made_up_run_of_the_warm_up_asks_the_questions_behind_a_finding(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm_up(spark)
+
+    history = History()
+    history.send(1, 0, at=1)
+    history.final([(0, 1)])
+    assert judge_all(spark, tmp_path, [history])[0].counts["violation"] == 0

@@ -1,0 +1,129 @@
+"""The JVM is ours to start and ours to end."""
+
+import subprocess
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.__main__ import will_check
+from harness.checks.spark import jvm
+from harness.checks.spark.class_archive import ClassArchive
+from harness.checks.spark.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_jvm_early
+from harness.checks.spark.session import sized_for
+from harness.errors import HarnessError
+from harness.history.facts.extent import MANY_ROWS
+
+
+@pytest.mark.jvm
+def test_a_jvm_started_early_listens_and_leaves_nothing_when_it_is_ended(tmp_path: Path) -> None:
+    started = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=256)
+    try:
+        port, secret = started.join()
+        assert port > 0
+        assert secret
+    finally:
+        started.end()
+    assert started.process.returncode is not None
+    assert not started.scratch.exists()
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("asked", [False, True, None])
+def test_a_jvm_started_ahead_goes_to_whoever_asks_for_such_a_one_and_else_ends(asked: bool | None) -> None:
+    start_ahead()
+    ahead = jvm._ahead[0]
+    taken = None if asked is None else a_jvm(large=asked)
+    end_ahead()
+    try:
+        assert (taken is ahead) == (asked is False)
+        assert (ahead.process.poll() is None) == (taken is ahead)
+        assert taken is None or taken.large == asked
+    finally:
+        if taken is not None:
+            taken.end()
+    assert not ahead.scratch.exists()
+
+
+def test_where_no_java_fits_nothing_is_started_ahead_and_whoever_asks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    start_ahead()
+
+    assert jvm._ahead == []
+    with pytest.raises(HarnessError, match="holds no bin/java"):
+        a_jvm(large=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "started"),
+    [
+        (["check", "runs/one"], True),
+        (["check", "some.edn", "--format", "jepsen"], False),
+        (["check", "some.edn", "--format=jepsen"], False),
+        (["check"], False),
+        (["check", "--help"], False),
+        (["check", "runs/one", "--master=spark://far:7077"], False),
+        (["report", "check"], False),
+    ],
+)
+def test_only_a_check_on_this_machine_starts_its_jvm_ahead(arguments: list[str], *, started: bool) -> None:
+    assert will_check(arguments) == started
+
+
+@pytest.mark.jvm
+def test_a_jvm_that_dies_is_one_clear_line_that_names_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx1k")
+    started = start_jvm_early(stderr_path=tmp_path / "stderr", memory_mb=0)
+    try:
+        with pytest.raises(HarnessError, match=r"before it listened: see .*stderr"):
+            started.join()
+    finally:
+        started.end()
+
+
+def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(spark: SparkSession) -> None:
+    key = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(key)
+
+    with sized_for(spark, MANY_ROWS):
+        assert spark.conf.get(key) == before
+    with sized_for(spark, MANY_ROWS + 1):
+        assert int(spark.conf.get(key) or 0) > int(before or 0)
+
+    assert spark.conf.get(key) == before
+
+
+@pytest.mark.parametrize(("waits", "lines"), [(False, 0), (True, 1)])
+def test_the_wait_for_the_kept_classes_is_told_in_one_line_when_there_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, waits: bool, lines: int
+) -> None:
+    class Process:
+        stdin, returncode = None, 0
+        asked: ClassVar[list[float]] = []
+
+        def poll(self) -> int:
+            return 0
+
+        def wait(self, timeout: float) -> int:
+            self.asked.append(timeout)
+            if waits and len(self.asked) == 1:
+                raise subprocess.TimeoutExpired("java", timeout)
+            return 0
+
+    archive = ClassArchive(path=tmp_path / "kept.aot", unfinished=tmp_path / "kept.unfinished-1", options=())
+    (tmp_path / "kept.unfinished-1").write_bytes(b"c" * 1_000_001)
+    (tmp_path / "scratch").mkdir()
+    process: Any = Process()
+
+    Jvm(process=process, scratch=tmp_path / "scratch", stderr_path=tmp_path, archive=archive, used=True).end()
+
+    told = capsys.readouterr().err
+    assert told.count("\n") == lines
+    assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in told) == waits
+    assert archive.path.exists()

@@ -1,0 +1,1 @@
+"""Pairs of histories that differ in one thing, which decides."""

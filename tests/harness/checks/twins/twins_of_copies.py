@@ -1,0 +1,87 @@
+"""Tiny histories of values at two offsets, one of which the final log has lost: it is judged by what that loss is."""
+
+from collections.abc import Sequence
+
+from harness.scenario.model import TopicSpec, WorkloadSpec
+from tests.harness.checks.histories.build import ISR, History, scenario
+from tests.harness.checks.twins.twins import story
+from workloads.produce_and_poll import ProduceAndPollSettings
+
+LOG = [(off, off) for off in range(10)]
+
+
+def _led(*, acks: int = -1, exact: bool = True, workload: WorkloadSpec | None = None) -> History:
+    """Broker 1 leads in epoch 0 and acknowledges values 0 to 9 at their own offsets."""
+    history = History(scenario_=scenario(workload=workload))
+    history.state(1, 0, ISR, at=0, start=0 if exact else None)
+    for value, off in LOG:
+        history.send(value, off, at=1 + value / 10, acks=acks)
+    return history
+
+
+def _written_again(history: History, *, polled: Sequence[int] = ()) -> History:
+    """Of 7 to 9 the final log has 9 only, at offset 7; `polled`: where a consumer had read it."""
+    for number, off in enumerate(polled):
+        history.poll([(off, 9)], at=2.5 + 10 * number, process=30 + number)
+    history.final([*LOG[:7], (7, 9)])
+    return history
+
+
+def _polled_books(*, unclean: bool) -> History:
+    """What brokers said of another leader is all that is known of it."""
+    history = _led(exact=False)
+    history.unclean_config(str(unclean).lower())
+    history.state(2, 1, (2, 3), at=5)
+    for row in history.rows["partition_states"]:
+        row |= {"exact": False, "observer": 2}
+    return _written_again(history)
+
+
+@story
+def moved_by_a_loss_of_which_nobody_knows_whether_it_was_permitted() -> History:
+    return _polled_books(unclean=True)
+
+
+@story
+def moved_by_a_loss_that_nothing_unseen_could_have_permitted() -> History:
+    return _polled_books(unclean=False)
+
+
+@story
+def moved_by_a_permitted_loss_and_read_where_it_went() -> History:
+    """The place that was lost had been acknowledged by its leader alone; only the other one was read."""
+    history = _led(acks=1)
+    history.state(2, 1, (2, 3), at=5, start=7)
+    return _written_again(history, polled=[7])
+
+
+@story
+def moved_by_a_fail_over_though_it_had_been_read_where_it_was() -> History:
+    history = _led(acks=1)
+    history.poll([(9, 9)], at=3)
+    history.state(2, 1, (2, 3), at=5, start=7)
+    return _written_again(history)
+
+
+def _first_copy_removed(*, retention_ms: int, idempotence: bool) -> History:
+    """Values 0 to 2, and 2 once more at offset 3 after a retry under a fault; the log begins at 3 in the end."""
+    workload = ProduceAndPollSettings(idempotence=idempotence)
+    topic = TopicSpec(name="t", settings={"retention.ms": str(retention_ms)})
+    history = History(scenario_=scenario(workload=workload, topics=(topic,)))
+    history.state(1, 0, ISR, at=0, start=0)
+    history.fault("pause", [1], at=1, until=2)
+    for value, off in LOG[:3]:
+        history.send(value, off, at=1 + value / 10)
+    history.partition["log_start_offset"] = 3
+    history.final([(3, 2)])
+    return history
+
+
+@story
+def repeated_by_a_retry_and_its_first_copy_removed_by_retention() -> History:
+    return _first_copy_removed(retention_ms=60_000, idempotence=False)
+
+
+@story
+def repeated_by_an_idempotent_producer_and_its_first_copy_removed_by_retention() -> History:
+    return _first_copy_removed(retention_ms=60_000, idempotence=True)

@@ -1,0 +1,187 @@
+"""Tiny histories of consumer groups: records 0 to 9 of one partition, read by members 1 and 2 (processes 21, 22)."""
+
+from tests.harness.checks.histories.build import History
+from tests.harness.checks.twins.twins import acknowledged
+from tests.harness.checks.twins.twins_of_clients import LOG, story
+
+ONE, TWO = 21, 22
+
+
+def _group() -> History:
+    history = acknowledged()
+    for process in (ONE, TWO):
+        history.client(process, group="g", offset_reset="earliest", isolation="read_committed")
+    history.client(98, group="g", offset_reset="none")  # who asks for the group's offsets at the end
+    return history
+
+
+def _handed_over(*, committed: int | None = 5, from_offset: int = 5, status: int = 0) -> History:
+    """Member 1 reads 0 to 4 and commits; member 2 takes over in the next generation and reads on from `from_offset`."""
+    history = _group()
+    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history.poll(LOG[:5], at=3, process=ONE)
+    if committed is not None:
+        history.group("committed", at=3.5, process=ONE, offset=committed, generation=1, status=status)
+    history.group("revoked", at=4, process=ONE, generation=1)
+    history.group("assigned", at=4.5, process=TWO, generation=2)
+    history.poll(LOG[from_offset:], at=5, process=TWO)
+    history.group("committed", at=5.5, process=TWO, offset=10, generation=2)
+    history.final(LOG)
+    return history
+
+
+@story
+def group_handed_over() -> History:
+    return _handed_over()
+
+
+@story
+def group_read_again_what_was_not_committed() -> History:
+    return _handed_over(committed=None, from_offset=0)
+
+
+@story
+def group_read_again_what_may_have_been_committed() -> History:
+    return _handed_over(from_offset=0, status=2)
+
+
+@story
+def group_read_again_what_was_committed() -> History:
+    return _handed_over(from_offset=3)
+
+
+@story
+def group_read_again_what_a_member_sought() -> History:
+    history = _handed_over(from_offset=3)
+    history.group("seek", at=4.7, process=TWO, offset=3, generation=2)
+    return history
+
+
+@story
+def group_read_on_under_an_assignment_from_before_the_commit() -> History:
+    """Member 1 was deposed and does not know it: it reads 5 to 9 after member 2 has committed them."""
+    history = _handed_over(committed=None, from_offset=0)
+    history.rows["group_events"] = [row for row in history.rows["group_events"] if row["event"] != "revoked"]
+    history.poll(LOG[5:], at=6, process=ONE)
+    return history
+
+
+@story
+def group_skipped_what_nobody_read() -> History:
+    """Member 1 commits 7 after reading 0 to 4; member 2 goes on at 7."""
+    return _handed_over(committed=7, from_offset=7)
+
+
+@story
+def group_skipped_after_its_commit() -> History:
+    """What was committed is fine; the next member begins further on all the same, and commits beyond."""
+    return _handed_over(committed=5, from_offset=7)
+
+
+@story
+def group_committed_ahead_of_its_reading() -> History:
+    """Member 1 commits 7 after reading 0 to 4, and reads 5 and 6 afterwards."""
+    history = _group()
+    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history.poll(LOG[:5], at=3, process=ONE)
+    history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
+    history.poll(LOG[5:], at=5, process=ONE)
+    history.group("committed", at=5.5, process=ONE, offset=10, generation=1)
+    history.final(LOG)
+    return history
+
+
+@story
+def group_committed_over_a_hole() -> History:
+    """Offsets 5 and 6 hold no record, and a consumer's position passes them."""
+    history = _group()
+    history.rows["records"] = [row for row in history.rows["records"] if row["value"] not in (5, 6)]
+    history.group("assigned", at=2.5, process=ONE, generation=1)
+    history.poll(LOG[:5], at=3, process=ONE)
+    history.group("committed", at=3.5, process=ONE, offset=7, generation=1)
+    history.poll(LOG[7:], at=4, process=ONE)
+    history.final(LOG[:5] + LOG[7:])
+    return history
+
+
+# ---- what the coordinator answers -----------------------------------------------------------------------------------
+
+
+def _told(*answers: int | None, at: float = 6.0) -> History:
+    """5 is committed at 3.5 s and 10 at 5.5 s."""
+    history = _handed_over()
+    for number, off in enumerate(answers):
+        history.group("fetched", at=at + number / 10, process=TWO, offset=off)
+    return history
+
+
+@story
+def group_offset_told_as_committed() -> History:
+    history = _told(10)
+    history.group("fetched", at=4.6, process=TWO, offset=5)
+    return history
+
+
+@story
+def group_offset_told_while_it_was_committed() -> History:
+    history = _told(5, at=5.505)
+    history.group("fetched", at=5.505, process=ONE, offset=10)
+    return history
+
+
+@story
+def group_offset_lost() -> History:
+    return _told(None)
+
+
+@story
+def group_offset_regressed() -> History:
+    return _told(5)
+
+
+@story
+def group_offset_nobody_committed() -> History:
+    return _told(8, at=4.6)
+
+
+@story
+def group_offset_none_before_any_commit() -> History:
+    history = _handed_over()
+    history.group("fetched", at=2.6, process=ONE, offset=None)
+    return history
+
+
+@story
+def group_offset_lost_with_a_disk() -> History:
+    history = _told(None)
+    history.fault("wipe", [2], at=5.8, until=5.9)
+    return history
+
+
+# ---- owners ---------------------------------------------------------------------------------------------------------
+
+
+@story
+def two_owners_in_one_generation() -> History:
+    history = _handed_over()
+    history.group("assigned", at=4.6, process=ONE, generation=2)
+    return history
+
+
+@story
+def two_owners_of_two_generations() -> History:
+    """Member 1 does not know yet that it was deposed, and gives the partition up only later."""
+    history = _handed_over()
+    for row in history.rows["group_events"]:
+        if row["event"] == "revoked":
+            row |= {"event": "lost", "invoked_ns": 6 * 10**9, "completed_ns": 6 * 10**9}
+    return history
+
+
+@story
+def given_up_and_taken_under_one_number() -> History:
+    """A client tells its generation late: what was given up first is no second owner."""
+    history = _handed_over()
+    for row in history.rows["group_events"]:
+        row["generation"] = 2
+    return history

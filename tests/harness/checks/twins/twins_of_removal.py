@@ -1,0 +1,89 @@
+"""Tiny histories whose log does not begin at 0 in the end: who moved its start, or nobody knows."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from harness.scenario.model import ClusterSpec, TopicSpec
+from tests.harness.checks.histories.build import ISR, History, scenario
+from tests.harness.checks.twins.twins_of_clients import LOG, stamped_by_the_broker_out_of_time, story
+
+
+def _begun_at_four(settings: Mapping[str, str], *, system: str = "attached") -> History:
+    """Records 0 to 9 of about 1 to 2 s; the final read at 100 s begins at 4."""
+    history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=settings),)))
+    history.scenario = dataclasses.replace(history.scenario, cluster=ClusterSpec(system=system))
+    history.state(1, 0, ISR, at=0, start=0)
+    for off, value in LOG:
+        history.send(value, off, at=1 + value / 10)
+    history.partition |= {"log_start_offset": 4, "cleanup_policy": settings.get("cleanup.policy")}
+    history.final(LOG[4:])
+    return history
+
+
+@story
+def removed_by_nobody_knows_whom_in_somebody_elses_cluster() -> History:
+    return _begun_at_four({"retention.ms": "600000"})
+
+
+@story
+def removed_and_read_before_by_nobody_knows_whom() -> History:
+    history = _begun_at_four({"retention.ms": "600000"})
+    history.poll(LOG, at=3)
+    return history
+
+
+@story
+def removed_by_nobody_knows_whom_and_one_more_above_the_start() -> History:
+    history = _begun_at_four({"retention.ms": "600000"})
+    history.rows["records"] = [row for row in history.rows["records"] if (row["kind"], row["value"]) != (2, 6)]
+    return history
+
+
+@story
+def removed_in_a_cluster_where_only_the_harness_could_have_asked_for_it() -> History:
+    return _begun_at_four({"retention.ms": "600000"}, system="kafka:4.3.1")
+
+
+@story
+def removed_where_brokers_refuse_to_remove_anything() -> History:
+    """A broker refuses DeleteRecords in a topic that only compacts."""
+    return _begun_at_four({"cleanup.policy": "compact"})
+
+
+@story
+def removed_by_retention_in_somebody_elses_cluster() -> History:
+    return _begun_at_four({"retention.ms": "60000"})
+
+
+def _deleted_key(settings: Mapping[str, str], *, kept: int | None = None) -> History:
+    """Values 0 to 9 have keys 0 to 2 in turn, and 9 is a tombstone; of its key the final log has nothing, or `kept`."""
+    policy = {"cleanup.policy": "compact", **settings}
+    history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=policy),)))
+    history.state(1, 0, ISR, at=0, start=0)
+    for off, value in LOG:
+        history.send(value, off, at=1 + value / 10, key=value % 3, tombstone=True if value == 9 else None)
+    history.partition |= {"log_start_offset": 0, "cleanup_policy": "compact"}
+    history.final(([] if kept is None else [LOG[kept]]) + LOG[7:9])
+    return history
+
+
+@story
+def tombstone_removed_in_its_time() -> History:
+    return _deleted_key({"delete.retention.ms": "60000"})
+
+
+@story
+def tombstone_removed_before_its_time() -> History:
+    return _deleted_key({"delete.retention.ms": "600000"})
+
+
+@story
+def tombstone_removed_before_what_it_deletes() -> History:
+    return _deleted_key({"delete.retention.ms": "60000"}, kept=3)
+
+
+@story
+def stamped_out_of_time_by_a_machine_whose_clock_nobody_knows() -> History:
+    history = stamped_by_the_broker_out_of_time()
+    history.scenario = dataclasses.replace(history.scenario, cluster=ClusterSpec(system="attached"))
+    return history

@@ -1,0 +1,240 @@
+"""Tiny histories of transactions over two partitions: t-0 and t-1, written by transactional producers."""
+
+from tests.harness.checks.histories.build import ISR, History
+from tests.harness.checks.twins.twins_of_clients import story
+
+COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
+SOMETHING = 77
+PRODUCER, STRICT, LOOSE, FINAL = 1, 31, 32, 99
+
+
+def _history(*, final_isolation: str = "read_committed", read_to_end: bool = True) -> History:
+    history = History()
+    history.second_partition(read_to_end=read_to_end)
+    history.state(1, 0, ISR, at=0, start=0)
+    history.client(PRODUCER, transactional_id="id", acks=-1, idempotent=True)
+    history.client(STRICT, isolation="read_committed", offset_reset="earliest")
+    history.client(LOOSE, isolation="read_uncommitted", offset_reset="earliest")
+    history.client(FINAL, isolation=final_isolation, offset_reset="earliest")
+    return history
+
+
+def _two_sent(history: History, outcome: int, *, transaction: int = 7, at: float = 2.0, until: float = 4.0) -> History:
+    """Values 10 at offset 0 of t-0 and 11 at offset 0 of t-1."""
+    history.transaction(transaction, outcome, at=at, until=until)
+    for tp in (0, 1):
+        history.send(10 + tp, 0, at=at + 0.5, status=outcome, transaction=transaction, partition_id=tp)
+    return history
+
+
+def _finally(history: History, *tps: int) -> History:
+    something = [(row["offset"], row["value"]) for row in history.rows["records"] if row["value"] == SOMETHING]
+    for tp in (0, 1):
+        history.final(([(0, 10 + tp)] if tp in tps else []) + (something if tp == 0 else []), partition_id=tp)
+    return history
+
+
+@story
+def transaction_committed_as_a_whole() -> History:
+    return _finally(_two_sent(_history(), COMMITTED), 0, 1)
+
+
+@story
+def transaction_aborted_as_a_whole() -> History:
+    return _finally(_with_something(_two_sent(_history(), ABORTED)))
+
+
+def _with_something(history: History) -> History:
+    """An ordinary record, so that there is something to judge."""
+    history.send(SOMETHING, 3, at=4.5)
+    return history
+
+
+@story
+def transactions_interleaved_in_two_partitions() -> History:
+    """Of t-0 transaction 7 has offset 0 and transaction 8 offset 1; of t-1 it is the other way round."""
+    history = _history()
+    history.client(2, transactional_id="other", acks=-1, idempotent=True)
+    for txn, process in ((7, PRODUCER), (8, 2)):
+        history.transaction(
+            txn, COMMITTED, at=2, until=4, process=process, transactional_id="id" if txn == 7 else "other"
+        )
+    history.send(10, 0, at=2.5, transaction=7, partition_id=0)
+    history.send(11, 1, at=2.5, transaction=7, partition_id=1)
+    history.send(20, 1, at=2.5, transaction=8, partition_id=0, process=2)
+    history.send(21, 0, at=2.5, transaction=8, partition_id=1, process=2)
+    history.final([(0, 10), (1, 20)], partition_id=0)
+    history.final([(0, 21), (1, 11)], partition_id=1)
+    return history
+
+
+@story
+def transaction_of_unknown_outcome_as_a_whole() -> History:
+    return _finally(_with_something(_two_sent(_history(), UNKNOWN)), 0, 1)
+
+
+@story
+def transaction_of_unknown_outcome_not_at_all() -> History:
+    return _finally(_with_something(_two_sent(_history(), UNKNOWN)))
+
+
+@story
+def transaction_of_unknown_outcome_torn() -> History:
+    return _finally(_with_something(_two_sent(_history(), UNKNOWN)), 0)
+
+
+@story
+def transaction_of_unknown_outcome_seen_in_part_by_a_read_uncommitted_reader() -> History:
+    return _finally(_with_something(_two_sent(_history(final_isolation="read_uncommitted"), UNKNOWN)), 0)
+
+
+@story
+def transaction_committed_and_torn() -> History:
+    return _finally(_two_sent(_history(), COMMITTED), 0)
+
+
+@story
+def transaction_of_unknown_outcome_and_a_partition_not_read() -> History:
+    history = _with_something(_two_sent(_history(read_to_end=False), UNKNOWN))
+    history.final([(0, 10), (3, SOMETHING)])
+    return history
+
+
+# ---- isolation ------------------------------------------------------------------------------------------------------
+
+
+def _read_by(process: int, outcome: int, *tps: int) -> History:
+    history = _with_something(_two_sent(_history(), outcome))
+    history.poll([(0, 10)], at=5, process=process)
+    return _finally(history, *tps)
+
+
+@story
+def aborted_record_read_by_a_read_committed_reader() -> History:
+    return _read_by(STRICT, ABORTED)
+
+
+@story
+def aborted_record_read_by_a_read_uncommitted_reader() -> History:
+    return _read_by(LOOSE, ABORTED)
+
+
+@story
+def unknown_record_read_by_a_read_uncommitted_reader_and_gone() -> History:
+    return _read_by(LOOSE, UNKNOWN)
+
+
+@story
+def unknown_record_read_by_a_read_committed_reader_and_gone() -> History:
+    return _read_by(STRICT, UNKNOWN)
+
+
+# ---- the last stable offset -----------------------------------------------------------------------------------------
+
+
+def _passed(process: int, *, at: float, offset: int = 1) -> History:
+    """Transaction 7 has offset 0 of t-0 from 2.5 s on, and is open until its last send is answered at 6.1 s."""
+    history = _history()
+    history.transaction(7, COMMITTED, at=2, until=7)
+    history.send(10, 0, at=2.5, transaction=7)
+    history.send(20, 1, at=3, process=2)
+    history.send(11, 0, at=6, transaction=7, partition_id=1)
+    history.poll([(offset, 20 if offset else 10)], at=at, process=process)
+    for row in history.rows["processes"]:
+        row["offset_reset"] = "latest"  # where a reader begins is another matter
+    history.final([(0, 10), (1, 20)])
+    history.final([(0, 11)], partition_id=1)
+    return history
+
+
+@story
+def stable_offset_passed() -> History:
+    return _passed(STRICT, at=4)
+
+
+@story
+def stable_offset_passed_by_a_read_uncommitted_reader() -> History:
+    return _passed(LOOSE, at=4)
+
+
+@story
+def stable_offset_reached_after_the_end() -> History:
+    return _passed(STRICT, at=7)
+
+
+@story
+def open_transaction_read_by_a_read_committed_reader() -> History:
+    return _passed(STRICT, at=4, offset=0)
+
+
+# ---- fencing --------------------------------------------------------------------------------------------------------
+
+
+def _successor(outcome: int) -> History:
+    """Process 2 takes the id over at 5 s; process 1 begins another transaction at 6 s."""
+    history = _two_sent(_history(), COMMITTED)
+    history.transaction(8, COMMITTED, at=5, until=5.5, process=2)
+    history.transaction(9, outcome, at=6, until=7)
+    return _finally(history, 0, 1)
+
+
+@story
+def fenced_producer_committed() -> History:
+    return _successor(COMMITTED)
+
+
+@story
+def fenced_producer_was_refused() -> History:
+    return _successor(ABORTED)
+
+
+# ---- read, process, write -------------------------------------------------------------------------------------------
+
+NAMED = 1 << 62
+PROCESSOR = 41
+
+
+def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = COMMITTED) -> History:
+    """Inputs 0 to 2 of t-0; each in `outputs` has so many outputs in t-1; one transaction sends offset `committed`."""
+    history = _history()
+    history.client(PROCESSOR, group="g", transactional_id="g-1", isolation="read_committed", offset_reset="earliest")
+    for value in range(3):
+        history.send(value, value, at=1 + value / 10)
+    history.transaction(7, outcome, at=2, until=4, process=PROCESSOR, transactional_id="g-1", group="g")
+    history.group("assigned", at=1.5, process=PROCESSOR, generation=1)
+    history.poll([(off, off) for off in range(3)], at=2, process=PROCESSOR, transaction=7)
+    history.group("committed", at=3, process=PROCESSOR, offset=committed, status=outcome, transaction=7)
+    names = [f"t-0-{off}/{PROCESSOR}.{copy}" for off, copies in outputs.items() for copy in range(copies)]
+    for place, name in enumerate(names):
+        value = NAMED + place
+        history._add("value_names", value=value, name=name)
+        history.send(value, place, at=2.5, status=outcome, transaction=7, partition_id=1, process=PROCESSOR)
+    history.final([(off, off) for off in range(3)])
+    history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
+    return history
+
+
+@story
+def processed_exactly_once() -> History:
+    return _processed({0: 1, 1: 1})
+
+
+@story
+def processed_twice() -> History:
+    return _processed({0: 2, 1: 1})
+
+
+@story
+def processed_and_no_output() -> History:
+    return _processed({0: 1})
+
+
+@story
+def processed_without_its_offset() -> History:
+    return _processed({0: 1, 1: 1, 2: 1})
+
+
+@story
+def processed_in_a_transaction_of_unknown_outcome() -> History:
+    """Either all of it is there, as here, or nothing."""
+    return _processed({0: 1, 1: 1}, outcome=UNKNOWN)

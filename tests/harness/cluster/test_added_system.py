@@ -1,0 +1,92 @@
+"""A system of an installed package is found by its name, says what it is like, and is refused where it cannot run."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import extensions, machine
+from harness.cluster.brokers.catalogue import system_of, traits_of
+from harness.errors import HarnessError, UsageError
+from harness.preflight import capabilities, target
+from harness.scenario import file as scenario_file
+from harness.scenario.model import ClusterSpec, Scenario
+from harness.systems import traits_of as traits_of_any
+from tests.harness.installing import install
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "extension"
+ABSENT = """
+from dataclasses import replace
+from kafka_chaos_example.system import PATIENT
+ABSENT = replace(PATIENT, name="absent", lacks=lambda: "its program is not here; install it", worlds=("local",))
+"""
+
+
+@pytest.fixture
+def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLE)
+    points = {extensions.SYSTEMS: {"patient": "kafka_chaos_example.system:PATIENT", "absent": "absent_system:ABSENT"}}
+    install(tmp_path, "kafka-chaos-example", entry_points=points, modules={"absent_system": ABSENT})
+    extensions.forget()
+    yield
+    for module in [name for name in sys.modules if name.startswith(("kafka_chaos_example", "absent_system"))]:
+        del sys.modules[module]
+    extensions.forget()
+
+
+def parse(system: str, more: str = "") -> Scenario:
+    text = f'[cluster]\nsystem = "{system}"\n[[topics]]\nname = "t"\n{more}'
+    return scenario_file.parse(text, name="s", place="s.toml", traits_of=traits_of_any)
+
+
+def test_it_is_named_with_a_version_and_tells_what_it_is(patient: None) -> None:
+    spec = ClusterSpec(system="patient:9", settings={"min.insync.replicas": "2"})
+    system = system_of(spec)
+    assert system.title == "patient cluster (sessions of 9000 ms)"
+    assert system.shown()["zookeeper.session.timeout.ms"] == "9000"
+    assert traits_of(spec).names == {"patient", "zookeeper", "local"}
+
+
+def test_a_scenario_may_differ_on_it(patient: None) -> None:
+    variant = '[[on]]\nsystem = "patient"\nwhy = "it waits longer"\nexpect = { verdict = "violation" }\n'
+    assert parse("patient", variant).expect.verdict == "violation"
+    assert parse("reference", variant).expect.verdict == "pass"
+    with pytest.raises(UsageError, match="'patent' is no system"):
+        parse("patient", variant.replace('"patient"', '"patent"'))
+
+
+def test_what_it_has_not_is_known_before_the_run(patient: None) -> None:
+    with pytest.raises(UsageError, match="system 'patient' has no groups and no transactions yet"):
+        capabilities.check_workload(parse("patient", '[workload]\nname = "consumer_groups"\ngroup = "g"\n'))
+    absent = parse("absent")
+    (problem,) = target.problems(absent.cluster, absent.places)
+    assert str(problem) == "s.toml:2: system 'absent': its program is not here; install it"
+    with pytest.raises(UsageError, match="--world docker: system 'absent' runs in --world local"):
+        system_of(ClusterSpec(system="absent", world="docker"))
+
+
+@pytest.mark.cluster
+def test_doctor_tells_which_can_run_here(patient: None) -> None:
+    told = {what: (there, found) for what, there, found in machine.health()}
+    assert told["system patient"] == (True, "runs here")
+    assert told["system absent"] == (False, "its program is not here; install it")
+    assert told["package kafka-chaos-example 1.0"] == (True, "system absent, system patient")
+
+
+@pytest.mark.cluster
+def test_a_broken_package_is_told_by_doctor_and_stops_only_who_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    points = {extensions.SYSTEMS: {"broken": "broken_system:BROKEN"}}
+    install(tmp_path, "broken-package", entry_points=points, modules={"broken_system": "raise OSError('no')"})
+    extensions.forget()
+    told = {what: (there, found) for what, there, found in machine.health()}
+    assert not told["package broken-package 1.0"][0]
+    assert "`pip uninstall broken-package`" in told["package broken-package 1.0"][1]
+    assert system_of(ClusterSpec()).title == "reference cluster"
+    with pytest.raises(HarnessError, match="OSError: no"):
+        system_of(ClusterSpec(system="broken"))
+    extensions.forget()

@@ -1,0 +1,203 @@
+"""A plan of faults: each finds its moment and its victims, ends in its time, and none spoils the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.controller.context import SkippedFault
+from harness.ports.cluster import Node, NodeId
+from harness.scenario.model import FaultSpec
+from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
+from tests.harness.controller.suffering import schedule_of, sufferer
+
+
+@pytest.fixture
+async def suffer(tmp_path: Path) -> AsyncIterator[Any]:
+    async with sufferer(tmp_path) as suffer:
+        yield suffer
+
+
+def moments(rows: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    """Beginning and end of each fault, in seconds after the first was asked."""
+    first = min(row["asked_ns"] for row in rows)
+    return [((row["begin_ns"] - first) / 1e9, (row["end_ns"] - first) / 1e9) for row in rows]
+
+
+async def test_a_timed_fault_begins_and_ends_in_its_time_with_both_proofs(suffer: Any) -> None:
+    result, world = await suffer(FaultSpec(kind="crash", target="leader(orders/0)", at_s=0.02, for_s=0.05))
+
+    assert result.inconclusive == ()
+    (row,) = world.faults()
+    assert (row["kind"], row["label_text"], row["nodes"], row["trigger_text"]) == (
+        "kill",
+        "kill of broker 1",
+        [1],
+        "at 0.02 s",
+    )
+    assert (row["proof_text"], row["healed_proof_text"]) == ("kill 1 was seen", "start 1 was seen")
+    ((begin, end),) = moments([row])
+    assert end - begin >= 0.045
+    assert world.snapshots() == [("kill", 1)]
+
+
+async def test_a_fault_without_an_end_lasts_until_the_run_heals_it(suffer: Any) -> None:
+    result, world = await suffer(FaultSpec(kind="cut-coordination", target="controller", at_s=0.0))
+
+    assert result.inconclusive == ()
+    assert world.cluster.cut_links == {"n1>n100"}
+    assert await world.context.heal_everything() == []
+    assert world.cluster.cut_links == set()
+    (row,) = world.faults()
+    assert row["links"] == [{"source": 1, "client": None, "target": 100}]
+    assert row["end_ns"] is not None
+
+
+async def test_a_fault_that_has_begun_ends_in_its_own_time_though_the_load_is_over(suffer: Any) -> None:
+    _, world = await suffer(FaultSpec(kind="pause", target="2", at_s=0.02, for_s=0.1), duration_s=0.05)
+
+    assert world.cluster.deeds == ["pause 2", "resume 2"]
+
+
+async def test_no_target_means_every_broker_at_once(suffer: Any) -> None:
+    _, world = await suffer(FaultSpec(kind="crash", at_s=0.0, for_s=0.02))
+
+    assert [row["nodes"] for row in world.faults()] == [[1], [2], [3]], "each victim's fault has its own proof"
+    assert world.cluster.deeds == ["kill 1", "kill 2", "kill 3", "start 1", "start 2", "start 3"]
+
+
+async def test_what_was_drawn_is_written_out_and_the_same_for_the_same_seed(suffer: Any) -> None:
+    drawn = FaultSpec(kind="pause", target="random(1)", every_s=0.04, for_s=0.01)
+
+    first, world = await suffer(drawn, duration_s=0.3)
+    again, other = await suffer(*first.scenario.faults, duration_s=0.3)
+
+    assert first.scenario.faults
+    assert all(fault.every_s is None and fault.at_s is not None for fault in first.scenario.faults)
+    assert again.scenario.faults == first.scenario.faults
+    assert world.cluster.deeds == other.cluster.deeds
+    assert len(world.faults()) == len(first.scenario.faults)
+
+
+# -- triggers ----------------------------------------
+
+
+async def test_a_fault_waits_for_acknowledgements_and_its_delay(suffer: Any) -> None:
+    async def load(world: FaultWorld) -> None:
+        await asyncio.sleep(0.02)
+        world.context.acks.add(ok=499)
+        await asyncio.sleep(0.02)
+        assert world.cluster.deeds == []
+        world.context.acks.add(ok=1)
+
+    fault = FaultSpec(kind="pause", target="1", when="acks >= 500", delay_s=0.01, for_s=0.01)
+    result, world = await suffer(fault, during=load, duration_s=2.0)
+
+    assert result.inconclusive == ()
+    assert world.faults()[0]["trigger_text"] == "acks >= 500"
+
+
+async def test_a_second_fault_hits_the_new_leader_as_soon_as_there_is_one(suffer: Any) -> None:
+    result, world = await suffer(
+        FaultSpec(kind="crash", target="leader(orders/0)", at_s=0.03),
+        FaultSpec(kind="crash", target="leader(orders/0)", when="new_leader(orders/0)"),
+        duration_s=1.0,
+    )
+
+    assert result.inconclusive == ()
+    assert world.cluster.deeds == ["kill 1", "kill 2"]
+
+
+async def test_a_fault_hits_when_the_isr_has_shrunk(suffer: Any) -> None:
+    result, world = await suffer(
+        FaultSpec(kind="crash", target="followers(orders/0)", at_s=0.03),
+        FaultSpec(kind="pause", target="1", when="isr(orders/0) <= 1"),
+        duration_s=1.0,
+    )
+
+    assert result.inconclusive == ()
+    assert world.cluster.deeds == ["kill 2", "kill 3", "pause 1"]
+
+
+@pytest.mark.parametrize("when", ["acks >= 500", "new_leader(orders/0)", "isr(orders/0) <= 2"])
+async def test_a_fault_whose_trigger_never_comes_is_skipped_and_costs_no_verdict(suffer: Any, when: str) -> None:
+    result, world = await suffer(FaultSpec(kind="crash", target="1", when=when), duration_s=0.05)
+
+    assert result.inconclusive == ()
+    assert result.skipped == (SkippedFault(kind="crash", target="1", trigger=when, why="no-trigger"),)
+    assert not world.faults()
+
+
+# -- kinds with a way of their own ----------------------------------------
+
+
+async def test_a_rolling_restart_is_over_when_the_last_is_back(suffer: Any) -> None:
+    result, world = await suffer(FaultSpec(kind="rolling-restart", target="2 + 3", at_s=0.0))
+
+    assert result.inconclusive == ()
+    assert world.cluster.deeds[:4] == ["stop 2", "start 2", "stop 3", "start 3"]
+    (row,) = world.faults()
+    assert row["begin_ns"] < row["end_ns"]
+    assert row["proof_text"] == "stop 2 was seen; start 2 was seen; stop 3 was seen; start 3 was seen"
+
+
+async def test_a_lost_disk_is_read_while_it_is_there(suffer: Any) -> None:
+    _, world = await suffer(FaultSpec(kind="disk-loss", target="3", at_s=0.0, for_s=0.02))
+
+    assert world.snapshots() == [("wipe", 3)]
+    assert world.cluster.deeds == ["kill 3", "wipe 3", "start 3"]
+    assert world.faults()[0]["kind"] == "wipe"
+
+
+async def test_a_slow_link_tells_its_links_and_options(suffer: Any) -> None:
+    fault = FaultSpec(kind="slow-link", target="3", at_s=0.0, for_s=0.02, options={"links": ["3>1"], "delay": "4 s"})
+    _, world = await suffer(fault)
+
+    (row,) = world.faults()
+    assert (row["kind"], row["links"]) == ("slow", [{"source": 3, "client": None, "target": 1}])
+    assert row["label_text"] == "slow of 3>1 (delay 4 s)"
+    assert world.cluster.deeds == ["slow n3>n1 4000", "slow n3>n1 0"]
+
+
+# -- interruption ----------------------------------------
+
+
+async def test_an_interrupted_plan_leaves_promises_that_the_run_keeps(tmp_path: Path) -> None:
+    scenario = scenario_of(
+        faults=[
+            FaultSpec(kind="crash", target="3", at_s=0.0, for_s=60.0),
+            FaultSpec(kind="isolate", target="1", at_s=0.0),
+            FaultSpec(kind="pause", target="2", at_s=50.0),
+        ],
+        duration_s=60.0,
+    )
+    async with fault_world(tmp_path, scenario) as world:
+        playing = asyncio.create_task(schedule_of(scenario).run(world.context))
+        while len([row for row in world.faults() if row["begin_ns"]]) < 2:
+            await asyncio.sleep(0.005)
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+        assert playing.cancelled()
+
+        assert await world.context.heal_everything() == []
+
+        assert all(row["healed_proof_text"] and row["end_asked_ns"] <= row["end_ns"] for row in world.faults())
+        assert world.cluster.cut_links == set()
+        assert world.cluster.is_running(NodeId(3))
+        assert world.context.recorder.faults_in_force() == []
+
+
+async def test_a_controller_that_is_no_broker_is_found_by_its_role_and_named_as_the_cluster_names_it(
+    suffer: Any,
+) -> None:
+    async def set_apart(world: FaultWorld) -> None:
+        world.cluster.nodes = [Node(node=NodeId(0), role="controller", name="controller 0"), *world.cluster.nodes]
+        world.cluster.running.add(0)  # the lowest running node is controller there
+
+    result, world = await suffer(FaultSpec(kind="crash", target="controller", at_s=0.05, for_s=0.02), during=set_apart)
+
+    assert result.inconclusive == ()
+    (row,) = world.faults()
+    assert (row["label_text"], row["nodes"]) == ("kill of controller 0", [0])

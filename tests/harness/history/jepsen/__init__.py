@@ -1,0 +1,1 @@
+"""Jepsen's histories, read and written."""

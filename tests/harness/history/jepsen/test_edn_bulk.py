@@ -1,0 +1,196 @@
+"""The bulk reader and the plain reader give the same tables, or the same error message."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.history.jepsen import jepsen_import
+from harness.history.jepsen.edn_bulk import Line, NotInBulk, OddLine, lines_of
+from harness.history.jepsen.edn_reader import read_text
+from harness.history.jepsen.imported import ImportedHistory
+from harness.history.jepsen.jepsen_import import import_events, import_lines, import_text
+
+
+class _Spelled:
+    """A history of a few operations in one of its many possible notations."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._odd = self._random.choice([0.0, 0.0, 0.1, 0.5])
+        self._fields = ["index", "time", "type", "process", "f", "value"]
+        if self._chance(0.5):
+            self._random.shuffle(self._fields)
+        self._gap = self._random.choice([", ", ", ", " "])
+        self._between = self._random.choice([" ", " ", ", ", ","])
+        self._tag = self._random.choice(["", "", "#jepsen.history.Op", "#jepsen.history.Op "])
+        self._open: dict[int, str] = {}
+        lines = [line for _ in range(self._random.randint(0, 14)) for line in self._lines()]
+        self.text = "\n".join(lines)
+        if self._chance(0.3):
+            self.text = f"[{self.text}]" + self._random.choice(["", "\n", " ; end ]"])
+
+    def _chance(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def _rather(self, usual: str, *odd: str) -> str:
+        return self._random.choice(odd) if self._chance(self._odd) else usual
+
+    def _number(self) -> str:
+        usual = str(self._random.choice([0, 1, 2, 3, 7, 10**6, 3298534895815, 10**18 - 1]))
+        large = str(10**18), str(4 * 10**18), str(-(10**18))
+        return self._rather(usual, *large, "-1", "-0", "+3", "007", "5N", "1.5", "1/2", "nil", "true", ":a", '"b"',
+                            '"]}, :f"', "\\]", "[1]", "x", "")  # fmt: skip
+
+    def _key(self) -> str:
+        return self._rather(str(self._random.randrange(12)), ":x", '"x"', "nil", "1.0", "[1 2]")
+
+    def _pairs(self) -> str:
+        pairs = [f"[{self._number()} {self._number()}]" for _ in range(self._random.randint(0, 3))]
+        return "[" + self._rather(" ", "  ", ", ", "").join(pairs) + "]"
+
+    def _polled(self, keys: int) -> str:
+        told = self._between.join(f"{self._key()} {self._pairs()}" for _ in range(keys))
+        return self._rather(
+            f"[:poll {{{told}}}]", f"[:poll [{told}]]", f"[:poll  {{{told}}} ]", "[:poll nil]", "[:pull]"
+        )
+
+    def _value(self, f: str, *, done: bool) -> str:
+        micro = []
+        for _ in range(self._random.choice([1, 1, 1, 2, 3, 0])):
+            if (f == "send") != self._chance(0.4 if f == "txn" else 0.05):
+                sent = f"[{self._number()} {self._number()}]" if done else self._number()
+                micro.append(f"[:send {self._key()} {sent}]")
+            else:
+                micro.append(self._polled(self._random.choice([0, 1, 2, 9])) if done else "[:poll]")
+        return self._rather(f"[{' '.join(micro)}]", "nil", "[]", "5", f"({' '.join(micro)})")
+
+    def _map(self, process: int, kind: str, f: str, value: str, more: str) -> str:
+        told = {"index": self._number(), "time": self._number(), "type": f":{kind}", "process": str(process),
+                "f": f":{f}", "value": value}  # fmt: skip
+        fields = [f":{name} {told[name]}" for name in self._fields if not self._chance(self._odd / 10)]
+        return f"{self._tag}{{{self._gap.join(fields)}{more}}}"
+
+    def _lines(self) -> Iterator[str]:
+        if self._chance(self._odd):
+            yield self._random.choice([
+                "", "  ", "; [ not read", "#_ {:index 3}", "#_", "{:process :nemesis :type :info :f :kill}", '"\n"',
+                "{:process 3", "]", "[{:process 4 :type :invoke :f :crash}]", ",,", "\\]",
+            ])  # fmt: skip
+        process = self._random.randrange(3)
+        more = self._rather(
+            "", ", :error :timeout", ", :batch? true", ', :error [:unknown "x"]', ", :error :a, :error :b", " ",
+            ", :batch? true, :error :a, :batch? true", ", :rebalance-log [{:type :lost :keys [1]}]",
+            ", :seek-to-beginning? true", ", :error nil",
+        )  # fmt: skip
+        if process in self._open and not self._chance(self._odd / 10):
+            f = self._open.pop(process)
+            value = "[1 2]" if f in ("assign", "subscribe") else self._value(f, done=self._chance(0.9))
+            yield self._map(process, self._random.choice(["ok", "ok", "ok", "fail", "info"]), f, value, more)
+        else:
+            f = self._random.choice(
+                ["send", "poll", "txn", self._rather("poll", "assign", "subscribe", "crash", "debug")]
+            )
+            self._open[process] = f
+            value = "[1 2]" if f in ("assign", "subscribe") else self._value(f, done=self._chance(0.05))
+            yield self._map(process, "invoke", f, value, self._rather("", more))
+
+
+def _told(history: ImportedHistory) -> dict[str, Any]:
+    tables = {name: table.to_pydict() for name, table in history.tables.items()}
+    beside = ("keys", "values", "process_order", "read_order", "last_ok", "first_read", "wide_reads", "wide_writes")
+    return tables | {name: repr(getattr(history, name)) for name in beside}
+
+
+def _plainly(text: str) -> ImportedHistory | str:
+    try:
+        return import_events("h", ((f"h:{line}", event) for line, event in read_text(text, place="h")))
+    except HarnessError as error:
+        return str(error)
+
+
+def _in_bulk(text: str) -> ImportedHistory | None:
+    try:
+        return import_lines("h", lines_of(text.encode(), place="h"))
+    except (NotInBulk, HarnessError):
+        return None
+
+
+def _agree(text: str) -> None:
+    plain, bulk = _plainly(text), _in_bulk(text)
+    if bulk is not None:
+        assert not isinstance(plain, str), f"taken in bulk, but: {plain}"
+        assert _told(bulk) == _told(plain)
+
+
+_SEEDS = st.integers(min_value=0, max_value=(1 << 62))
+
+
+@given(_SEEDS)
+@settings(deadline=None, max_examples=300)
+@example(4)
+def test_a_history_read_in_bulk_is_the_one_that_is_read_plainly(seed: int) -> None:
+    _agree(_Spelled(seed).text)
+
+
+@given(_SEEDS, st.data())
+@settings(deadline=None, max_examples=300)
+def test_a_history_that_is_spoilt_is_refused_in_bulk_if_it_is_plainly(seed: int, data: st.DataObject) -> None:
+    text = _Spelled(seed).text
+    for _ in range(data.draw(st.integers(min_value=1, max_value=2))):
+        at = data.draw(st.integers(min_value=0, max_value=len(text)))
+        put = data.draw(
+            st.sampled_from(["", "[", "]", "{", "}", " ", ",", "0", "-", '"', ";", "\n", "#_", ":", "s", "p"])
+        )
+        text = text[:at] + put + text[at + data.draw(st.integers(min_value=0, max_value=3)) :]
+    _agree(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[[:poll {1 [[0 1}]]]]", "[[:poll {1 [[0 1]}]]]", "[[:poll {1 [[0 1]]]}]", "[[:poll {1 []]}]", "[[:poll {]}]",
+        "[[:poll {1 [[0 1]]}}]", "[[:send 1 [0 1}]]", "[[:poll {1 [[0 1]] 1 []}]]", "[[:poll {1 2}]]", "[[:poll {1}]]",
+        "[[:poll {[] 1}]]", "[[:poll {1 [[0 1 2]]}]]", "[[:send 1]]", "[[:send 1 2 3]]", "[{:poll 1}]", "[[:poll {}}]",
+    ],
+)  # fmt: skip
+def test_brackets_that_do_not_fit_are_reported_by_the_plain_reader(value: str) -> None:
+    head = ":index 0, :time 0, :process 0, :f :poll"
+    text = f"{{{head}, :type :invoke, :value [[:poll]]}}\n{{{head}, :type :ok, :value {value}}}"
+    plain = _plainly(text)
+
+    assert isinstance(plain, str)
+    with pytest.raises(HarnessError) as error:
+        import_text("h", text)
+    assert str(error.value) == plain
+
+
+REGULAR = """
+{:index 0, :time 5, :type :invoke, :process 0, :f :send, :value [[:send 3 7]]}
+#jepsen.history.Op{:process 1, :type :invoke, :f :poll, :value [[:poll]], :index 1, :time 6}
+{:index 2, :time 8, :type :ok, :process 0, :f :send, :value [[:send 3 [0 7]]], :batch? true}
+#jepsen.history.Op{:process 1, :type :ok, :f :poll, :value [[:poll {3 [[0 7]], 4 []}]], :index 3, :time 9, :error :late}
+"""
+
+
+@pytest.mark.parametrize("text", [REGULAR, f"[{REGULAR}]"])
+def test_lines_as_jepsen_prints_them_need_no_plain_reader(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = list(lines_of(text.encode(), place="h"))
+
+    assert [type(line) for line in lines if not isinstance(line, OddLine) or line.events] == [Line] * 4
+    monkeypatch.setattr(jepsen_import, "read_text", None)
+    history = import_text("h", text)
+    assert [row["offset"] for row in history.tables["records"].to_pylist()] == [0, 0]
+    assert [row["error"] for row in history.tables["operations"].to_pylist()] == [None, ":late"]
+
+
+def test_among_regular_lines_only_the_odd_ones_are_read_plainly() -> None:
+    text = f"; a comment\n{REGULAR}{{:process :nemesis, :type :info, :f :kill, :value nil}}\n"
+    lines = list(lines_of(text.encode(), place="h"))
+
+    assert sum(isinstance(line, Line) for line in lines) == 4
+    assert [len(line.events) for line in lines if isinstance(line, OddLine)] == [0, 0, 1, 0]

@@ -1,0 +1,135 @@
+"""What a cluster cannot do is said before the run begins, with what would have to be given."""
+
+import pytest
+
+from harness.errors import Problems, UsageError
+from harness.preflight.capabilities import ignored, problems
+from harness.scenario import file as scenario_file
+from harness.scenario.model import Scenario
+from harness.systems import traits_of
+
+CLUSTER = '[cluster]\nsystem = "attached"\nbootstrap = "127.0.0.1:1"\n'
+TOPIC = '[[topics]]\nname = "t"\n'
+KILLS = '[attached]\nkill = "true"\nstart = "true"\n'
+ISOLATES = '[attached]\nisolate = "true"\nrejoin = "true"\n'
+CUTS = '[attached]\ncut = "true"\nheal = "true"\n'
+
+
+def parse(*parts: str) -> Scenario:
+    return scenario_file.parse("".join(parts), name="s", place="s.toml", traits_of=traits_of)
+
+
+def fault(kind: str, options: str = "") -> str:
+    return f'[[faults]]\nkind = "{kind}"\nat = "1 s"\n{options}'
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((TOPIC, fault("crash")), "fault 'crash': the attached cluster cannot do that (CanCrash); give kill and start"),
+        ((KILLS, TOPIC, fault("shut-down")), "give stop and start in [attached]"),
+        ((KILLS, TOPIC, fault("isolate")), "give cut and heal, or isolate and rejoin in [attached]"),
+        ((ISOLATES, TOPIC, fault("bridge")), "the isolate command sets a broker apart from all others"),
+        ((CUTS, TOPIC, fault("cut-clients")), "no links of its clients"),
+        ((CUTS, TOPIC, fault("cut-coordination")), "name it as node 100"),
+        (
+            (KILLS, TOPIC, "[[steps]]\nact = { pause = 1 }\n"),
+            "s.toml:10: step 1, 'pause 1': the attached cluster cannot",
+        ),
+        ((KILLS, TOPIC, "[[steps]]\nwait = { log_end = { 1 = 3 } }\n"), "give read_log in [attached]"),
+        ((CUTS, TOPIC, '[[steps]]\nact = { cut = ["clients>1"] }\n'), "no links of its clients"),
+        ((CUTS, TOPIC, '[[steps]]\nact = { isolate = 1, from = "all" }\n'), "no links of its clients"),
+    ],
+)
+def test_a_fault_or_step_without_its_means_is_refused(parts: tuple[str, ...], message: str) -> None:
+    assert any(message in str(problem) for problem in problems(parse(CLUSTER, *parts)))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            ("", TOPIC, fault("packet-loss", 'options = { loss = "1 %" }\n')),
+            "a local cluster cannot do that (CanImpair",
+        ),
+        (("", TOPIC, fault("disk-full")), "a local cluster cannot do that (CanFillDisks); choose another --world"),
+        (("[cluster]\ndisk_bytes = 1000\n", TOPIC), "[cluster] disk_bytes: a local cluster cannot limit its disks"),
+        (('[cluster]\nnetwork = "open"\n', TOPIC), "[cluster] network: a local cluster has no network of its own"),
+        (
+            (CLUSTER + 'network = "open"\n', TOPIC),
+            "network: the attached cluster has no network of its own; only --world",
+        ),
+        (('[cluster]\nworld = "docker"\n', TOPIC, "[[steps]]\nact = { fill = 1 }\n"), "give disk_bytes = 67108864 in"),
+    ],
+)
+def test_harm_that_a_world_cannot_do_is_refused_with_the_one_that_can(parts: tuple[str, ...], message: str) -> None:
+    (problem,) = problems(parse(*parts))
+    assert message in str(problem)
+    assert problem.place.file == "s.toml"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ('[cluster]\nworld = "docker"\ndisk_bytes = 1000\n', TOPIC, fault("disk-full")),
+        ('[cluster]\nworld = "docker"\nnetwork = "open"\n', TOPIC),
+        ("", TOPIC, fault("disk-damage")),
+        (KILLS, TOPIC, fault("crash")),
+        (ISOLATES, TOPIC, fault("isolate")),
+        (CUTS, TOPIC, fault("bridge")),
+        (CUTS, TOPIC, "[[steps]]\nact = { isolate = 1 }\n"),
+        (CUTS, TOPIC, '[[steps]]\nact = { cut = ["2>1"] }\n'),
+        (CUTS, '[attached.nodes]\n100 = "127.0.0.1:2"\n', TOPIC, fault("cut-coordination")),
+    ],
+)
+def test_what_there_are_means_for_is_not_refused(parts: tuple[str, ...]) -> None:
+    scenario = parse(CLUSTER if "[cluster]" not in parts[0] and parts[0] else "", *parts)
+    assert list(problems(scenario)) == []
+
+
+def test_what_a_running_cluster_makes_meaningless_is_told() -> None:
+    settings = 'settings = { "replica.lag.time.max.ms" = 1 }\n'
+    told = ignored(parse(CLUSTER, settings, KILLS, TOPIC, "[coverage]\ntruncations = 1\n"))
+    assert "broker settings are not applied (replica.lag.time.max.ms)" in told[0]
+    assert "truncations will not be met" in told[1]
+    assert ignored(parse(TOPIC)) == []
+
+
+def test_the_means_of_somebodys_cluster_are_not_for_ours() -> None:
+    with pytest.raises(UsageError, match="are for --system attached"):
+        list(problems(parse(KILLS, TOPIC)))
+
+
+KAFKA = '[cluster]\nsystem = "kafka:4.3.1"\n'
+RESULTS = '[[topics]]\nname = "results"\n'
+GROUPS = '[workload]\nname = "consumer_groups"\n'
+TRANSACTIONS = '[workload]\nname = "transactions"\ngroup = "g"\n'
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (("", TOPIC, GROUPS, 'group = "g"\n'), "workload 'consumer_groups': the reference has no groups"),
+        ((KAFKA, TOPIC, GROUPS), "workload 'consumer_groups' needs a group, for example group = \"readers\""),
+        (
+            (KAFKA, TOPIC, GROUPS, 'group = "g"\nclient = "aiokafka"\n'),
+            "client 'aiokafka' knows no groups and transactions here; use --client kafka-python",
+        ),
+        ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\n'), "needs processors, an output among its topics"),
+        ((KAFKA, TOPIC, TRANSACTIONS, 'output = "t"\nprocessors = 1\n'), "and another topic as input"),
+        ((KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "r"\nprocessors = 1\n'), "output = 'r'"),
+        ((KAFKA, TOPIC, "[workload]\nprocessors = 1\n"), "unknown key 'processors' in [workload]"),
+    ],
+)
+def test_a_workload_of_groups_or_transactions_that_cannot_work_is_refused(parts: tuple[str, ...], message: str) -> None:
+    try:
+        (problem,) = problems(parse(*parts))
+    except Problems as refused:  # by the workload itself, which owns its settings
+        (problem,) = refused.problems
+    assert message in str(problem)
+    assert problem.place.file == "s.toml"
+
+
+def test_workloads_of_groups_and_transactions_have_what_they_need_on_real_kafka() -> None:
+    assert list(problems(parse(KAFKA, TOPIC, GROUPS, 'group = "g"\n'))) == []
+    assert list(problems(parse(KAFKA, TOPIC, RESULTS, TRANSACTIONS, 'output = "results"\nprocessors = 1\n'))) == []

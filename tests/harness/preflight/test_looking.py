@@ -1,0 +1,224 @@
+"""What can be known before a run is told before it: all at once, each with its place, and nothing is begun."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError, Place, Problem, Problems
+from harness.preflight import target
+from harness.preflight.looking import all_ready, preflight, ready
+from harness.scenario import file as scenario_file
+from harness.scenario import names
+from harness.scenario.model import ClusterSpec, Scenario
+from harness.scenario.places import Override
+from harness.systems import traits_of
+
+TOPIC = '[[topics]]\nname = "orders"\npartitions = 2\n'
+TEN_SECONDS = '[workload]\nduration = "10 s"\n'
+PROBES = '[workload]\nname = "none"\n'
+
+
+def parse(text: str, *overrides: str) -> Scenario:
+    return scenario_file.parse(text, name="s", place="s.toml", overrides=overrides, traits_of=traits_of)
+
+
+def told(text: str, *overrides: str) -> list[str]:
+    try:
+        scenario = parse(text, *overrides)
+    except Problems as refused:
+        return [str(problem) for problem in refused.problems]
+    return [str(problem) for problem in preflight(scenario, scenario.cluster)]
+
+
+def fault(rest: str, kind: str = "crash") -> str:
+    return f'{TOPIC}{TEN_SECONDS}[[faults]]\nkind = "{kind}"\n{rest}\n'
+
+
+def steps(*acts: str) -> str:
+    return TOPIC + PROBES + "".join(f"[[steps]]\n{act}\n" for act in acts)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (fault('at = "10 s"'), "s.toml:8: fault 'crash': at 10 s the load is over, which lasts 10 s; make it sooner"),
+        (fault('every = "5 s"\nfor = "12 s"'), "s.toml:9: fault 'crash': one of 12 s never fits into a load of 10 s"),
+        (fault('every = "0 s"'), "s.toml:8: fault 'crash': every 0 s is always"),
+        (fault('at = "1 s"\ndelay = "1 s"'), "s.toml:9: fault 'crash': delay is how long after a trigger"),
+        (fault('at = "1 s"', "crush"), "s.toml:7: fault 'crush': unknown fault 'crush'; did you mean 'crash'?"),
+        (fault('at = "1 s"\ntarget = "7"'), "s.toml:9: fault 'crash': target '7': there is no broker 7; brokers: 1, 2"),
+        (fault('at = "1 s"\ntarget = "leader(ordres/0)"'), "there is no topic 'ordres'; did you mean 'orders'?"),
+        (fault('at = "1 s"\ntarget = "leader(orders/2)"'), "topic 'orders' has no partition 2; it has 2, numbered"),
+        (fault('at = "1 s"\ntarget = "leader"'), "leader is of a partition; write leader(orders/0)"),
+        (fault('at = "1 s"\ntarget = "leadr(orders/0)"'), "s.toml:9: fault 'crash': target 'leadr(orders/0)': write a"),
+        (fault('at = "1 s"\ntarget = "random(4)"'), "random(4) of 3 brokers; at most random(3)"),
+        (fault('at = "1 s"\ntarget = "random(x)"'), "random(x) is nobody; write random(1)"),
+        (fault('at = "1 s"\ntarget = "1 - all"'), "target '1 - all': nobody is left of it; take less away"),
+        (fault('when = "new_leader(order/0)"'), "s.toml:8: fault 'crash': there is no topic 'order'; did you mean"),
+        (fault('when = "acks > 3"'), "s.toml:8: fault 'crash': trigger 'acks > 3': write \"acks >= 500\""),
+        (fault('at = "1 s"\noptions = { links = ["2>9"] }', "cut-link"), "s.toml:9: fault 'cut-link': no link '2>9'"),
+        (
+            fault('at = "1 s"\noptions = { mode = "x" }', "isolate"),
+            "s.toml:9: fault 'isolate': mode: one of hang, reset",
+        ),
+        (fault('at = "1 s"\noptions = { partition = 3 }', "disk-damage"), "topic 'orders' has no partition 3"),
+        (fault('at = "1 s"') + "[[steps]]\nact = { kill = 1 }\n", "s.toml:9: there are [[faults]] and [[steps]]"),
+        (TOPIC + "replication_factor = 4\n", "s.toml:4: topic 'orders': 4 replicas on 3 brokers; at most 3 are"),
+        (TOPIC + "replication_factor = 0\n", "s.toml:4: topic 'orders': 0 replicas; a partition has at least 1"),
+        ('[[topics]]\nname = "a"\npartitions = 0\n', "s.toml:3: topic 'a': 0 partitions; a topic has at least 1"),
+        ('[[topics]]\nname = "a/b"\n', "s.toml:2: topic 'a/b': no name of a topic; letters, digits"),
+        (TOPIC + TOPIC, "s.toml:2: topic 'orders' is there twice; give one another name"),
+        ('[[topics]]\nname = "a"\nassignment = [[1, 1]]\n', "s.toml:3: topic 'a': partition 0 has a replica twice"),
+        ('[[topics]]\nname = "a"\nassignment = [[1], [1, 2]]\n', "its partitions have different numbers of replicas"),
+        (steps("act = { kill = 4 }"), "s.toml:7: step 1, 'kill 4': target 4: there is no broker 4; brokers: 1, 2, 3"),
+        (steps('act = { cut = ["1>4"] }'), "s.toml:7: step 1, 'cut 1>4': no link '1>4'"),
+        (steps('act = { produce = "a", topic = "x" }'), "there is no topic 'x'; topics: orders"),
+        (steps('act = { produce = "a", partition = 2 }'), "topic 'orders' has no partition 2"),
+        (steps('act = { delete_topic = "other" }'), "there is no topic 'other'"),
+        (steps("wait = { isr = [1, 5] }"), "s.toml:7: step 1, 'wait isr [1, 5]': there is no broker 5"),
+        (steps("wait = { isr = 1 }"), "isr is a list of broker ids, not 1"),
+        (steps("wait = { leader = 8 }"), "there is no broker 8"),
+        (steps("expect = { log_end = { 9 = 1 } }"), "there is no broker 9"),
+        (steps("expect = { log_end = 9 }"), "log_end is a table by broker id, not 9"),
+        (steps("wait = { leaders = [1, 2, 3] }"), "3 leaders of 2 partitions"),
+        (steps("wait = { leader_seen_by = { 1 = 7 } }"), "there is no broker 7"),
+        (steps('expect = { read = "a", from = 2 }'), "there is no client link 2; links of clients: 1 to 1"),
+        (TOPIC + "[cluster]\nbrokers = [1, 2, 100]\n", "s.toml:5: 100 is no broker's id here; choose one from 0 to 99"),
+        (TOPIC + "[workload]\nproducers = 90\n", "s.toml:4: 91 clients: a local run has addresses for at most 90"),
+        (TOPIC + '[workload]\nclient = "franz"\n', "s.toml:5: unknown client 'franz'; known: aiokafka"),
+        (TOPIC + '[workload]\nname = "nobody"\n', "s.toml:5: unknown workload 'nobody'"),
+        (TOPIC + '[workload]\ntopics = ["x"]\n', "s.toml:5: the workload's topic 'x' is not in [[topics]]: ['orders']"),
+    ],
+)
+def test_what_is_known_beforehand_is_told_with_its_line_and_its_remedy(text: str, problem: str) -> None:
+    found = told(text)
+    assert len(found) == 1, found
+    assert problem in found[0]
+
+
+@pytest.mark.parametrize(
+    ("acts", "problem"),
+    [
+        (['act = { heal = "all" }'], "step 1, 'heal all': nothing is cut, slowed or impaired by then; leave it out"),
+        (['act = { cut = ["1>2"] }', 'act = { heal = ["2>1"] }'], "step 2, 'heal 2>1': no cut, slow or impaired"),
+        (['act = { cut = ["1>2"] }', 'act = { heal = "all" }', 'act = { heal = "all" }'], "s.toml:11: step 3"),
+        (["act = { resume = 1 }"], "no pause is in force by then; put it after the pause that it ends"),
+        (["act = { pause = 2 }", "act = { resume = 1 }"], "no pause of broker 1 is in force by then"),
+        (["act = { kill = 1 }", "act = { kill = [1, 2] }"], "step 2, 'kill [1, 2]': broker 1 is down by then"),
+        (["act = { stop = 1 }", "act = { pause = 1 }"], "broker 1 is down by then"),
+        (['act = { produce = "a" }', 'act = { elect = "preferred" }'], "nothing has moved a leader by then"),
+    ],
+)  # fmt: skip
+def test_a_step_that_has_nothing_to_do_is_told(acts: list[str], problem: str) -> None:
+    (found,) = told(steps(*acts))
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        ['act = { isolate = "leader(orders/0)" }', 'act = { heal = ["1>2"] }'],
+        ['act = { cut = ["1>2", "clients>3"] }', 'act = { heal = ["clients>3", "n1>n2"] }'],
+        ['act = { cut = ["1>2"], for = "1 s" }', 'act = { heal = "all" }'],
+        ['act = { kill = "leader(orders/0)" }', "act = { wipe = 1 }", 'act = { start = "all" }', "act = { kill = 1 }"],
+        ['act = { pause = "controller" }', "act = { resume = 2 }"],
+        ["act = { kill = 1 }", "act = { start = 1 }", 'act = { elect = "preferred" }'],
+        ["act = { damage = 1 }", "act = { wipe = 1 }"],
+        ["act = { kill = 100 }", "act = { start = 100 }"],
+        ["wait = { leader = -1 }", 'expect = { elect = "preferred", error = 84 }'],
+        ['expect = { produce = "a", topic = "none", error = 3 }'],
+        ['expect = { create_topic = "more" }', 'expect = { fetch = 0, topic = "more", broker = 1 }'],
+        ['act = { delete_topic = "orders" }', 'act = { create_topic = "orders" }'],
+    ],
+)
+def test_what_only_the_run_can_tell_is_left_to_it(acts: list[str]) -> None:
+    assert told(steps(*acts)) == []
+
+
+def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
+    text = (
+        TOPIC
+        + "replication_factor = 9\n"
+        + TEN_SECONDS
+        + '[[faults]]\nkind = "crash"\nat = "40 s"\ntarget = "5"\n[[faults]]\nkind = "pausse"\nat = "1 s"\n'
+    )
+    lines = [problem.place.line for problem in preflight(parse(text), parse(text).cluster)]
+    assert lines == [4, 9, 10, 12]
+
+
+def test_every_mistake_of_a_file_is_told_at_once() -> None:
+    text = (
+        TOPIC + '[workload]\nacsk = 1\nduration = "x"\n[[faults]]\nkind = "crash"\n[[steps]]\nwait = { leadre = 1 }\n'
+    )
+    with pytest.raises(Problems) as refused:
+        parse(text, "workload.acks=9", "nonsense")
+    assert [str(problem.place) for problem in refused.value.problems] == [
+        "--set nonsense", "--set workload.acks=9", "s.toml:5", "s.toml:6", "s.toml:7", "s.toml:9",
+    ]  # fmt: skip
+
+
+def test_what_an_option_said_is_told_of_the_option() -> None:
+    overrides = [Override("cluster.system=kafka:9.9", "--system kafka:9.9"), "topics.orders.replication_factor=5"]
+    with pytest.raises(Problems) as refused:
+        parse(TOPIC, *overrides)
+    assert str(refused.value).startswith("--system kafka:9.9: Kafka '9.9' is not known")
+    assert told(TOPIC, *overrides[1:]) == [
+        "--set topics.orders.replication_factor=5: topic 'orders': 5 replicas on 3 brokers; at most 3 are possible; "
+        "[cluster] brokers says who there is"
+    ]
+
+
+def test_a_kafka_that_was_not_fetched_is_told_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(Problems, match=r"Kafka 4\.3\.1 is not on this machine; fetch it once: kafka-chaos fetch-kafka"):
+        ready("no-faults", overrides=[Override("cluster.system=kafka:4.3.1", "--system kafka:4.3.1")])
+
+
+def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target._find_engine.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    java, engine = told(TOPIC, "cluster.world=docker")
+    assert java.startswith(f"JAVA_HOME={tmp_path} holds no bin/java")
+    assert engine.startswith("--set cluster.world=docker: no Docker engine answers")
+    without_checks = parse(TOPIC, "cluster.world=docker")
+    assert len(preflight(without_checks, without_checks.cluster, checks=False)) == 1
+
+
+def test_several_are_told_together_and_what_is_true_of_all_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    on_kafka = [Override("cluster.system=kafka:4.3.1", "--system kafka:4.3.1")]
+    wanted = [("no-faults", on_kafka), ("nobody", []), ("leader-crash-acks-all", on_kafka)]
+    with pytest.raises(Problems) as refused:
+        all_ready(wanted)
+    first, second = refused.value.problems
+    assert "fetch-kafka 4.3.1" in str(first)
+    assert "unknown scenario 'nobody'" in str(second)
+
+
+def test_a_target_alone_is_looked_at_by_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (problem,) = preflight(None, ClusterSpec(system="kafka:3.9.1"), checks=False)
+    assert "fetch-kafka 3.9.1" in str(problem)
+    assert preflight(None, ClusterSpec()) == []
+
+
+SHIPPED = [*names.shipped_names(), *names.seed_names()]
+
+
+@pytest.mark.parametrize("system", ["reference", "kafka:4.3.1", "kafka:3.9.1", "kafka:2.8.2"])
+def test_nothing_is_known_against_any_shipped_scenario(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "problems", lambda *_, **__: [])  # of this machine's jars nothing is asked
+    for name in SHIPPED:
+        scenario = scenario_file.load(name, overrides=[f"cluster.system={system}"], traits_of=traits_of)
+        if not scenario.not_here:
+            assert preflight(scenario, scenario.cluster) == [], name
+
+
+def test_a_problem_is_a_line_with_place_and_remedy() -> None:
+    problem = Problem(place=Place(file="s.toml", line=3), what="no", remedy="do")
+    assert str(problem) == "s.toml:3: no; do"
+    assert issubclass(Problems, HarnessError)

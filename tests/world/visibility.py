@@ -1,0 +1,45 @@
+"""How much of the world the harness gets to see. All of it is what a run of our own on a well-kept system has."""
+
+from dataclasses import dataclass, replace
+
+ALL_SNAPSHOTS = frozenset({"kill", "heal", "truncation", "end"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visibility:
+    """`books`: the controller's own log, exact. `journals`: what brokers tell of leaderships and high watermarks.
+
+    `epochs`: records and polled states carry leader epochs (old versions have none). `blur_ns`: exact times are off by
+    by up to this much, and say so. `reads`: what consumers saw under the load.
+    """
+
+    name: str = "full"
+    books: bool = True
+    polled: bool = True
+    journals: bool = True
+    truncations: bool = True
+    snapshots: frozenset[str] = ALL_SNAPSHOTS
+    epochs: bool = True
+    blur_ns: int = 1_000_000
+    reads: bool = True
+
+    def without(self, name: str, **less: object) -> "Visibility":
+        return replace(self, name=name, **less)  # type: ignore[arg-type]
+
+
+FULL = Visibility()
+WITHHELD = (
+    FULL.without("no books", books=False),
+    FULL.without("no books, no journals", books=False, journals=False, truncations=False),
+    FULL.without("only the last snapshot", snapshots=frozenset({"end"})),
+    FULL.without("no snapshots", snapshots=frozenset(), truncations=False),
+    FULL.without("no truncations", truncations=False, snapshots=frozenset({"kill", "heal", "end"})),
+    FULL.without("no journals", journals=False, truncations=False),
+    FULL.without("no polled states", polled=False),
+    FULL.without("nothing of states", books=False, polled=False),
+    FULL.without("no epochs", epochs=False),
+    FULL.without("no epochs, no books", epochs=False, books=False),
+    FULL.without("clients alone", books=False, polled=False, journals=False, truncations=False, snapshots=frozenset()),
+    FULL.without("late clocks", blur_ns=400_000_000),
+    FULL.without("no reads", reads=False),
+)
