@@ -47,6 +47,17 @@ class WithRealZookeeper(Processes):
             "min.insync.replicas=1\ncontrolled.shutdown.enable=false\n"
         )
         self._start(node, java_command(self.home, "kafka.Kafka", str(path)))
+        until(lambda: self._kafka_serves(node), f"Kafka {node} is registered and listens", timeout_s=2 * SLOW_MACHINE_S)
+
+    def _kafka_serves(self, node: int) -> bool:
+        """Kafka opens its port only some time after it is registered: a client refused meanwhile would wait ever longer
+        between its tries, up to half a minute, and give up."""
+        assert self.running[node].poll() is None, (self.folder / f"{node}.log").read_text(errors="replace")[-4000:]
+        registered = self.znode(f"/brokers/ids/{node}")
+        if registered is None or not registered["endpoints"][0].startswith("PLAINTEXT"):
+            return False
+        with socket.socket() as connection:
+            return connection.connect_ex((address(10 + node), self.client_port)) == 0
 
 
 def create(cluster: Processes, topic: str, replicas: Sequence[int]) -> None:
