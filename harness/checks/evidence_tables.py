@@ -167,7 +167,7 @@ def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list
         spark, tables, {each for wanted in operations.values() for each in wanted}, _OPERATION,
         lambda row: (row["run"], row["operation"]),
     )  # fmt: skip
-    names = {(run, tp): (topic, part) for (run, topic, part), tp in places.items()}
+    names = {(run, partition_id): (topic, part) for (run, topic, part), partition_id in places.items()}
     rows: list[ShownOperationRow] = []
     for key, finding in _keyed(findings):
         found = [row for each in values[key] for row in by_value.get(each, ())]
@@ -187,8 +187,12 @@ def _keyed(findings: Named) -> list[tuple[tuple[int, str], Finding]]:
 def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> list[tuple[int, ...]]:
     if finding.rows:
         return list(dict.fromkeys((finding.run, row.partition_id, row.value) for row in finding.rows[:EXAMPLES_MAX]))
-    tp = places.get((finding.run, finding.topic or "", -1 if finding.partition is None else finding.partition))
-    return [] if tp is None else [(finding.run, tp, value) for value in finding.values[:EXAMPLES_MAX]]
+    partition_id = places.get(
+        (finding.run, finding.topic or "", -1 if finding.partition is None else finding.partition)
+    )
+    return (
+        [] if partition_id is None else [(finding.run, partition_id, value) for value in finding.values[:EXAMPLES_MAX]]
+    )
 
 
 def _records_of(

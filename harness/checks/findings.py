@@ -91,13 +91,15 @@ class RunContext:
 
     history: RunHistory
     flagged: Sequence[Flagged]
-    counts: Mapping[tuple[int, str], int]  # (tp, flag) -> exact count of rows
+    counts: Mapping[tuple[int, str], int]  # (partition_id, flag) -> exact count of rows
     rows: TypedRows = field(default_factory=TypedRows)  # what the families' queries answered
     tables: TypedRows = field(default_factory=TypedRows)  # the small tables, this run's rows
     found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
     judges: dict[int, Judge] = field(default_factory=dict)
     journals_may_lack_their_end: bool = False  # the seal's word, where nobody had kept how long they were
-    reads: Mapping[int, Sequence[EpochRead]] = field(default_factory=dict)  # tp -> what readers saw of each epoch
+    reads: Mapping[int, Sequence[EpochRead]] = field(
+        default_factory=dict
+    )  # partition_id -> what readers saw of each epoch
 
     @property
     def run(self) -> int:
@@ -114,7 +116,7 @@ class RunContext:
         for row in self.flagged:
             if any(flag in row.flags for flag in flags):
                 grouped.setdefault(row.partition_id, []).append(row)
-        return [(self.partition(tp), grouped[tp]) for tp in sorted(grouped)]
+        return [(self.partition(partition_id), grouped[partition_id]) for partition_id in sorted(grouped)]
 
     def partition(self, partition_id: int) -> PartitionHistory:
         """A partition that its own table does not list still gets its findings, under its number."""

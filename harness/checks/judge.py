@@ -264,14 +264,14 @@ def _contexts(
     runs: JudgedRuns, answers: Mapping[str, Mapping[int, list[OfRun]]], inputs: Sequence[RunInput]
 ) -> list[RunContext]:  # fmt: skip
     counts: dict[int, dict[tuple[int, str], int]] = {}
-    for (run, tp, flag), number in runs.detection.counts.items():
-        counts.setdefault(run, {})[tp, flag] = number
+    for (run, partition_id, flag), number in runs.detection.counts.items():
+        counts.setdefault(run, {})[partition_id, flag] = number
     return [
         RunContext(
             history=history, flagged=runs.detection.flagged[history.run], counts=counts.get(history.run, {}),
             rows=TypedRows({name: answer.get(history.run, ()) for name, answer in answers.items()}),
             tables=TypedRows({name: rows.get(history.run, ()) for name, rows in runs.tables.small.items()}),
-            reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == history.run},
+            reads={place: reads for (run, place), reads in runs.detection.reads.items() if run == history.run},
             journals_may_lack_their_end=bool(inputs[history.run].run.get("journals_may_lack_their_end")),
         )
         for history in runs.histories

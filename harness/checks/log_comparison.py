@@ -38,15 +38,15 @@ def log_rows(
     explained = [(name, each) for name, each in chosen(findings) if each.check in _EXPLAINED and each.offsets]
     explained = explained[:100]
     numbers = {
-        (run, history.topic, history.partition): tp
+        (run, history.topic, history.partition): partition_id
         for run, c in contexts.items()
-        for tp, history in c.history.partitions.items()
+        for partition_id, history in c.history.partitions.items()
     }
     spans = [
-        {"run": finding.run, "partition_id": tp, "low": low, "high": high}
+        {"run": finding.run, "partition_id": partition_id, "low": low, "high": high}
         for _, finding in explained
-        for tp in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
-        if tp is not None
+        for partition_id in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
+        if partition_id is not None
         for low, high in shown_offsets(finding)
     ]
     if not spans:
@@ -58,15 +58,15 @@ def log_rows(
     snapshots = {(row["run"], row["snapshot"], row["node"]): row for row in tables.every(REPLICA_SNAPSHOTS)}
     rows: list[LogComparisonRow] = []
     for name, finding in explained:
-        tp = numbers.get((finding.run, finding.topic or "", finding.partition or 0))
-        if tp is None:
+        partition_id = numbers.get((finding.run, finding.topic or "", finding.partition or 0))
+        if partition_id is None:
             continue
-        history = contexts[finding.run].partition(tp)
+        history = contexts[finding.run].partition(partition_id)
         decisive = finding.ruling.cause_epoch if finding.ruling else None
         for low, high in shown_offsets(finding):
-            for off in range(low, high + 1):
-                place = (finding.run, tp, off)
-                head = _head(name, finding, off, seen.get(place, ()))
+            for offset in range(low, high + 1):
+                place = (finding.run, partition_id, offset)
+                head = _head(name, finding, offset, seen.get(place, ()))
                 nodes = sorted({*history.replicas, *held.get(place, {})})
                 for node in nodes:
                     copies = held.get(place, {}).get(node, [])

@@ -33,7 +33,7 @@ class _Lost:
             ((row.offset or 0, row.completed_ns, ruling) for row, ruling in rows if row.completed_ns is not None),
             key=_place,
         )
-        self._offsets = [off for off, _, _ in placed]
+        self._offsets = [offset for offset, _, _ in placed]
         self._earliest: list[tuple[int, Ruling | None]] = [(_FAR, None)]
         for _, t, ruling in reversed(placed):
             self._earliest.append(min(self._earliest[-1], (t, ruling), key=lambda pair: pair[0]))

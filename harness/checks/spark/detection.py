@@ -99,11 +99,11 @@ class AccountLine(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """flagged rows by run; `counts[run, tp, flag]` exact, whatever was cut; accounting rows.
+    """flagged rows by run; `counts[run, partition_id, flag]` exact, whatever was cut; accounting rows.
 
     entangled: the runs in which a cycle of operations can be at all; in the others each is later than all it follows.
     restamped: those in which a value was seen with two timestamps.
-    reads: by (run, tp), of the partitions in which something has to be ruled on.
+    reads: by (run, partition_id), of the partitions in which something has to be ruled on.
     """
 
     flagged: Mapping[int, Sequence[Flagged]]
@@ -211,7 +211,7 @@ def _counts_of_all(
     spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places
 ) -> dict[tuple[int, int, str], int]:
     """Counted where the rows are, when they are too many to be brought here."""
-    read_to = [{"run": run, "partition_id": tp, "end": end} for (run, tp), end in ends.items()]
+    read_to = [{"run": run, "partition_id": partition_id, "end": end} for (run, partition_id), end in ends.items()]
     frame = small_frame(spark, {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64()}, read_to)
     past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(offset <= end, false))"
     conditions = {name: f"flags & {bit} <> 0" for name, bit in BITS.items()}
@@ -298,7 +298,7 @@ def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["val
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
     return small_frame(
         spark, {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
-        [{"run": run, "partition_id": tp, column: number} for run, tp, number in keys],
+        [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
     )  # fmt: skip
 
 
@@ -317,7 +317,8 @@ def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]
     if not places:
         return {}
     wanted = small_frame(
-        spark, {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+        spark, {"run": pa.int32(), "partition_id": pa.int32()},
+        [{"run": run, "partition_id": number} for run, number in places]
     )  # fmt: skip
     found = (
         tables.records.where("kind > 0 and replica is null and leader_epoch is not null")

@@ -75,7 +75,7 @@ class Tables:
 
     @property
     def set_apart(self) -> frozenset[tuple[int, int]]:
-        """(run, tp) of what is no partition, but the records of one that could not be placed."""
+        """(run, partition_id) of what is no partition, but the records of one that could not be placed."""
         topics = {(row["run"], row["topic"]) for row in self.every(TOPICS) if row["undecided"]}
         if not topics:
             return frozenset()

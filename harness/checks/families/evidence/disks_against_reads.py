@@ -61,7 +61,8 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         return []
     places = sorted({(row["run"], row["partition_id"]) for row in ends})
     wanted = runs.frame(
-        {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+        {"run": pa.int32(), "partition_id": pa.int32()},
+        [{"run": run, "partition_id": partition_id} for run, partition_id in places],
     )
     reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(
         sf.broadcast(wanted), ["run", "partition_id"]
@@ -180,8 +181,8 @@ def find(context: RunContext) -> list[Finding]:
     for answer in answers:
         if (unheld_row := answer["unheld"]) is not None:
             by_partition.setdefault(unheld_row["partition_id"], []).append(unheld_row)
-    for tp, unheld in by_partition.items():
-        history = context.partition(tp)
+    for partition_id, unheld in by_partition.items():
+        history = context.partition(partition_id)
         groups: dict[tuple[str, bool], list[UnheldRow]] = {}
         for row in unheld:
             kind = _kind(history, row)
@@ -256,8 +257,8 @@ def _unreached(context: RunContext) -> list[Finding]:
 
 def _kind(history: PartitionHistory, row: UnheldRow) -> str:
     """How the logs contradict a read; empty where something may have taken the record since."""
-    ends, off = history.end_snapshots, row["offset"]
-    spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= off}
+    ends, offset = history.end_snapshots, row["offset"]
+    spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= offset}
     if not spanning or not _are_known(history):
         return ""
     seen = [end["time_ns"] for end in ends.values()]
@@ -273,7 +274,7 @@ def _kind(history: PartitionHistory, row: UnheldRow) -> str:
     removes = "compact" in (history.cleanup_policy or ("compact" if history.is_foreign else ""))
     if removes or not spanning - history.losses_by_node.keys():
         return ""
-    if off < row["last"]:
+    if offset < row["last"]:
         return "no-record"
     # Of a log that another leader wrote on nobody knows how far it went when it was read.
     return "beyond-the-logs" if _was_read_first(history, row) or len(history.elections) < 2 else ""

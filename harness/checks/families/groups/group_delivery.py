@@ -89,13 +89,13 @@ def _redelivered(
     steps = [
         {
             "run": run,
-            "partition_id": tp,
+            "partition_id": partition_id,
             "group": group,
             "time_ns": t,
             "least": -1 if least is None else least,
             "most": most,
         }
-        for (run, group, tp), register in known.items()
+        for (run, group, partition_id), register in known.items()
         for t, least, most in register.steps()
     ]
     twice = (
@@ -224,13 +224,13 @@ def _skipped(
     """Records of the final log below the highest offset that was certainly committed, and read by no member."""
     begin_at, sought = resets(runs), _sought_ahead(runs, starts)
     spans: list[SpanRow] = []
-    for (run, group, tp), register in known.items():
-        if (run, group, tp) in sought:
+    for (run, group, partition_id), register in known.items():
+        if (run, group, partition_id) in sought:
             continue
         certain = [commit for commit in register.commits if commit.certain]
         if certain and begin_at.get((run, group)) == "earliest":
             top = max(certain, key=lambda commit: commit.offset)
-            spans.append({"run": run, "partition_id": tp, "group": group, "process": top.process,
+            spans.append({"run": run, "partition_id": partition_id, "group": group, "process": top.process,
                           "assignment": None, "low": 0, "high": top.offset, "time_ns": top.completed_ns})  # fmt: skip
     if not spans:
         return []
@@ -261,11 +261,11 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
     spans: list[SpanRow] = []
     commits: list[StepRow] = []
     positions: list[StepRow] = []
-    for (run, group, tp), register in known.items():
+    for (run, group, partition_id), register in known.items():
         commits += [
             {
                 "run": run,
-                "partition_id": tp,
+                "partition_id": partition_id,
                 "group": group,
                 "time_ns": commit.completed_ns,
                 "offset": commit.offset,

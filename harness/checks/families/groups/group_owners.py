@@ -92,13 +92,15 @@ def _ownerships(runs: JudgedRuns) -> dict[tuple[int, str, int], list[_Ownership]
             key = (event["run"], event["group"], event["partition_id"], event["process"])
             events.setdefault(key, []).append(event)
     owned: dict[tuple[int, str, int], list[_Ownership]] = {}
-    for (run, group, tp, _), own in events.items():
+    for (run, group, partition_id, _), own in events.items():
         end = _FAR
         for before, event in zip(reversed([None, *own[:-1]]), reversed(own), strict=True):
             if event["event"] != "assigned":
                 end = event["invoked_ns"]
             elif (of := event["generation"]) is not None and of >= 0 and not _told_again(before, event):
-                owned.setdefault((run, group, tp), []).append(_Ownership(event["completed_ns"], end, event, of))
+                owned.setdefault((run, group, partition_id), []).append(
+                    _Ownership(event["completed_ns"], end, event, of)
+                )
     return owned
 
 
@@ -106,7 +108,7 @@ def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, str], list[TwoOwnersRow]] = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: row["begin_ns"]):
         groups.setdefault((row["partition_id"], row["group"]), []).append(row)
-    return [_finding(context, tp, group, rows) for (tp, group), rows in sorted(groups.items())]
+    return [_finding(context, partition_id, group, rows) for (partition_id, group), rows in sorted(groups.items())]
 
 
 def _finding(context: RunContext, partition_id: int, group: str, rows: Sequence[TwoOwnersRow]) -> Finding:

@@ -77,7 +77,10 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
         return []
     seeks, commits = _by_client(runs), _by_group(runs)
     anew = {
-        (history.run, tp) for history in runs.histories for tp, each in history.partitions.items() if each.is_recreated
+        (history.run, partition_id)
+        for history in runs.histories
+        for partition_id, each in history.partitions.items()
+        if each.is_recreated
     }
     spans: list[_SpanRow] = []
     for row in _first_records(runs):

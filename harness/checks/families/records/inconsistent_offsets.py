@@ -74,8 +74,8 @@ def find_divergence(context: RunContext) -> list[Finding]:
     by_partition: dict[int, list[DivergentRow]] = {}
     for row in context.rows[divergence.ANSWER]:
         by_partition.setdefault(row["partition_id"], []).append(row)
-    for tp, rows in by_partition.items():
-        history = context.partition(tp)
+    for partition_id, rows in by_partition.items():
+        history = context.partition(partition_id)
         groups: dict[tuple[str, Class, Cause], list[DivergentRow]] = {}
         for row in rows:
             kind = "different" if row["variants"] > 1 else "missing"

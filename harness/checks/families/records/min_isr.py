@@ -247,11 +247,13 @@ def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, int], list[BelowMinIsrRow]] = {}
     for row in context.rows[ANSWER]:
         groups.setdefault((row["partition_id"], row["number"]), []).append(row)
-    return [_finding(context, context.partition(tp), rows) for (tp, _), rows in sorted(groups.items())]
+    return [
+        _finding(context, context.partition(partition_id), rows) for (partition_id, _), rows in sorted(groups.items())
+    ]
 
 
 def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
-    """(tp, value) of records that were surely acknowledged below min.insync.replicas: nothing excuses their loss."""
+    """(partition_id, value) of records surely acknowledged below min.insync.replicas: nothing excuses their loss."""
     rows = context.rows[ANSWER]
     return {(row["partition_id"], row["value"]): row["shortage"] for row in rows if row["shortage"].knew}
 

@@ -74,7 +74,11 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     gone = {(row.run, row.partition_id, row.value) for rows in runs.detection.flagged.values() for row in rows
             if row.flags & {"lost", "unseen", "dirty", "duplicate"}}  # fmt: skip
     places = {(row["run"], row["partition_id"]) for row in wanted}
-    rows = [{"run": run, "partition_id": tp, "value": value} for run, tp, value in sorted(gone) if (run, tp) in places]
+    rows = [
+        {"run": run, "partition_id": partition_id, "value": value}
+        for run, partition_id, value in sorted(gone)
+        if (run, partition_id) in places
+    ]
     if not rows:
         return []
     place = {"run": pa.int32(), "partition_id": pa.int32()}

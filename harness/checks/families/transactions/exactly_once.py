@@ -92,14 +92,16 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
         if event["event"] == "committed" and event["transaction"] is not None:
             groups.setdefault((event["run"], event["partition_id"]), set()).add(event["group"])
     rows: list[_InputRow] = []
-    for (run, tp), own in groups.items():
+    for (run, partition_id), own in groups.items():
         group = min(own)
         if len(own) == 1 and begin_at.get((run, group)) == "earliest":
-            register = known.get((run, group, tp))
+            register = known.get((run, group, partition_id))
             commits = register.commits if register is not None else ()  # none where all were refused
             certain = max((commit.offset for commit in commits if commit.certain), default=0)
             possible = max((commit.offset for commit in commits), default=0)
-            rows.append({"run": run, "partition_id": tp, "group": group, "certain": certain, "possible": possible})
+            rows.append(
+                {"run": run, "partition_id": partition_id, "group": group, "certain": certain, "possible": possible}
+            )
     return rows
 
 

@@ -94,9 +94,9 @@ def find(context: RunContext) -> list[Finding]:
         lawful = Cause(code="rewound-under-the-reader", epoch=rewind.epoch) if rewind is not None else None
         groups.setdefault((row["partition_id"], lawful or NOTHING_PERMITS_IT), []).append(row)
     found = []
-    for (tp, cause), rows in groups.items():
+    for (partition_id, cause), rows in groups.items():
         classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "permitted"
-        history, count = context.partition(tp), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
+        history, count = context.partition(partition_id), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
         sentence = (
             f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
             f"{plural(count, 'was')} returned to read_committed readers while a transaction with an earlier record "
