@@ -43,7 +43,7 @@ def steps(*acts: str) -> str:
     [
         (fault('at = "10 s"'), "s.toml:8: fault 'crash': at 10 s the load is over, which lasts 10 s; make it sooner"),
         (fault('every = "5 s"\nfor = "12 s"'), "s.toml:9: fault 'crash': one of 12 s never fits into a load of 10 s"),
-        (fault('every = "0 s"'), "s.toml:8: fault 'crash': every 0 s is always"),
+        (fault('every = "0 s"'), "s.toml:8: fault 'crash': every 0 s has no pause"),
         (fault('at = "1 s"\ndelay = "1 s"'), "s.toml:9: fault 'crash': delay is how long after a trigger"),
         (fault('at = "1 s"', "crush"), "s.toml:7: fault 'crush': unknown fault 'crush'; did you mean 'crash'?"),
         (fault('at = "1 s"\ntarget = "7"'), "s.toml:9: fault 'crash': target '7': there is no broker 7; brokers: 1, 2"),
@@ -53,7 +53,7 @@ def steps(*acts: str) -> str:
         (fault('at = "1 s"\ntarget = "leadr(orders/0)"'), "s.toml:9: fault 'crash': target 'leadr(orders/0)': write a"),
         (fault('at = "1 s"\ntarget = "random(4)"'), "random(4) of 3 brokers; at most random(3)"),
         (fault('at = "1 s"\ntarget = "random(x)"'), "random(x) is nobody; write random(1)"),
-        (fault('at = "1 s"\ntarget = "1 - all"'), "target '1 - all': nobody is left of it; take less away"),
+        (fault('at = "1 s"\ntarget = "1 - all"'), "target '1 - all': no node is left of it; subtract less"),
         (fault('when = "new_leader(order/0)"'), "s.toml:8: fault 'crash': there is no topic 'order'; did you mean"),
         (fault('when = "acks > 3"'), "s.toml:8: fault 'crash': trigger 'acks > 3': write \"acks >= 500\""),
         (fault('at = "1 s"\noptions = { links = ["2>9"] }', "cut-link"), "s.toml:9: fault 'cut-link': no link '2>9'"),
