@@ -44,7 +44,7 @@ def steps(*acts: str) -> str:
         (fault('at = "10 s"'), "s.toml:8: fault 'crash': at 10 s the load is over, which lasts 10 s; make it sooner"),
         (fault('every = "5 s"\nfor = "12 s"'), "s.toml:9: fault 'crash': one of 12 s never fits into a load of 10 s"),
         (fault('every = "0 s"'), "s.toml:8: fault 'crash': every 0 s has no pause"),
-        (fault('at = "1 s"\ndelay = "1 s"'), "s.toml:9: fault 'crash': delay is how long after a trigger"),
+        (fault('at = "1 s"\ndelay = "1 s"'), "s.toml:9: fault 'crash': delay is the time after a trigger"),
         (fault('at = "1 s"', "crush"), "s.toml:7: fault 'crush': unknown fault 'crush'; did you mean 'crash'?"),
         (fault('at = "1 s"\ntarget = "7"'), "s.toml:9: fault 'crash': target '7': there is no broker 7; brokers: 1, 2"),
         (fault('at = "1 s"\ntarget = "leader(ordres/0)"'), "there is no topic 'ordres'; did you mean 'orders'?"),
