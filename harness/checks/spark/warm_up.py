@@ -1,6 +1,6 @@
-"""Judges a made-up run of a few records while the real one is still going on: the first run of a query costs seconds.
+"""Judges an artificial run of a few records while the real one still goes on: the first run of a query costs seconds.
 
-Something went wrong in it, so that the questions behind a finding are asked once too. It leaves nothing behind.
+The artificial run contains a loss, so that the queries behind a finding run once, too. It leaves nothing behind.
 """
 
 import tempfile
@@ -20,9 +20,9 @@ _NODES = [1, 2, 3]
 
 
 def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
-    """About as long as the first check of a small run; the next one finds everything loaded.
+    """Takes about as long as the first check of a small run; the next one finds everything loaded.
 
-    `progress` is told each stage and may end it all by raising something.
+    `progress` is called with each stage and may stop the warm-up by raising.
     """
     rows = _rows()
     arrow = {

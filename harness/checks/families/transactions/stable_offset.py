@@ -1,9 +1,9 @@
 """Last stable offset: a read_committed reader passed the first record of a transaction that was still open (KIP-98).
 
-Such a reader sees nothing at or above the first offset of any open transaction. A transaction was certainly open until
-the last of its sends was answered, because it is ended only after that; its first record lay in the log before whatever
-lies above it. So a record is one too many when the poll that returned it had ended before that answer. A log that was
-lawfully rewound under the reader excuses it.
+Such a reader must not see anything at or above the first offset of any open transaction. A transaction was certainly
+open until the last of its sends was answered, because it ends only after that; its first record was in the log before
+all records above it. So a record above must not be returned by a poll that ended before that answer. A permitted rewind
+of the log explains it.
 """
 
 from typing import TypedDict
