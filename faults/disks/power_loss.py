@@ -1,4 +1,4 @@
-"""Power loss: what a replica had appended and never flushed is gone. Whoever runs is killed, as power loss does."""
+"""Power loss: records that a replica appended but never flushed are gone. A running node is killed first."""
 
 import random
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from harness.ports.faults import Aliases, Struck
 
 @dataclass(frozen=True, kw_only=True)
 class PowerLoss(DownFault):
-    """records: at least so many of the replica's last ones. topic "": the scenario's first."""
+    """records: removes at least this many of the replica's last records. topic "": the scenario's first topic."""
 
     name = "power-loss"
     aliases: ClassVar[Aliases] = {"lose-tail": {}}

@@ -1,8 +1,8 @@
 """A plan of faults by time and by trigger: each begins at its moment, whatever the others do, and ends after its time.
 
-Who cannot be struck then is not waited for: a fault begins on those who can, or is skipped, and the run says so. Only a
-role that nobody holds for a while, as between a leader and the next, is waited for; the fault comes late, and the run
-says by how much. The schedule that ran is written out, so that running it again is the same plan.
+The plan does not wait for a node that cannot be hit at that moment: the fault begins on the other victims, or is
+skipped, and the run reports it. It waits only for a role that no node holds for a while, as between two leaders; then
+the fault begins late, and the run reports by how much. The schedule is written out, so that a rerun is the same plan.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from harness.errors import HarnessError, UsageError
 from harness.ports.faults import FaultBook, PlannedFault, Trigger
 from harness.scenario.model import FaultSpec, Scenario
 
-_GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
+_GRACE_S = 1.0  # to find victims when the plan's time ends as the fault begins
 
 
 class FaultSchedule:
-    """Runs for the workload's duration, or longer when a fault that has begun still has to end."""
+    """Runs for the workload's duration, or longer if a fault that has begun must still end."""
 
     def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
         self._scenario = scenario
@@ -50,7 +50,7 @@ class FaultSchedule:
 
 
 class _Played:
-    """One play of a schedule; times are counted since the load began."""
+    """One execution of a schedule; times are seconds since the load began."""
 
     def __init__(
         self, context: RunContext, book: FaultBook, *, began_ns: int, warmed_s: float, duration_s: float
@@ -89,7 +89,7 @@ class _Played:
         await self._begin_and_end(planned, victims, occasion, spec)
 
     async def _its_moment(self, spec: FaultSpec) -> int | None:
-        """Returns when it has come, and when it was planned for; None where its trigger never came."""
+        """Waits for the fault's moment. Returns the planned time; None if its trigger never fired."""
         clock = self._context.clock
         if spec.when is None:
             assert spec.at_s is not None, "a schedule that was written out has times only"
@@ -106,7 +106,7 @@ class _Played:
         return planned_ns
 
     async def _victims(self, planned: PlannedFault, chance: str, moment: Moment) -> Victims:
-        """Who holds the role now or, if nobody does who can be struck, is the next to hold it before the plan's end."""
+        """The nodes that hold the role now; if none of them can be hit, the next holders before the plan's end."""
         look_again = bool(planned.fault.may_hit) and self._book.by_role(planned.target)
         found = Victims()
         try:
@@ -116,12 +116,12 @@ class _Played:
                         found = self._engine.victims(planned, chance=chance, moment=moment)
                     except UsageError:
                         raise
-                    except HarnessError:  # nobody has that role now
+                    except HarnessError:  # no node has that role now
                         found = Victims()
                     if found.nodes or not look_again:
                         return found
                     await self._context.observer.next_round()
-                    moment = Moment(self._context.observer)  # roles have moved, or will
+                    moment = Moment(self._context.observer)  # looks again: roles move
         except TimeoutError:
             return found
 
@@ -136,7 +136,7 @@ class _Played:
             return
         for each, why in failed:
             if each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
-                self._skip(spec, "no-victim")  # another fault ended it before it was seen to stand still
+                self._skip(spec, "no-victim")  # another fault ended it before it took effect
             else:
                 self.missed.append(f"fault {each.label}: {why}")
         if spec.for_s is not None and planned.fault.lasts_s is None:

@@ -1,4 +1,4 @@
-"""Whether what a scenario names is there: brokers, topics, partitions, links and clients, in faults and in steps."""
+"""Checks that everything a scenario names exists: brokers, topics, partitions, links, clients, in faults and steps."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
 
-_OF_TARGETS = ("start", "resume", "free")  # faults have theirs from faults/catalogue.py
+_OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
 _LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
 _KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
 _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
@@ -54,7 +54,7 @@ def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
         if names[topic.name] > 1:
             place = scenario.places.key("topics", "name", index=index, topic=topic.name)
             yield Problem(place=place, what=f"topic {topic.name!r} is there twice", remedy="give one another name")
-            names[topic.name] = 0  # told once
+            names[topic.name] = 0  # reported once
 
 
 def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
@@ -66,7 +66,7 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
             if len(set(replicas)) < len(replicas):
                 yield "assignment", f"partition {partition} has a replica twice on one broker", "name each broker once"
         if len({len(replicas) for replicas in topic.assignment}) > 1:
-            yield "assignment", "its partitions have different numbers of replicas", "Kafka wants one for all of them"
+            yield "assignment", "its partitions have different numbers of replicas", "Kafka needs the same for all"
         return
     if topic.partitions < 1:
         yield "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
@@ -106,7 +106,7 @@ def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
 
 
 def _planned(step: StepSpec) -> PlannedFault | None:
-    """None for what begins no fault, and for what makes no sense, which is told already."""
+    """None for a step that begins no fault, and for a wrong one, which is reported already."""
     try:
         return faults.catalogue.of_step(step)
     except UsageError:
@@ -148,7 +148,7 @@ def _of_partition(body: Mapping[str, Any], cast: Cast) -> Wrong | None:
 
 
 def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
-    """`made`: topics that steps before it have made, of which nothing more is known."""
+    """`made`: topics created by earlier steps, about which nothing else is known."""
     body = step.body
     word, value = next(iter(body.items()))
     found: list[Wrong | None] = []
@@ -164,7 +164,7 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
     if step.kind == "act" and word in ("delete_topic", "create_topic"):
         found.append(cast.lacks_partition(str(value), 0))
     elif {"topic", "partition"} & set(body) and not body.get("error") and str(body.get("topic")) not in made:
-        found.append(_of_partition(body, cast))  # what a broker is to refuse may be of a topic that is not there
+        found.append(_of_partition(body, cast))  # the broker may be expected to refuse an unknown topic
     if step.kind != "act":
         found += _of_condition(word, value, cast, body)
     found += [cast.lacks_node(body[key], also=(*cast.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body]

@@ -1,7 +1,7 @@
-"""The keys of a scenario file: what each is called in the file and in `Scenario`, and how its value is read.
+"""The keys of a scenario file: the name of each in the file and in `Scenario`, and how its value is read.
 
-What a key means stands in docs/scenarios.md; the tables here are the loader's own truth, and a test holds the page
-against them. The keys of [workload] are the workload's own (workloads.py).
+docs/scenarios.md explains the keys; the loader uses the tables here, and a test compares the page with them. The keys
+of [workload] belong to each workload (workloads.py).
 """
 
 import re
@@ -116,7 +116,7 @@ RUN: dict[str, tuple[str, Reader]] = {
     "recovery_timeout": ("recovery_timeout_s", seconds),
     "seed": ("seed", whole),
 }
-# [[on]]: what differs on some systems; each of its tables is laid over the file's own.
+# [[on]]: what differs on some systems; each of its tables replaces keys of the file's own table.
 ON: dict[str, tuple[str, Reader]] = {
     "system": ("system", text),
     "why": ("why", text),

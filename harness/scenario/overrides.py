@@ -1,7 +1,7 @@
-"""`--set KEY=VALUE`: changes one thing of a scenario before it is checked, as strictly as the file itself.
+"""`--set KEY=VALUE`: changes one value of a scenario before it is checked, as strictly as the file itself.
 
 KEY is a path such as workload.acks or topics.orders.settings.min.insync.replicas, or one of Kafka's own keys alone:
-that goes to every topic that sets it, or else to the brokers. VALUE is TOML; anything else is taken as text.
+that is set for every topic that has it, otherwise for the brokers. VALUE is TOML; anything else is taken as text.
 """
 
 import json
@@ -67,14 +67,14 @@ def attached_overrides(file: Path) -> list[Override]:
 
 
 def _inline(value: Any) -> str:
-    """As TOML on one line."""
+    """The value as TOML on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)  # the same in TOML for texts, numbers, true and false
 
 
 def apply_override(document: dict[str, Any], override: str) -> list[Said]:
-    """Changes the parsed document in place; what it has set. Raises UsageError where KEY leads nowhere."""
+    """Changes the parsed document in place. Returns what it set. Raises UsageError if KEY names nothing."""
     key, equals, text = override.partition("=")
     key, value = key.strip(), _value(text.strip())
     if not equals or not key:

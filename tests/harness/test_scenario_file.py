@@ -206,7 +206,7 @@ def test_what_differs_from_system_to_system_is_settled_when_the_file_is_read() -
     ("text", "message"),
     [
         ('[[on]]\nsystem = "krafft"\nwhy = "x"\n', "s.toml:4: system: 'krafft' is no system"),
-        ('[[on]]\nsystem = "kraft"\n', "s.toml:3: [[on]] names a system, and says why"),
+        ('[[on]]\nsystem = "kraft"\n', "s.toml:3: [[on]] needs a system, and why"),
         ('[[on]]\nsystem = "kraft"\nwhy = "x"\nstep = 1\n', "s.toml:6: unknown key 'step' in [on]"),
         ('[[steps]]\nwait = { acks = 1 }\non = "kafka > 4"\n', "s.toml:5: on: 'kafka > 4' is no system"),
         ('[[on]]\nsystem = "kraft >= 4"\nwhy = "x"\n', "s.toml:4: system: 'kraft >= 4' is no system"),
