@@ -79,8 +79,10 @@ class Awaited:
         observer = self._context.observer
         state = observer.state
         await self._until(
-            lambda: state(trigger.topic, trigger.partition) is not None
-            and observer.leader(trigger.topic, trigger.partition) == -1
+            lambda: (
+                state(trigger.topic, trigger.partition) is not None
+                and observer.leader(trigger.topic, trigger.partition) == -1
+            )
         )
 
     async def _epoch_change(self, trigger: Trigger) -> None:
@@ -115,7 +117,7 @@ class Awaited:
             await self._context.observer.next_round()
 
     async def _truncated(self, trigger: Trigger) -> None:
-        """A replica's log ends sooner than it did a round before, as its files show. Never, where no files are shown."""
+        """A replica's log ends sooner than a round before, as its files show; never, where none are shown."""
         cluster = self._context.cluster
         ends: dict[NodeId, int] = {}
         while True:
