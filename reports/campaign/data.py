@@ -1,6 +1,5 @@
 """A campaign's folder as its page needs it: runs, groups, situations and measures, each in the words of the page."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,17 +8,20 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """where: the system, and the world it ran in. profile: of a drawn schedule, or ""."""
+    """where: the system, with what else tells runs apart; told: world and client. profile: of a drawn schedule, or "".
+
+    as_stated: it came to no pass, and its scenario says so.
+    """
 
     number: int
     scenario: str
-    system: str
     where: str
-    client: str
+    told: str
     seed: int
     profile: str
     folder: str
     verdict: str
+    as_stated: bool
     sentence: str
     began: str
     took_s: float | None
@@ -29,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """runs: how many have it; smallest: faults in its smallest schedule, None where none was looked for."""
+    """runs: how many have it; look: the run to look at; smallest: faults in its smallest schedule."""
 
     fingerprint: str
     check: str
@@ -40,8 +42,8 @@ class Group:
     faults: Sequence[str]
     first: int
     last: int
-    look: int | None
-    smallest: int | None
+    look: int
+    smallest: int
     flaky: bool
     accepted: str
 
@@ -81,7 +83,7 @@ class CampaignData:
     harness: str
     command: str
     verdict: str
-    exit_code: int
+    exit_code: str
     sentence: str
     runs: Sequence[Run]
     groups: Sequence[Group]
@@ -99,4 +101,7 @@ class CampaignData:
         place = Path(run.folder)
         if not run.folder or place.is_absolute() or ".." in place.parts:
             return None
-        return self.path / place if (self.path / place).is_dir() else None
+        try:
+            return self.path / place if (self.path / place).is_dir() else None
+        except OSError:
+            return None  # no name that a file can have

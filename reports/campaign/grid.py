@@ -70,7 +70,13 @@ def _cell(runs: Sequence[Run], anchors: Mapping[int, str]) -> GridCell:
     drawn = [run for run in runs if run.number in anchors]
     return GridCell(
         squares=[
-            Square(number=run.number, anchor=anchors[run.number], verdict=run.verdict, title=_title(run))
+            Square(
+                number=run.number,
+                anchor=anchors[run.number],
+                verdict=run.verdict,
+                calm=run.as_stated,
+                title=_title(run),
+            )
             for run in sorted(drawn, key=lambda run: run.number)
         ],
         tally=tally(Counter(run.verdict for run in runs)),
@@ -85,5 +91,11 @@ def tally(counts: Mapping[str, int]) -> str:
 
 def _title(run: Run) -> str:
     sentence = run.sentence if len(run.sentence) <= _AS_TOLD else run.sentence[:_AS_TOLD].rpartition(" ")[0] + " …"
-    told = (f"run {run.number}", NAMES[run.verdict], f"{run.scenario} on {run.where}", f"seed {run.seed}", sentence)
+    told = (
+        f"run {run.number}",
+        NAMES[run.verdict] + (", as stated" if run.as_stated else ""),
+        f"{run.scenario} on {run.where}",
+        f"seed {run.seed}",
+        sentence,
+    )
     return " · ".join(part for part in told if part)

@@ -1,4 +1,4 @@
-"""Groups of findings: those of one fingerprint, in however many runs; violations first, then what was found most often."""
+"""Groups of findings: those of one fingerprint, in however many runs; violations first, then what was most often."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from reports.run_data import count_of
 
 GROUPS_MAX = 200
 _TICKS_MAX = 150
-_CLASSES = ("violation", "permitted", "observation")
+CLASSES = ("violation", "permitted", "observation")
 _BADGES: Mapping[str, tuple[Tone, str]] = {
     "violation": ("viol", "violation"),
     "permitted": ("perm", "permitted"),
@@ -23,7 +23,7 @@ def listed_groups(data: CampaignData) -> list[Group]:
     """Findings that were accepted come after those of their class that were not."""
 
     def order(group: Group) -> tuple[int, bool, int, str]:
-        return _CLASSES.index(group.classification), bool(group.accepted), -group.runs, group.fingerprint
+        return CLASSES.index(group.classification), bool(group.accepted), -group.runs, group.fingerprint
 
     return sorted(data.groups, key=order)[:GROUPS_MAX]
 
@@ -41,7 +41,7 @@ def _row(data: CampaignData, group: Group, name: str, anchors: Mapping[int, str]
     tone, words = _BADGES[group.classification]
     ticks, hidden = _ticks(data, group, anchors)
     done = sum(run.verdict != "not_run" for run in data.runs)
-    look = data.by_number.get(group.look) if group.look is not None else None
+    look = data.by_number.get(group.look)
     return GroupRow(
         anchor=name,
         fingerprint=group.fingerprint,
@@ -54,7 +54,7 @@ def _row(data: CampaignData, group: Group, name: str, anchors: Mapping[int, str]
         faults=group.faults,
         first=run_link(group.first, anchors),
         last=run_link(group.last, anchors),
-        look=run_link(group.look if group.look is not None else group.first, anchors),
+        look=run_link(group.look, anchors),
         look_page=page_of(data, look) if look is not None else "",
         smallest=_smallest(group.smallest),
         flaky=group.flaky,
@@ -70,9 +70,7 @@ def often(runs: int, done: int) -> str:
     return f"of {count_of(done)}, {share:.1f} %" if share < 10 else f"of {count_of(done)}, {share:.0f} %"
 
 
-def _smallest(faults: int | None) -> str:
-    if faults is None:
-        return "not looked for"
+def _smallest(faults: int) -> str:
     return "no fault at all" if faults == 0 else f"{count_of(faults)} fault{'' if faults == 1 else 's'}"
 
 

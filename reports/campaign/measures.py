@@ -24,15 +24,16 @@ class MeasuredFault:
     """recovery_s: until the last partition that had stopped took writes again; None: none stopped for over a second.
 
     gap_s: the longest time without an acknowledgement in any one partition until the next fault; None without load.
-    *_open: it never ended; the seconds are a lower bound. throughput: acknowledged records per second in force.
+    fault: its kind. *_open: it never ended; the seconds are a lower bound. throughput_per_s: acknowledged records per
+    second while it was in force.
     """
 
-    kind: str
+    fault: str
     recovery_s: float | None
     recovery_open: bool
     gap_s: float | None
     gap_open: bool
-    throughput: float | None
+    throughput_per_s: float | None
 
 
 def measures_of(run: Path) -> list[MeasuredFault]:
@@ -50,12 +51,12 @@ def _measured(data: RunData) -> Iterator[MeasuredFault]:
     for fault in fault_numbers(data, sends):
         seconds, never = recoveries.get((fault.kind, round(fault.begin, 6)), (None, False))
         yield MeasuredFault(
-            kind=fault.kind,
+            fault=fault.kind,
             recovery_s=seconds,
             recovery_open=never,
             gap_s=fault.silent_s,
             gap_open=fault.silent_open,
-            throughput=_throughput(sends, fault, data.end_s if last is None else last),
+            throughput_per_s=_throughput(sends, fault, data.end_s if last is None else last),
         )
 
 

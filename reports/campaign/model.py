@@ -22,11 +22,12 @@ class VerdictCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Square:
-    """A run in the grid. anchor: of its row in the list below."""
+    """A run in the grid. anchor: of its row in the list below; calm: its scenario states what it came to."""
 
     number: int
     anchor: str
     verdict: str
+    calm: bool
     title: str
 
 
@@ -79,6 +80,7 @@ class RunRow:
     anchor: str
     verdict: str
     verdict_name: str
+    as_stated: bool
     scenario: str
     system: str
     told: str  # world, client, profile

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.verdict import Verdict
 from reports.campaign.data import CampaignData, Run
 from reports.campaign.distributions import Value, measure
 from reports.campaign.grid import NAMES, WORST_FIRST, grid
@@ -42,12 +41,16 @@ _FILES = (
 def write_campaign_page(folder: Path) -> Path:
     """FOLDER/campaign.html, replaced as a whole.
 
-    Raises UsageError where the folder is no campaign's, HarnessError where a table is unsound or nothing can be written.
+    Raises UsageError where the folder is no campaign's, HarnessError where a table is unsound or nothing can be
+    written.
     """
-    page = build(read_campaign(folder))
-    styles = (*STYLES, "comparison.css", "campaign.css")
-    html = html_of(page, template="campaign.html.j2", styles=styles, script="campaign.js")
+    html = rendered(read_campaign(folder))
     return write_page(folder, PAGE, html, otherwise=f"the verdict is in {folder / 'verdict.json'}")
+
+
+def rendered(data: CampaignData) -> str:
+    styles = (*STYLES, "comparison.css", "campaign.css")
+    return html_of(build(data), template="campaign.html.j2", styles=styles, script="campaign.js")
 
 
 def build(data: CampaignData) -> CampaignPage:
@@ -61,7 +64,7 @@ def build(data: CampaignData) -> CampaignPage:
     return CampaignPage(
         title=f"{data.name} (kafka-chaos campaign)",
         name=data.name,
-        badge=Badge(tone=_TONES.get(data.verdict, "neutral"), text=f"{NAMES[data.verdict]}, exit code {data.exit_code}"),
+        badge=_badge(data),
         sentence=data.sentence,
         lead=_lead(data),
         answers=problems.safely("Head", lambda: _answers(data), []),
@@ -86,6 +89,11 @@ def build(data: CampaignData) -> CampaignPage:
     )  # fmt: skip
 
 
+def _badge(data: CampaignData) -> Badge:
+    tone = _TONES.get(data.verdict, "neutral")
+    return Badge(tone=tone, text=f"{NAMES[data.verdict]}, exit code {data.exit_code or 'not known'}")
+
+
 def _counts(data: CampaignData) -> list[VerdictCount]:
     counts = Counter(run.verdict for run in data.runs)
     planned = max(len(data.runs), 1)
@@ -107,7 +115,7 @@ def _lead(data: CampaignData) -> str:
 
 def _answers(data: CampaignData) -> list[Answer]:
     counts = Counter(run.verdict for run in data.runs)
-    violated = [run.number for run in data.runs if run.verdict == "violation"]
+    violated = [run.number for run in data.runs if run.verdict == "violation" and not run.as_stated]
     groups = Counter(group.classification for group in data.groups)
     fresh = sum(group.classification == "violation" and not group.accepted for group in data.groups)
     flaky = sum(group.flaky for group in data.groups)
@@ -115,7 +123,9 @@ def _answers(data: CampaignData) -> list[Answer]:
     opened = counts["inconclusive"] + counts["vacuous"]
     slowest = max((each for each in data.measures if each.recovery_s is not None), default=None,
                   key=lambda each: (each.recovery_open, each.recovery_s or 0.0))  # fmt: skip
+    stated = counts["violation"] - len(violated)
     first = f"First in run {violated[0]}, last in run {violated[-1]}." if violated else "In no run."
+    first += f" {count_of(stated)} more came to one as their scenarios state." if stated else ""
     return [
         Answer(question="Runs with a violation", short=count_of(len(violated)), more=first, link="#grid"),
         Answer(
@@ -163,7 +173,9 @@ def _hidden(runs: Sequence[Run], shown: Sequence[Run]) -> str:
 
 
 def _shown_again(data: CampaignData) -> list[tuple[str, str]]:
-    look = next((run for run in data.runs if run.verdict == Verdict.VIOLATION.value and data.folder_of(run)), None)
+    look = next(
+        (run for run in data.runs if run.verdict == "violation" and not run.as_stated and data.folder_of(run)), None
+    )
     if look is None:
         return []
     return [(f"The findings of run {look.number}", f"kafka-chaos show {for_a_shell(str(data.folder_of(look)))}")]

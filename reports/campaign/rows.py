@@ -1,4 +1,4 @@
-"""The list of a campaign's runs: each with its verdict, its sentence, its faults' measures and the way to have it again.
+"""The list of a campaign's runs: each with its verdict, its sentence, its faults' measures, and how to have it again.
 
 Bounded: when there are too many, passing runs give way first.
 """
@@ -54,9 +54,10 @@ def _row(data: CampaignData, run: Run, measured: Sequence[MeasureOfRun], groups:
         anchor=f"r{run.number}",
         verdict=run.verdict,
         verdict_name=NAMES[run.verdict],
+        as_stated=run.as_stated,
         scenario=run.scenario,
         system=run.where,
-        told=", ".join(part for part in (run.client, f"drawn: {run.profile}" if run.profile else "") if part),
+        told=", ".join(part for part in (run.told, f"drawn: {run.profile}" if run.profile else "") if part),
         seed=str(run.seed),
         faults=sorted({each.fault for each in measured}),
         groups=[RunLink(text=name, href=f"#{name}") for name in groups[:_GROUPS_MAX]],

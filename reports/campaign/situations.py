@@ -50,7 +50,7 @@ def _never(reached: Sequence[Reached], width: int) -> list[tuple[str, ...]]:
     found = []
     for one, other in combinations(range(width), 2):
         seen = {(each.cells[one], each.cells[other]) for each in reached}
-        values = ([sorted({each.cells[place] for each in reached}) for place in (one, other)])
+        values = [sorted({each.cells[place] for each in reached}) for place in (one, other)]
         for pair in product(*values):
             if pair not in seen:
                 cells = ["any"] * width
