@@ -24,16 +24,15 @@ class MeasuredFault:
     """recovery_s: until the last partition that had stopped took writes again; None: none stopped for over a second.
 
     gap_s: the longest time without an acknowledgement in any one partition until the next fault; None without load.
-    fault: its kind. *_open: it never ended; the seconds are a lower bound. throughput_per_s: acknowledged records per
-    second while it was in force.
+    *_open: it never ended; the seconds are a lower bound. throughput: acknowledged records per second while in force.
     """
 
-    fault: str
+    kind: str
     recovery_s: float | None
     recovery_open: bool
     gap_s: float | None
     gap_open: bool
-    throughput_per_s: float | None
+    throughput: float | None
 
 
 def measures_of(run: Path) -> list[MeasuredFault]:
@@ -51,12 +50,12 @@ def _measured(data: RunData) -> Iterator[MeasuredFault]:
     for fault in fault_numbers(data, sends):
         seconds, never = recoveries.get((fault.kind, round(fault.begin, 6)), (None, False))
         yield MeasuredFault(
-            fault=fault.kind,
+            kind=fault.kind,
             recovery_s=seconds,
             recovery_open=never,
             gap_s=fault.silent_s,
             gap_open=fault.silent_open,
-            throughput_per_s=_throughput(sends, fault, data.end_s if last is None else last),
+            throughput=_throughput(sends, fault, data.end_s if last is None else last),
         )
 
 

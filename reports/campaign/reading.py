@@ -122,7 +122,7 @@ def _words(files: FilesBelow, place: str, column: str, rows: Sequence[Row], know
 
 def _where(rows: Sequence[Row]) -> Mapping[int, str]:
     """Number of a run -> its system, and its world and client where there are several."""
-    told = ["system", *(name for name in ("world", "client") if len({row[name] for row in rows}) > 1)]
+    told = ["system", *(name for name in ("world", "client") if len({row[name] for row in rows if row[name]}) > 1)]
     return {row["number"]: ", ".join(row[name] for name in told if row[name]) for row in rows}
 
 

@@ -24,10 +24,10 @@ def recovery(seconds: float, *, never: bool) -> dict[str, Any]:
 def test_a_crash_has_its_gap_and_what_was_acknowledged_while_it_lasted(tmp_path: Path) -> None:
     [fault] = measures_of(crash_run(tmp_path, silent_s=2.5))
 
-    assert fault.fault == "kill"
+    assert fault.kind == "kill"
     assert fault.gap_s == pytest.approx(2.504, abs=0.001)
     assert not fault.gap_open
-    assert fault.throughput_per_s == pytest.approx(60 - 20 * 2.5 / 6, abs=1)
+    assert fault.throughput == pytest.approx(60 - 20 * 2.5 / 6, abs=1)
     assert fault.recovery_s is None
 
 
