@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from harness.campaign.results import SCHEMAS
 
 SYSTEMS = ("reference", "kafka:4.3.1")
