@@ -1,4 +1,4 @@
-"""What a campaign's page says is what the campaign's tables hold; its size is bounded, and it tells what is left out."""
+"""A campaign's page says what the campaign's tables hold; its size is bounded, and it tells what is left out."""
 
 import json
 import re
