@@ -16,7 +16,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
 from harness.printable import visible
-from reports.campaign.model import CampaignPage
+from reports.campaign.model import CampaignPage, CampaignsPage
 from reports.comparison.columns import GivenColumn
 from reports.comparison.model import ComparisonPage
 from reports.comparison.page import Comparison
@@ -43,7 +43,7 @@ def breakable(text: str) -> Markup:
 
 
 def html_of(
-    page: Page | ComparisonPage | CampaignPage,
+    page: Page | ComparisonPage | CampaignPage | CampaignsPage,
     *,
     template: str = "page.html.j2",
     styles: Sequence[str] = STYLES,

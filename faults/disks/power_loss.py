@@ -45,6 +45,7 @@ class PowerLoss(DownFault):
             return
         for node in struck.nodes:
             end = await asyncio.to_thread(cluster.log_end, node, topic, self.partition)
-            if end is None or end < self.records:
-                held = "holds no replica" if end is None else f"has {end} records"
-                raise NothingToStrike(f"broker {node} {held} of {topic}/{self.partition}, and {self.records} are to go")
+            if end is not None and end < self.records:
+                raise NothingToStrike(
+                    f"{topic}/{self.partition} ends at {end} on broker {node}: {self.records} are more"
+                )

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from reports.campaign.data import CampaignData
 from reports.campaign.model import Distribution, Dot, Measure, RunLink
 from reports.comparison.measures import Unit, number
 from reports.run_data import count_of
@@ -33,10 +34,45 @@ class Value:
     open: bool
 
 
-def measure(
-    key: str, title: str, meaning: str, unit: Unit, values: Sequence[Value], link: Callable[[int], RunLink]
-) -> Measure | None:
-    """None without a value. link: to a run's row on the page."""
+Link = Callable[[Value], RunLink]
+_MEASURES: Sequence[tuple[str, str, str, Unit]] = (
+    (
+        "recovery",
+        "Recovery time",
+        "Until the last partition that had taken no writes for more than a second took them again; faults that stopped "
+        "none have no value.",
+        "s",
+    ),
+    (
+        "gap",
+        "Availability gap",
+        "The longest time without an acknowledgement in any one partition, from the fault until the next one.",
+        "s",
+    ),
+    ("throughput", "Throughput", "Records acknowledged per second while the fault was in force.", "records/s"),
+)
+
+
+def measures(campaigns: Sequence[tuple[str, CampaignData]], link: Link) -> list[Measure]:
+    """Those that have a value. campaigns: each with its letter, which stands behind the names of its systems."""
+    values: Mapping[str, list[Value]] = {key: [] for key, *_ in _MEASURES}
+    for letter, data in campaigns:
+        for each in data.measures:
+            told = {
+                "recovery": (each.recovery_s, each.recovery_open),
+                "gap": (each.gap_s, each.gap_open),
+                "throughput": (each.throughput, False),
+            }
+            system = f"{each.system} · {letter}" if letter else each.system
+            for key, (value, never) in told.items():
+                if value is not None:
+                    values[key].append(Value(run=each.run, fault=each.fault, system=system, value=value, open=never))
+    made = (_measure(key, title, meaning, unit, values[key], link) for key, title, meaning, unit in _MEASURES)
+    return [each for each in made if each is not None]
+
+
+def _measure(key: str, title: str, meaning: str, unit: Unit, values: Sequence[Value], link: Link) -> Measure | None:
+    """None without a value."""
     if not values:
         return None
     pairs: dict[tuple[str, str], list[Value]] = defaultdict(list)
@@ -61,9 +97,7 @@ def _is_first(drawn: Sequence[tuple[str, str]], place: int) -> bool:
     return place == 0 or drawn[place - 1][0] != drawn[place][0]
 
 
-def _row(
-    values: Sequence[Value], scale: Scale, unit: Unit, link: Callable[[int], RunLink], *, first: bool
-) -> Distribution:
+def _row(values: Sequence[Value], scale: Scale, unit: Unit, link: Link, *, first: bool) -> Distribution:
     low, lower, middle, upper, high = (
         float(each) for each in np.percentile([each.value for each in values], (5, 25, 50, 75, 95))
     )
@@ -84,7 +118,7 @@ def _row(
         high=scale.at(high),
         text=f"{'≥ ' if 2 * never > len(values) else ''}{number(middle, unit)}",
         spread=f"n {count_of(len(values))}" + (f", {count_of(never)} never ended" if never else ""),
-        extreme=link(extreme.run),
+        extreme=link(extreme),
         open=never,
     )
 

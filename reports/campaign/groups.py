@@ -12,7 +12,7 @@ from reports.run_data import count_of
 GROUPS_MAX = 200
 _TICKS_MAX = 150
 CLASSES = ("violation", "permitted", "observation")
-_BADGES: Mapping[str, tuple[Tone, str]] = {
+BADGES: Mapping[str, tuple[Tone, str]] = {
     "violation": ("viol", "violation"),
     "permitted": ("perm", "permitted"),
     "observation": ("neutral", "observation"),
@@ -38,7 +38,7 @@ def group_rows(data: CampaignData, groups: Sequence[Group], anchors: Mapping[int
 
 
 def _row(data: CampaignData, group: Group, name: str, anchors: Mapping[int, str]) -> GroupRow:
-    tone, words = _BADGES[group.classification]
+    tone, words = BADGES[group.classification]
     ticks, hidden = _ticks(data, group, anchors)
     done = sum(run.verdict != "not_run" for run in data.runs)
     look = data.by_number.get(group.look)

@@ -219,3 +219,40 @@ class CampaignPage:
     terms: Sequence[tuple[str, str, str]]
     problems: Sequence[tuple[str, str]]
     footer: str
+
+
+# ---- side by side ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    letter: str
+    name: str
+    href: str  # its own page, relative to this one, or ""
+    badge: Badge
+    sentence: str
+    facts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBeside:
+    """cells: for each campaign "3 of 199 runs" or "–". only: the letters of those that have it, "" if all have."""
+
+    badge: Badge
+    check: str
+    cause: str
+    fingerprint: str
+    cells: Sequence[str]
+    only: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignsPage:
+    title: str
+    headline: str
+    heads: Sequence[Head]
+    verdicts: Sequence[tuple[str, str, Sequence[str]]]  # (verdict, its name, a cell for each campaign)
+    groups: Sequence[GroupBeside]
+    groups_hidden: int
+    measures: Sequence[Measure]
+    footer: str

@@ -5,11 +5,11 @@ pages. A section that fails shows its error in place; the others stay.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reports.campaign.data import CampaignData, Run
-from reports.campaign.distributions import Value, measure
+from reports.campaign.distributions import measures
 from reports.campaign.grid import NAMES, WORST_FIRST, grid
 from reports.campaign.groups import group_names, group_rows, listed_groups
 from reports.campaign.model import CampaignPage, GroupRow, Measure, RunRow, VerdictCount
@@ -64,7 +64,7 @@ def build(data: CampaignData) -> CampaignPage:
     return CampaignPage(
         title=f"{data.name} (kafka-chaos campaign)",
         name=data.name,
-        badge=_badge(data),
+        badge=badge_of(data),
         sentence=data.sentence,
         lead=_lead(data),
         answers=problems.safely("Head", lambda: _answers(data), []),
@@ -89,7 +89,7 @@ def build(data: CampaignData) -> CampaignPage:
     )  # fmt: skip
 
 
-def _badge(data: CampaignData) -> Badge:
+def badge_of(data: CampaignData) -> Badge:
     tone = _TONES.get(data.verdict, "neutral")
     return Badge(tone=tone, text=f"{NAMES[data.verdict]}, exit code {data.exit_code or 'not known'}")
 
@@ -108,7 +108,7 @@ def _lead(data: CampaignData) -> str:
     rest = len(data.runs) - done
     told = f"{count_of(done)} of {count_of(len(data.runs))} planned runs were done"
     if rest:
-        told += f"; {count_of(rest)} were not begun, or not ended"
+        told += f"; {count_of(rest)} {'was' if rest == 1 else 'were'} not begun, or not ended"
     acknowledged = sum(run.acknowledged for run in data.runs)
     return f"{told}. They acknowledged {count_of(acknowledged)} records."
 
@@ -181,31 +181,5 @@ def _shown_again(data: CampaignData) -> list[tuple[str, str]]:
     return [(f"The findings of run {look.number}", f"kafka-chaos show {for_a_shell(str(data.folder_of(look)))}")]
 
 
-def _measures(data: CampaignData, anchors: dict[int, str]) -> list[Measure]:
-    def values(of: str, open_: str) -> list[Value]:
-        told = ((each, getattr(each, of)) for each in data.measures)
-        return [
-            Value(run=each.run, fault=each.fault, system=each.system, value=value,
-                  open=bool(open_ and getattr(each, open_)))
-            for each, value in told if value is not None
-        ]  # fmt: skip
-
-    made = (
-        measure(
-            "recovery", "Recovery time",
-            "Until the last partition that had taken no writes for more than a second took them again; faults that "
-            "stopped none have no value.",
-            "s", values("recovery_s", "recovery_open"), lambda run: run_link(run, anchors),
-        ),
-        measure(
-            "gap", "Availability gap",
-            "The longest time without an acknowledgement in any one partition, from the fault until the next one.",
-            "s", values("gap_s", "gap_open"), lambda run: run_link(run, anchors),
-        ),
-        measure(
-            "throughput", "Throughput",
-            "Records acknowledged per second while the fault was in force.",
-            "records/s", values("throughput", ""), lambda run: run_link(run, anchors),
-        ),
-    )  # fmt: skip
-    return [each for each in made if each is not None]
+def _measures(data: CampaignData, anchors: Mapping[int, str]) -> list[Measure]:
+    return measures([("", data)], lambda each: run_link(each.run, anchors))

@@ -1,4 +1,4 @@
-"""A schedule drawn by chance, as a scenario of its own: written out whole, so that running the file is running it again.
+"""A schedule drawn by chance, as a scenario of its own: written out whole, so that running the file repeats it.
 
 Each run leaves out a random half of the fault kinds that its profile has and its system can suffer (a swarm): what is
 always there hides what happens without it. Where it is known what was seldom reached, several schedules are drawn and
@@ -31,7 +31,7 @@ def draw(profile: Profile, *, system: str, seed: int, number: int, seldom: Situa
     same counts give the same scenario. Raises UsageError for a system that nobody knows."""
     tries = [_Draft(profile, system, seed, number, attempt) for attempt in range(_TRIED if seldom else 1)]
     if seldom:
-        tries.sort(key=lambda draft: -sum(seldom.worth(each.kind, each.role, each.before) for each in draft.planned))
+        tries.sort(key=lambda draft: -sum(seldom.worth(each.outline) for each in draft.planned))
     return tries[0].scenario()
 
 

@@ -1,7 +1,7 @@
 """What a drawn schedule stands on: the cluster, its topics and the load, with the settings that make flaws show.
 
-Small lags and timeouts bring elections and ISR changes about within seconds; long fetch waits and few records leave high
-watermarks behind; retries show what a lost answer leads to. Each run leaves out a random half of the options.
+Small lags and timeouts bring elections and ISR changes about within seconds; long fetch waits and few records leave
+high watermarks behind; retries show what a lost answer leads to. Each run leaves out a random half of the options.
 """
 
 import importlib.util

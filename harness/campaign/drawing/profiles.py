@@ -12,9 +12,9 @@ class Profile:
     """faults: kind -> how often it is drawn beside the others, times the fault's own weight. {}: every kind there is.
 
     duration_s: between which lengths the load is drawn. chapters: how many stories a run has, one after the other; each
-    is a fault, a pair or a chain. linked_share: of the chapters, those in which a fault follows from what the one before
-    brings about. libraries_share: of the runs, those with another client library than kafka-python. workloads: name ->
-    how often.
+    is a fault, a pair or a chain. linked_share: of the chapters, those in which a fault follows from what the one
+    before brings about. libraries_share: of the runs, those with another client library than kafka-python. workloads:
+    name -> how often.
     """
 
     name: str

@@ -13,6 +13,7 @@ from typing import Any
 from harness.campaign.drawing.chance import weighed
 from harness.campaign.drawing.ground import TOPIC, Ground
 from harness.campaign.drawing.profiles import Profile
+from harness.campaign.situations import Outline, Role
 from harness.ports.faults import Fault
 from harness.scenario.model import FaultSpec
 
@@ -25,16 +26,20 @@ _NEXT: Mapping[str, Mapping[str, float]] = {
     "acks": {"leader": 6.0, "isr": 1.5, "follower": 1.0, "followers": 1.0},
     "restarted": {"leader": 5.0, "follower": 2.0, "isr": 1.5},
     "truncated": {"leader": 5.0, "follower": 3.0, "last_isr": 1.0},
+    "soon": {"leader": 6.0, "isr": 1.0, "follower": 1.5},
 }
+# What a replica lags behind by, and what takes one away: a pair of one and then the other is what losses are made of.
+_LAGGING_ROLES = {"leader": 4.0, "follower": 4.0, "followers": 3.0}
+_LAGGING_SHARE, _TAKEN_SHARE = 0.5, 0.65
 _AFTER_LEADER = {
-    "new_leader": 5.0,
-    "acks": 2.0,
-    "restarted": 2.0,
-    "isr_grows": 1.5,
-    "isr_shrinks": 1.0,
-    "truncated": 0.7,
-}
-_AFTER_OTHERS = {"isr_shrinks": 4.0, "acks": 4.0, "isr_grows": 1.5, "restarted": 1.5, "truncated": 0.5}
+    "new_leader": 5.0, "acks": 2.0, "restarted": 2.0, "isr_grows": 1.5, "isr_shrinks": 1.0, "truncated": 0.7,
+    "soon": 2.0,
+}  # fmt: skip
+_AFTER_OTHERS = {"isr_shrinks": 4.0, "acks": 4.0, "isr_grows": 1.5, "restarted": 1.5, "truncated": 0.5, "soon": 2.5}
+_SEEN_AS: Mapping[str, Role] = {
+    "leader": "leader", "isr": "leader", "follower": "follower", "followers": "follower", "last_isr": "follower",
+    "controller": "controller",
+}  # fmt: skip
 _ONE_VICTIM = ("leader", "follower", "last_isr")
 _DELAYS_S = (0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
 _CHAIN_SHARE = 0.4  # of the pairs: a third fault follows
@@ -44,12 +49,11 @@ _LONGEST_S = 7.0
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A fault of a schedule, and what is meant to be so when it begins: whom it strikes, and after which other kind."""
+    """A fault of a schedule, and what is meant to be so when it begins: whom it strikes, after which other kind."""
 
     spec: FaultSpec
-    kind: str
-    role: str
-    before: str
+    role: str  # "": it strikes no node
+    outline: Outline
 
 
 class Stories:
@@ -71,31 +75,55 @@ class Stories:
         told: list[Planned] = []
         for number in range(count):
             at_s = round(_WARM_S + each_s * number + self._chance.uniform(0, 0.4 * each_s), 2)
-            told += self._chapter(at_s, before=told[-1].kind if told else "")
+            told += self._chapter(at_s, before=told[-1].outline.kind if told else "")
         return told
 
     def _chapter(self, at_s: float, *, before: str) -> list[Planned]:
         chance, partition = self._chance, self._chance.randrange(len(self._ground.topics[0].assignment or ((),)))
-        first = self._fault(_FIRST, partition, before=before)
-        told = [replace(first, spec=replace(first.spec, at_s=at_s))]
-        if chance.random() >= self._profile.linked_share:
+        linked = chance.random() < self._profile.linked_share
+        lagging = linked and chance.random() < _LAGGING_SHARE
+        kinds = self._undone_by(("heal", "resume")) if lagging else self._kinds
+        first = self._fault(kinds, _LAGGING_ROLES if lagging else _FIRST, partition, before=before)
+        told = [replace(first, spec=replace(first.spec, at_s=at_s, for_s=self._outlasting(first.spec, linked)))]
+        if not linked:
             return told
         when = f"elapsed >= {at_s:g} s"
         for _ in range(2 if chance.random() < _CHAIN_SHARE else 1):
-            cause = weighed(chance, _AFTER_LEADER if told[-1].role in ("leader", "isr") else _AFTER_OTHERS)
-            when += f" then {self._trigger(cause, partition)}"
-            following = self._fault(_NEXT[cause], partition, before=told[-1].kind)
+            cause = weighed(chance, self._causes(told[-1]))
+            when += f" then {self._trigger(cause, partition, at_s)}"
+            kinds = self._undone_by(("start",)) if chance.random() < _TAKEN_SHARE else self._kinds
+            following = self._fault(kinds, _NEXT[cause], partition, before=told[-1].outline.kind)
             told.append(replace(following, spec=replace(following.spec, when=when, delay_s=chance.choice(_DELAYS_S))))
         return told
 
-    def _trigger(self, cause: str, partition: int) -> str:
+    def _causes(self, after: Planned) -> Mapping[str, float]:
+        """What a fault may bring about that the next one waits for; a node is restarted only that was taken down."""
+        causes = _AFTER_LEADER if after.role in ("leader", "isr") else _AFTER_OTHERS
+        taken_down = any(fault.name == after.spec.kind and fault.undone_by == "start" for fault in self._kinds)
+        return {cause: weight for cause, weight in causes.items() if taken_down or cause != "restarted"}
+
+    def _undone_by(self, ways: Sequence[str]) -> Mapping[type[Fault], float]:
+        """Of the kinds of this run; all of them where it has left these out."""
+        return {fault: weight for fault, weight in self._kinds.items() if fault.undone_by in ways} or self._kinds
+
+    def _outlasting(self, spec: FaultSpec, linked: bool) -> float | None:
+        """Most faults that another one is to follow are still in force then."""
+        if spec.for_s is None or not linked or self._chance.random() < 0.3:
+            return spec.for_s
+        return round(max(spec.for_s, self._chance.uniform(2.0, 6.0)), 2)
+
+    def _trigger(self, cause: str, partition: int, at_s: float) -> str:
+        if cause == "soon":
+            return f"elapsed >= {round(at_s + self._chance.choice((0.1, 0.3, 0.6, 1.0, 2.0)), 2):g} s"
         if cause == "acks":
             sparse = self._ground.workload.facts.in_flight == 1
             return f"acks >= +{self._chance.choice((1, 2, 5) if sparse else (1, 10, 50, 200))}"
         return cause if cause == "restarted" else f"{cause}({TOPIC}/{partition})"
 
-    def _fault(self, roles: Mapping[str, float], partition: int, *, before: str) -> Planned:
-        fault = weighed(self._chance, self._kinds)
+    def _fault(
+        self, kinds: Mapping[type[Fault], float], roles: Mapping[str, float], partition: int, *, before: str
+    ) -> Planned:
+        fault = weighed(self._chance, kinds)
         role = weighed(self._chance, self._fitting(fault, roles)) if fault.may_hit else ""
         spec = FaultSpec(
             kind=fault.name,
@@ -103,7 +131,8 @@ class Stories:
             for_s=self._lasting(fault),
             options=self._options(fault, partition),
         )
-        return Planned(spec=spec, kind=fault.kind, role=role, before=before)
+        outline = Outline(kind=fault.kind, role=_SEEN_AS.get(role, "other"), before=before)
+        return Planned(spec=spec, role=role, outline=outline)
 
     def _fitting(self, fault: type[Fault], roles: Mapping[str, float]) -> Mapping[str, float]:
         """A disk is harmed of one replica at a time, and of nobody who may have none."""

@@ -187,6 +187,10 @@ class FaultsInForce:
             return "down"
         return "paused" if self._in_state(node, "paused") else "up"
 
+    def is_starting(self, node: NodeId) -> bool:
+        """Whoever takes it down now makes its start fail, which another fault waits for."""
+        return self._starting[node].locked()
+
     def _in_state(self, node: NodeId, state: State, *, but: FaultInForce | None = None) -> bool:
         asking = (each for each in self._faults if not each.released and each is not but)
         return any(node in each.nodes and each.fault.leaves == state for each in asking)
