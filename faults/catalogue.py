@@ -89,7 +89,8 @@ def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str,
         known |= {fault.name: (fault, {}), **{alias: (fault, options) for alias, options in fault.aliases.items()}}
     if name not in known:
         close = get_close_matches(name[:100], [*known, *ACTS], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(by_name())}"
+        others = ACTS if called == "act" else ()
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join([*by_name(), *others])}"
         raise UsageError(f"unknown {called} {word[:100]!r}; {hint}")
     return known[name]
 

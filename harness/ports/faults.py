@@ -1,7 +1,8 @@
 """What a fault is. One file declares all of it: how it is called, which options it takes, what it needs of a cluster,
-whom it may hit, what it destroys, how it begins, ends and proves itself, how it is drawn and how it is counted.
+whom it may hit, what it destroys, how it begins and ends, how chance chooses it and how it is counted. Its proof is the
+Evidence of the cluster's methods that it calls: each world sees for itself that a process stopped or a link is cut.
 
-Schedules, steps, preflight and campaigns read it from there, and none of them knows a fault by name. An instance is one
+Schedules, steps and preflight read it from there, and none of them knows a fault by name. An instance is one
 fault with its options: a frozen dataclass whose fields are the options, read by their types (scenario/readers.py). It
 keeps nothing else: what it struck is handed to it again when it is to end.
 """

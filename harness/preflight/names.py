@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import faults.catalogue
@@ -62,11 +62,7 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     if not _LEGAL_TOPIC.fullmatch(topic.name) or topic.name in (".", ".."):
         yield "name", "no name of a topic", "letters, digits, '.', '_' and '-' are allowed, up to 249"
     if topic.assignment is not None:
-        for partition, replicas in enumerate(topic.assignment):
-            if len(set(replicas)) < len(replicas):
-                yield "assignment", f"partition {partition} has a replica twice on one broker", "name each broker once"
-        if len({len(replicas) for replicas in topic.assignment}) > 1:
-            yield "assignment", "its partitions have different numbers of replicas", "Kafka needs the same for all"
+        yield from (("assignment", *wrong) for wrong in _of_assignment(topic.assignment))
         return
     if topic.partitions < 1:
         yield "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
@@ -76,6 +72,14 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     elif cast.knows_nodes and topic.replication_factor > brokers:
         what = f"{topic.replication_factor} replicas on {brokers} brokers"
         yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
+
+
+def _of_assignment(assignment: Sequence[Sequence[int]]) -> Iterator[Wrong]:
+    for partition, replicas in enumerate(assignment):
+        if len(set(replicas)) < len(replicas):
+            yield f"partition {partition} has a replica twice on one broker", "name each broker once"
+    if len({len(replicas) for replicas in assignment}) > 1:
+        yield "its partitions have different numbers of replicas", "Kafka wants one for all of them"
 
 
 # ---- [[faults]] -----------------------------------------------------------------------------------------------------
@@ -168,10 +172,25 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
         found.append(_of_partition(body, cast))  # the broker may be expected to refuse an unknown topic
     if step.kind != "act":
         found += _of_condition(word, value, cast, body)
+    if word == "create_topic" and step.kind == "expect" and not body.get("error"):
+        found += _of_created(body.get("assignment"))
     found += [cast.lacks_node(body[key], also=(*cast.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body]
     if word == "read" and not 1 <= body.get("from", 1) <= cast.clients:
         found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {cast.clients}"))
     yield from (wrong for wrong in found if wrong is not None)
+
+
+def _of_created(assignment: Any) -> Iterator[Wrong]:
+    """Of a topic that a step creates; where the step expects an error, a wrong assignment is what it is about."""
+    if assignment is None:
+        return
+    if not isinstance(assignment, list) or not all(
+        isinstance(replicas, list) and replicas and all(type(broker) is int for broker in replicas)
+        for replicas in assignment
+    ):
+        yield f"assignment lists the brokers of each partition, not {assignment!r}", "write assignment = [[1, 2, 3]]"
+        return
+    yield from _of_assignment(assignment)
 
 
 def _of_condition(word: str, value: Any, cast: Cast, body: Mapping[str, Any]) -> Iterator[Wrong | None]:

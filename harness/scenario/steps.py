@@ -148,7 +148,8 @@ def read_step(table: Any, *, line: int) -> StepSpec:
     kind = present[0]
     body = table[kind]
     if not isinstance(body, dict) or not body:
-        raise ValueError(f"{kind} is a table, for example {kind} = {{ {next(iter(kinds[kind]))} = … }}")
+        word = body if isinstance(body, str) and body in kinds[kind] else next(iter(kinds[kind]))
+        raise ValueError(f"{kind} is a table, for example {kind} = {{ {word} = … }}")
     main = [key for key in body if key in kinds[kind]]
     if not main and kind == "act":
         return _step(kind, body, table, line)  # a fault
