@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass(kw_only=True)
 class Conduct:
-    """One start of a campaign in its folder. show: gets the progress whenever it changes; tell: a line for each verdict."""
+    """One start of a campaign in its folder. show: gets the progress; tell: each new verdict."""
 
     plan: Plan
     files: FilesBelow
@@ -167,7 +167,8 @@ class Conduct:
     def _note(self, run: RunJudged) -> None:
         for seen in run.findings:
             known = is_accepted(seen.fingerprint, self.accepted, self.today)
-            if seen.classification == "violation" and not run.as_stated and not known:
+            stated = self.plan.stated_is_pass and run.as_stated
+            if seen.classification == "violation" and not stated and not known:
                 self._newest = f"{seen.check} {seen.fingerprint} in run {run.number}"
 
     def progress(self) -> Progress:

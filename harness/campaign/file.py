@@ -70,7 +70,7 @@ def _each(value: Any) -> dict[str, list[Any]]:
 
 CAMPAIGN: Mapping[str, Reader] = {
     "seed": whole, "jobs": _jobs, "time": seconds, "runs": _at_least_one, "inconclusive_share": share, "keep": _keep,
-    "accepted": text, "until_found": flag, "run_limit": seconds,
+    "accepted": text, "until_found": flag, "run_limit": seconds, "stated_is_pass": flag,
 }  # fmt: skip
 MATRIX: Mapping[str, Reader] = {
     "scenarios": _scenarios, "systems": _some(text), "worlds": _some(text), "clients": _some(text),
@@ -129,6 +129,7 @@ def read_campaign(file: Path, *, tell: Tell) -> Plan:
         keep=settings.get("keep", "findings"),
         accepted=file.parent / accepted if accepted is not None else None,
         until_found=settings.get("until_found", False),
+        stated_is_pass=settings.get("stated_is_pass", False),
         run_limit_s=settings.get("run_limit", DEFAULT_RUN_LIMIT_S),
     )
 

@@ -94,7 +94,9 @@ class Journal:
             self._file.write(_ENCODER.encode(line) + b"\n")
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise HarnessError(f"{self._place}: cannot be written: {error.strerror}; the campaign stops here") from error
+            raise HarnessError(
+                f"{self._place}: cannot be written: {error.strerror}; the campaign stops here"
+            ) from error
         self.state.take(line)
 
     def close(self) -> None:

@@ -44,34 +44,36 @@ class Outcome:
     accepted_runs: int
 
 
-def counts_as(run: RunJudged, planned: PlannedRun, accepted: Mapping[str, Accepted], today: datetime.date) -> Verdict:
-    """What a run means for its campaign: a verdict that its scenario states is as it should be, an accepted violation is
-    none, and a drawn schedule states no conditions that it could miss."""
+def counts_as(run: RunJudged, plan: Plan, accepted: Mapping[str, Accepted], today: datetime.date) -> Verdict:
+    """What a run means for its campaign: its verdict; but a violation of accepted findings alone is none."""
     seen = Verdict(run.verdict)
-    if seen is Verdict.ERROR:
-        return seen
-    if run.as_stated:
-        return Verdict.PASS
+    if plan.stated_is_pass and run.stated:
+        if run.as_stated:
+            return Verdict.PASS
+        if seen is Verdict.PASS:
+            return Verdict.INCONCLUSIVE  # what the scenario is about did not show
     if seen is Verdict.VIOLATION:
         violations = [each.fingerprint for each in run.findings if each.classification == "violation"]
-        held = violations and all(is_accepted(each, accepted, today) for each in violations)
-        return Verdict.PASS if held else seen
-    if seen is Verdict.VACUOUS and planned.drawn is not None:
-        return Verdict.INCONCLUSIVE  # nothing at all was acknowledged
-    # A pass where the scenario states something else: what it is about did not show.
-    return Verdict.INCONCLUSIVE if seen is Verdict.PASS else seen
+        if violations and all(is_accepted(each, accepted, today) for each in violations):
+            return Verdict.PASS
+    return seen
 
 
 def outcome_of(
-    plan: Plan, judged: Mapping[int, RunJudged], accepted: Mapping[str, Accepted], *, today: datetime.date, why: str = ""
+    plan: Plan,
+    judged: Mapping[int, RunJudged],
+    accepted: Mapping[str, Accepted],
+    *,
+    today: datetime.date,
+    why: str = "",
 ) -> Outcome:
     """why: what ended the campaign before all runs were done, for the sentence."""
     planned = {run.number: run for run in plan.runs}
-    means = {number: counts_as(run, planned[number], accepted, today) for number, run in judged.items()}
+    means = {number: counts_as(run, plan, accepted, today) for number, run in judged.items()}
     counts = Counter(run.verdict for run in judged.values())
     not_run = len(plan.runs) - len(judged)
     accepted_runs = sum(
-        run.verdict == "violation" and not run.as_stated and means[number] is Verdict.PASS
+        run.verdict == "violation" and means[number] is Verdict.PASS and not (plan.stated_is_pass and run.as_stated)
         for number, run in judged.items()
     )
     groups = groups_of(planned, judged, accepted, today=today)
@@ -85,7 +87,7 @@ def outcome_of(
 
 
 def exit_code_of_campaign(means: Sequence[Verdict], inconclusive_share: float) -> int:
-    """1: a violation somewhere; else 4: an error; else 3: more inconclusive runs than stated, or no run at all; else 0."""
+    """1: a violation somewhere; else 4: an error; else 3: more inconclusive runs than stated, or no run; else 0."""
     if Verdict.VIOLATION in means:
         return 1
     if Verdict.ERROR in means:
@@ -140,13 +142,15 @@ def _sentence(
     why: str,
 ) -> str:
     total = sum(counts.values())
-    parts = [f"{counts[name]} {name}" for name in ("pass", "violation", "inconclusive", "vacuous", "error") if counts.get(name)]
+    parts = [
+        f"{counts[name]} {name}"
+        for name in ("pass", "violation", "inconclusive", "vacuous", "error")
+        if counts.get(name)
+    ]
     told = f"{total} runs: {', '.join(parts)}" if total else "no run was done"
     stated = total - sum(means[each] for each in means if each is not Verdict.PASS)
     if total and stated != counts.get("pass", 0):
-        told += f"; {stated} as their scenarios state"
-        if accepted_runs:
-            told += f" or as accepted ({accepted_runs})"
+        told += f"; {stated} count as passing: stated or accepted"
     broken = [group for group in groups if group.classification == "violation" and group.accepted is None]
     if broken:
         told += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"

@@ -1,4 +1,4 @@
-"""What a campaign is going to run: every run with a number and a key, so that a later start of the same plan goes on."""
+"""What a campaign is going to run: each run has a number and a key, so that a later start of the plan goes on."""
 
 import dataclasses
 import hashlib
@@ -41,7 +41,8 @@ class PlannedRun:
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """time_s, run_budget: when no further run is begun; None: no such bound. inconclusive_share: how many of the judged
-    runs may be inconclusive, from 0 to 1. run_limit_s: a run that takes longer is ended and counts as an error."""
+    runs may be inconclusive, from 0 to 1. run_limit_s: a run that takes longer is ended and counts as an error.
+    stated_is_pass: a verdict that the run's scenario states counts as a pass, whatever it is."""
 
     name: str
     seed: int
@@ -53,6 +54,7 @@ class Plan:
     keep: Keep = "findings"
     accepted: Path | None = None
     until_found: bool = False
+    stated_is_pass: bool = False
     run_limit_s: float = DEFAULT_RUN_LIMIT_S
     shard: tuple[int, int] = (1, 1)
 

@@ -1,4 +1,4 @@
-"""A campaign's results in its folder: tables, campaign.json and verdict.json, from which its page is made (docs/campaigns.md).
+"""A campaign's results in its folder: the tables and verdict.json, from which its page is made (docs/campaigns.md).
 
 They are made anew from the journal each time, so that they never disagree with it.
 """

@@ -53,8 +53,8 @@ class SituationReached(msgspec.Struct, frozen=True, kw_only=True):
 
 class RunJudged(msgspec.Struct, frozen=True, kw_only=True):
     """folder: below the campaign's folder, "" where nothing is kept of the run but its summary. verdict: one of
-    harness.verdict.Verdict. stated: the verdict that the scenario states. began: UTC. schedule_faults: how many faults and
-    acts its scenario has."""
+    harness.verdict.Verdict. stated: the verdict that the scenario states. began: UTC. schedule_faults: how many faults
+    and steps its scenario has."""
 
     number: int
     client: str

@@ -58,11 +58,11 @@ async def run_one(
         return Interrupted(number=planned.number)
     took_s = round(time.monotonic() - began, 3)
     new = sorted(set(_run_folders(folder)) - before)
-    error = f"it took more than {limit_s:g} s (run_limit)" if ended_by == "limit" else ""
+    why = f"it took more than {limit_s:g} s (run_limit)" if ended_by == "limit" else ""
     if not new:
-        error = error or _last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
-        return Ended(number=planned.number, folder="", error=error, took_s=took_s)
-    return Ended(number=planned.number, folder=f"{runs}/{new[-1]}", error=error, took_s=took_s)
+        why = why or _last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
+        return Ended(number=planned.number, folder="", error=why, took_s=took_s)
+    return Ended(number=planned.number, folder=f"{runs}/{new[-1]}", error=why, took_s=took_s)
 
 
 async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, interrupt: asyncio.Event) -> str:

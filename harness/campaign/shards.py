@@ -86,9 +86,7 @@ def copy_kept(shards: Sequence[Shard], campaign: FilesBelow) -> None:
         for part in ("runs", "plan"):
             if (shard.files.top / part).is_dir():
                 try:
-                    shutil.copytree(
-                        shard.files.top / part, campaign.top / part, symlinks=True, dirs_exist_ok=True
-                    )
+                    shutil.copytree(shard.files.top / part, campaign.top / part, symlinks=True, dirs_exist_ok=True)
                 except (OSError, shutil.Error) as error:
                     raise HarnessError(f"{shard.files.top / part} cannot be copied: {error}") from error
 

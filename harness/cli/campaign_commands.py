@@ -33,14 +33,16 @@ from harness.cli.options import (
 )
 from harness.errors import Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.run_versions import VERSION
+from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
 
 CAMPAIGN_VERSION = 1
 _STYLES = {"pass": "green", "violation": "bold red", "error": "bold red"}
 PathsArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="FILE.toml|FOLDER...", help="A campaign's file, or the folders of its shards, to merge them."),
+    typer.Argument(
+        metavar="FILE.toml|FOLDER...", help="A campaign's file, or the folders of its shards, to merge them."
+    ),
 ]
 
 
@@ -124,7 +126,9 @@ def _only(plan: Plan, shard: str | None) -> Plan:
         return plan
     index, slash, of = shard.partition("/")
     if not (slash and index.isdecimal() and of.isdecimal() and 1 <= int(index) <= int(of) <= len(plan.runs)):
-        raise _option("--shard", f"write I/N, 1/{min(2, len(plan.runs))} for example, with N up to {len(plan.runs)} runs")
+        raise _option(
+            "--shard", f"write I/N, 1/{min(2, len(plan.runs))} for example, with N up to {len(plan.runs)} runs"
+        )
     return replace(plan, runs=shard_of(plan.runs, int(index), int(of)), shard=(int(index), int(of)))
 
 
@@ -135,7 +139,7 @@ def _conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, mast
     """The campaign's exit code."""
     facts = {
         "version": CAMPAIGN_VERSION, "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
-        "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": VERSION,
+        "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": versions()["kafka-chaos"],
     }  # fmt: skip
     with (
         campaign_folder(runs, plan, facts=facts) as (files, goes_on),
@@ -181,9 +185,10 @@ def _say_outcome(outcome: Outcome, files: FilesBelow, plan: Plan) -> None:
         if group.classification == "violation":
             known = f", accepted until {group.accepted.until}: {group.accepted.reason}" if group.accepted else ""
             flaky = ", flaky" if group.flaky else ""
+            under = ", ".join(group.faults) or "no fault"
             terminal.say(
-                f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first {group.runs[0]}, last "
-                f"{group.runs[-1]}), under {', '.join(group.faults) or 'no fault'}; look at run {group.look_at}{flaky}{known}"
+                f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first {group.runs[0]}, "
+                f"last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
             )
     verdict = outcome.verdict.value
     terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
