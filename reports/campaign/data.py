@@ -102,6 +102,7 @@ class CampaignData:
         if not run.folder or place.is_absolute() or ".." in place.parts:
             return None
         try:
-            return self.path / place if (self.path / place).is_dir() else None
-        except OSError:
+            found = (self.path / place).resolve()
+            return self.path / place if found.is_relative_to(self.path.resolve()) and found.is_dir() else None
+        except (OSError, ValueError):
             return None  # no name that a file can have

@@ -90,7 +90,7 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def _title(run: Run) -> str:
-    sentence = run.sentence if len(run.sentence) <= _AS_TOLD else run.sentence[:_AS_TOLD].rpartition(" ")[0] + " …"
+    sentence = cut(run.sentence, _AS_TOLD)
     told = (
         f"run {run.number}",
         NAMES[run.verdict] + (", as stated" if run.as_stated else ""),
@@ -99,3 +99,7 @@ def _title(run: Run) -> str:
         sentence,
     )
     return " · ".join(part for part in told if part)
+
+
+def cut(words: str, most: int) -> str:
+    return words if len(words) <= most else words[:most] + " …"

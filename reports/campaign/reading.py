@@ -1,6 +1,5 @@
 """Reads a campaign's folder for its page: its plan, its verdict and its tables, none of which is trusted."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.campaign.results import SCHEMAS
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.schema.parquet_tables import check_size, check_texts, unsound
+from harness.history.schema.texts import json_of, text_of
 from reports.campaign.data import CampaignData, Group, MeasureOfRun, Reached, Run
 from reports.campaign.grid import WORST_FIRST
 from reports.campaign.groups import CLASSES
@@ -59,11 +59,12 @@ def read_campaign(folder: Path) -> CampaignData:
 def _json(files: FilesBelow, name: str) -> Mapping[str, Any]:
     place = files.top / name
     try:
-        told = json.loads(files.read_text(name))
+        with files.open(name) as file:
+            told = json_of(text_of(place, opened=lambda: file))
     except FileNotFoundError:
         raise UsageError(f"{place} is missing: name the folder of a campaign, RUNS/campaigns/NAME") from None
-    except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{place} is no sound JSON ({error}): {_AGAIN}") from error
+    except ValueError as error:
+        raise HarnessError(f"{place}: {error}: {_AGAIN}") from error
     if not isinstance(told, dict):
         raise HarnessError(f"{place} holds no object: {_AGAIN}")
     return told

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from reports.campaign.data import CampaignData, MeasureOfRun, Run
-from reports.campaign.grid import NAMES, WORST_FIRST
+from reports.campaign.grid import NAMES, WORST_FIRST, cut
 from reports.campaign.model import MeasuredFault, RunLink, RunRow
 from reports.comparison.measures import number
 from reports.run_data import count_of, for_a_shell
@@ -46,7 +46,6 @@ def run_rows(data: CampaignData, runs: Sequence[Run], group_names: Mapping[str, 
 
 
 def _row(data: CampaignData, run: Run, measured: Sequence[MeasureOfRun], groups: Sequence[str]) -> RunRow:
-    sentence = run.sentence if len(run.sentence) <= _SENTENCE_MAX else run.sentence[:_SENTENCE_MAX] + " …"
     load = f"{count_of(run.acknowledged)} of {count_of(run.operations)} acknowledged" if run.operations else "none"
     folder = data.folder_of(run)
     return RunRow(
@@ -61,7 +60,7 @@ def _row(data: CampaignData, run: Run, measured: Sequence[MeasureOfRun], groups:
         seed=str(run.seed),
         faults=sorted({each.fault for each in measured}),
         groups=[RunLink(text=name, href=f"#{name}") for name in groups[:_GROUPS_MAX]],
-        sentence=sentence,
+        sentence=cut(run.sentence, _SENTENCE_MAX),
         began=run.began,
         took=number(run.took_s, "s") if run.took_s is not None else "–",
         load=load,
