@@ -256,7 +256,7 @@ def test_a_removal_on_request_says_so(judged: dict[str, Judgement]) -> None:
 
 def test_what_cannot_be_placed_is_an_open_question(judged: dict[str, Judgement]) -> None:
     reasons = judged["a_retry_across_both_that_nothing_places"].reasons
-    assert any("nobody can tell which of the two had them" in reason for reason in reasons)
+    assert any("it is unknown which of the two topics had them" in reason for reason in reasons)
 
 
 def test_of_records_that_are_set_apart_no_states_are_missed() -> None:
