@@ -308,7 +308,7 @@ def _control(path: Path | None, runs: Path, spec: ClusterSpec, *, until_stdin_cl
             raise UsageError("--until-stdin-closes goes with --control")
         return None
     if spec.is_foreign:
-        raise UsageError(f"--control: {spec.system} is somebody else's cluster; give --system reference or kafka:VERSION")
+        raise UsageError(f"--control: {spec.system} is somebody else's; give --system reference or kafka:VERSION")
     command = shlex.join([PROGRAM, *sys.argv[1:]])
     return Control(path, runs=runs, command=command, until_stdin_closes=until_stdin_closes)
 

@@ -6,7 +6,7 @@ docs/control.md is the description for users; a test holds the tables here again
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 
@@ -19,6 +19,7 @@ ID_MAX = 100  # characters
 Word = Literal["state", "act", "heal", "wait", "topic", "record", "client", "check", "end"]
 WORDS: tuple[Word, ...] = ("state", "act", "heal", "wait", "topic", "record", "client", "check", "end")
 Code = Literal["bad-json", "too-long", "bad-request", "failed", "timeout", "busy", "not-allowed", "ending"]
+CODES: tuple[Code, ...] = get_args(Code)
 _EXAMPLE = '{"id": 1, "state": {}}'
 REMEDIES: Mapping[Code, str] = {
     "bad-json": f"send one JSON object a line, ended by a newline, for example {_EXAMPLE}",
