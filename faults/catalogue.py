@@ -91,6 +91,12 @@ def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str,
     return known[name]
 
 
+def is_fault(word: str) -> bool:
+    """Whether it is the name or an alias of one."""
+    name = word.replace("_", "-")
+    return name in _ours() or any(name == fault.name or name in fault.aliases for fault in by_name().values())
+
+
 def make(word: str, given: Mapping[str, Any]) -> tuple[Fault, Mapping[str, Any]]:
     """A fault with its options as a scenario gives them, and those. Raises UsageError for what makes no sense."""
     kind, meant = find(word)

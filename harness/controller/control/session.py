@@ -7,6 +7,7 @@ cluster. Each has a number of its own for as long as the cluster lives.
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from harness.ports.faults import FaultBook, PlannedFault
 from harness.scenario.durations import seconds
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
-from harness.scenario.steps import WITHIN_S, read_step
+from harness.scenario.steps import ACTS, WITHIN_S, read_step
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
@@ -163,7 +164,7 @@ class ControlSession:
 
     async def _act(self, request: Request) -> Mapping[str, Any]:
         self._refuse_while_changing()
-        step = _step("act", request)
+        step = _step("act", replace(request, value=self._word_first(request.value)))
         if "create_topic" in step.body or "delete_topic" in step.body:
             raise Refused("bad-request", "act: a topic is created by the request topic, and goes with the cluster")
         planned = self._book.of_step(step)
@@ -177,6 +178,12 @@ class ControlSession:
             raise TimeoutError(f"{step.said}: not done within {step.within_s:g} s") from None
         finally:
             self._acting -= 1
+
+    def _word_first(self, body: Any) -> Any:
+        """A step begins with what it does; the keys of a JSON object have no order."""
+        if not isinstance(body, dict) or any(key in ACTS for key in body):
+            return body
+        return dict(sorted(body.items(), key=lambda item: not self._book.is_fault(item[0])))
 
     async def _begin(self, planned: PlannedFault) -> Mapping[str, Any]:
         for need in planned.fault.needs:

@@ -67,6 +67,14 @@ async def test_every_fault_of_the_book_may_be_asked_for_with_its_own_options(wor
     assert world.cluster.running == {1, 2, 3}
 
 
+async def test_the_order_of_the_keys_of_a_request_means_nothing(world: Commanded) -> None:
+    asking = await with_orders(world)
+    told = await asking.ask(act={"from": "coordination", "mode": "reset", "isolate": "leader(orders/0)"})
+    assert (told["faults"][0]["name"], told["faults"][0]["links"]) == ("isolate", ["1>100"])
+    assert (await asking.ask(wait={"partition": 0, "topic": "orders", "leader": 1}))["ok"]
+    assert (await asking.ask(act={"topic": "orders", "elect": "preferred"}))["ok"]
+
+
 async def test_chance_draws_anew_for_each_request(world: Commanded) -> None:
     asking = await with_orders(world)
     drawn = set()
