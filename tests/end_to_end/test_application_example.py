@@ -43,7 +43,8 @@ def run(python: Path, *arguments: str, folder: Path) -> "subprocess.CompletedPro
 
 
 def test_the_plugin_brings_nothing_but_pytest_along(python: Path) -> None:
-    listed = subprocess.run([str(python), "-m", *PIP, "list", "--format=freeze"], capture_output=True, text=True)
+    command = [str(python), "-m", *PIP, "list", "--format=freeze"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
     names = {line.partition("==")[0].lower() for line in listed.stdout.splitlines()}
     assert {"kafka-chaos-pytest", "pytest", "kafka-python"} <= names
     assert names.isdisjoint({"pyspark", "pandas", "pyarrow", "numpy", "kafka-chaos", "docker"})

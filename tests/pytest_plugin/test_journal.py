@@ -81,7 +81,7 @@ def _comparable(line: list[object]) -> list[object]:
 
 
 def test_a_full_disk_is_told_and_not_passed_over() -> None:
-    with pytest.raises(OSError, match="[Nn]o space"):
+    with pytest.raises(OSError, match=r"[Nn]o space"):
         Journal(Path("/dev/full"), process=0, worker="shop")
 
 

@@ -28,6 +28,7 @@ from harness.scenario.steps import ACTS, WITHIN_S, read_step
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
+ROUND_S = 5.0  # for one look at the brokers; one that is paused is waited for half a second
 Topics = tuple[TopicSpec, ...]
 
 
@@ -227,6 +228,9 @@ class ControlSession:
     # -- waiting ------------------------------------------------------------------------------------------------------
 
     async def _wait(self, request: Request) -> Mapping[str, Any]:
+        observer = self._context.observer
+        before = observer.rounds  # what was seen before it was asked may be from before the last act
+        await observer.wait_until(lambda: observer.rounds > before, timeout_s=ROUND_S)
         own = self._own_condition(request)
         if own is not None:
             predicate, within_s, seen = own
