@@ -1,6 +1,6 @@
 """docs/examples/java passes as written: JUnit over the control socket, by Maven, where this machine has it.
 
-Nothing may be skipped in CI: with KAFKA_CHAOS_CLIENTS_HERE set it is left out where Maven is not, and .ci/run says so."""
+Nothing may be skipped in CI: with KAFKA_CHAOS_CLIENTS_HERE set it is left out where Maven is not, and .ci/run tells."""
 
 import os
 import shutil
