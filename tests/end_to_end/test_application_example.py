@@ -43,7 +43,7 @@ def run(python: Path, *arguments: str, folder: Path) -> "subprocess.CompletedPro
 
 
 def test_the_plugin_brings_nothing_but_pytest_along(python: Path) -> None:
-    command = [str(python), "-m", *PIP, "list", "--format=freeze"]
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)
     names = {line.partition("==")[0].lower() for line in listed.stdout.splitlines()}
     assert {"kafka-chaos-pytest", "pytest", "kafka-python"} <= names
