@@ -6,6 +6,7 @@ from harness.ports.faults import FaultBook
 BOOK = FaultBook(
     of_schedule=catalogue.of_schedule,
     of_step=catalogue.of_step,
+    is_fault=catalogue.is_fault,
     resolve=targets.resolve,
     by_role=targets.by_role,
     named=links.named,

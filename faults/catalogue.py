@@ -95,6 +95,12 @@ def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str,
     return known[name]
 
 
+def is_fault(word: str) -> bool:
+    """Whether it is the name or an alias of one."""
+    name = word.replace("_", "-")
+    return name in _ours() or any(name == fault.name or name in fault.aliases for fault in by_name().values())
+
+
 def make(word: str, given: Mapping[str, Any]) -> tuple[Fault, Mapping[str, Any]]:
     """A fault with the options that a scenario gives, and these options. Raises UsageError if they are wrong."""
     kind, meant = find(word)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import typer
 from harness import compose, machine
 from harness.cli import campaign_commands, check_many, exits, presentation, serving, verification
 from harness.cli import check_commands as cli_checking
+from harness.cli.controlled import Control
 from harness.cli.options import (  # fmt: skip
     MASTER,
     MEMORY,
@@ -272,6 +274,13 @@ def cluster(
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker setting.")] = None,
     system: SystemOption = None,
     kafka_home: KafkaHomeOption = None,
+    control: Annotated[
+        Path | None, typer.Option(metavar="SOCKET", help="Commanded over this Unix socket: docs/control.md.")
+    ] = None,
+    until_stdin_closes: Annotated[
+        bool, typer.Option("--until-stdin-closes", help="Ends when its standard input does: its starter has gone.")
+    ] = False,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Runs a cluster alone, in the foreground, until Ctrl-C, and says when a node has ended."""
 
@@ -283,7 +292,7 @@ def cluster(
                 unfinished.replace(ready_file)
             except OSError as error:
                 raise HarnessError(f"--ready-file {ready_file} cannot be written: {error.strerror}") from error
-        for name in ("bootstrap", "coordination"):
+        for name in ("bootstrap", "coordination", *(("control",) if "control" in told else ())):
             terminal.say(f"{name:<14}{told[name]}")
         for node in told.get("nodes", ()):
             terminal.say(f"{node['name']:<22}process {node['process']}, {node['address']}, log {node['log']}")
@@ -296,7 +305,19 @@ def cluster(
     looking.refuse(looking.preflight(None, spec, checks=False, places=asked_for))
     if ready_file is not None and not ready_file.absolute().parent.is_dir():
         raise UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.absolute().parent}")
-    serving.run_cluster(spec, ready=ready, told=terminal.say)
+    commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
+    serving.run_cluster(spec, ready=ready, told=terminal.say, control=commanded)
+
+
+def _control(path: Path | None, runs: Path, spec: ClusterSpec, *, until_stdin_closes: bool) -> Control | None:
+    if path is None:
+        if until_stdin_closes:
+            raise UsageError("--until-stdin-closes goes with --control")
+        return None
+    if spec.is_foreign:
+        raise UsageError(f"--control: {spec.system} is somebody else's; give --system reference or kafka:VERSION")
+    command = shlex.join([PROGRAM, *sys.argv[1:]])
+    return Control(path, runs=runs, command=command, until_stdin_closes=until_stdin_closes)
 
 
 def _settings(overrides: Sequence[str]) -> dict[str, str]:

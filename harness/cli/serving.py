@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.cli.controlled import Control
+from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.compose import catch_signals
+from harness.history.run_folder import RunFolder
+from harness.history.run_versions import stamp
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import ClusterSpec
 from harness.systems import made
@@ -19,27 +23,44 @@ LOOK_EVERY_S = 0.2
 Ready = Callable[[dict[str, Any]], None]  # gets the addresses, the nodes, the processes and the folders
 
 
-def run_cluster(spec: ClusterSpec, *, ready: Ready, told: Callable[[str], None]) -> None:
-    """In a temporary folder, until SIGINT or SIGTERM. `told` gets lines: a node's logs are gone when this returns."""
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as folder, RunOwnership(Path(folder)):
-        asyncio.run(_serve(Path(folder), spec, ready, told))
+def run_cluster(
+    spec: ClusterSpec, *, ready: Ready, told: Callable[[str], None], control: Control | None = None
+) -> None:
+    """In a temporary folder, until SIGINT or SIGTERM, or until `control` ends it. `told` gets lines: a node's logs are
+    gone when this returns."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as top:
+        folder = Path(top)
+        if control is not None:  # the cluster's books are read by the anchor of its folder
+            clock = SystemClock()
+            folder = RunFolder.create(
+                folder, scenario="cluster", clock=clock, seed=1, stamp=stamp(clock.wall_ns())
+            ).path
+        with RunOwnership(folder):
+            asyncio.run(_serve(folder, spec, ready, told, control))
 
 
-async def _serve(folder: Path, spec: ClusterSpec, ready: Ready, told: Callable[[str], None]) -> None:
+async def _serve(
+    folder: Path, spec: ClusterSpec, ready: Ready, told: Callable[[str], None], control: Control | None
+) -> None:
     interrupt = asyncio.Event()
     catch_signals(asyncio.get_running_loop(), interrupt)
     cluster = made(spec, folder, client_links=1)
     try:
         await cluster.start()
-        ready(
-            {
-                "bootstrap": cluster.bootstrap(ClientId(1)),
-                "coordination": cluster.coordination(),
-                "process": os.getpid(),
-                "folder": str(folder),
-                "nodes": cluster.whereabouts() if isinstance(cluster, LocalCluster) else [],
-            }
-        )
+        facts = {
+            "bootstrap": cluster.bootstrap(ClientId(1)),
+            "coordination": cluster.coordination(),
+            "process": os.getpid(),
+            "folder": str(folder),
+            "nodes": cluster.whereabouts() if isinstance(cluster, LocalCluster) else [],
+        }
+        if control is not None:
+            assert isinstance(cluster, LocalCluster), "the command line refuses others"
+            facts["control"] = str(control.path)
+            for line in await control.serve(cluster, spec, folder, interrupt=interrupt, ready=lambda: ready(facts)):
+                told(line)
+            return
+        ready(facts)
         watching = asyncio.ensure_future(_tell_endings(cluster, told)) if isinstance(cluster, BrokerCluster) else None
         await interrupt.wait()
         if watching is not None:

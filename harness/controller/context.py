@@ -6,15 +6,15 @@ every fault that is still in force, newest first.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from harness.clock import Clock
 from harness.controller.observer import Observer
 from harness.controller.probes import ProbeRead, Probes
 from harness.controller.recorder import Recorder
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
 from harness.randomness import stream
 from harness.scenario.model import Scenario
@@ -94,6 +94,14 @@ class RunContext:
     load_began_ns: int | None = None
     _heals: dict[int, tuple[str, Heal]] = field(default_factory=dict)
     _next_heal: int = 0
+
+    def topic_of(self, body: Mapping[str, Any]) -> str:
+        """The topic that a step names, or the scenario's first. Raises UsageError where there is none."""
+        if "topic" in body:
+            return str(body["topic"])
+        if not self.scenario.topics:
+            raise UsageError(f"{next(iter(body), 'this')}: name a topic, for there is none yet")
+        return self.scenario.topics[0].name
 
     def chance(self, name: str) -> random.Random:
         """A separate random stream for each user and purpose, e.g. "faults/3"."""

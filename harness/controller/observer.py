@@ -49,6 +49,10 @@ class Observer:
         self.rounds = 0
         self.gaps: list[Gap] = []
 
+    def watch(self, topics: Sequence[str]) -> None:
+        """These too, from the next round on."""
+        self._topics = tuple(dict.fromkeys((*self._topics, *topics)))
+
     def start(self) -> None:
         assert self._task is None, "the observer is started once"
         self._task = asyncio.create_task(self._poll_for_ever(), name="observer")

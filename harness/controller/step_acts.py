@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from harness.controller import topic_acts
 from harness.controller.context import RunContext
 from harness.controller.faults.engine import FaultEngine, Moment, called
-from harness.controller.faults.in_force import FaultInForce, Occasion
+from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
 from harness.ports.cluster import CanCutLinks, CanReconfigure, Evidence, Link, NodeId, SendOutcome
 from harness.ports.faults import FaultBook, PlannedFault, Undo
@@ -47,6 +47,10 @@ class Acts:
             return await self._begin(planned, number)
         return await self._acts[next(iter(step.body))](step.body, step.text)
 
+    @property
+    def in_force(self) -> FaultsInForce:
+        return self._engine.in_force
+
     async def finish(self) -> list[str]:
         """Waits for faults that end after a time (`for`), so that their end is recorded. A sentence per failure."""
         failures = []
@@ -66,17 +70,29 @@ class Acts:
     # -- faults: one begins now, and ends after `for`, at the step that undoes its kind, or with the run --------------
 
     async def _begin(self, planned: PlannedFault, number: int) -> str:
-        victims = self._engine.victims(planned, chance="steps", moment=Moment(self._context.observer))
-        occasion = Occasion(planned_ns=self._context.clock.monotonic_ns(), step=number)
+        return "; ".join(self.seen(each) for each in await self.begin(planned, step=number))
+
+    async def begin(
+        self, planned: PlannedFault, *, step: int | None, trigger: str = "", chance: str = "steps"
+    ) -> list[FaultInForce]:
+        """What is in force now. step: its number in the plan; None where it is asked for by other means.
+
+        Raises HarnessError when it could not be done. What a plan has begun by then the run heals; what was asked for
+        by other means is healed at once, since whoever asked is not told what there is of it.
+        """
+        victims = self._engine.victims(planned, chance=chance, moment=Moment(self._context.observer))
+        occasion = Occasion(planned_ns=self._context.clock.monotonic_ns(), step=step, trigger=trigger)
         # A victim that is down already is not skipped silently: the cluster refuses the act, and the plan ends.
         begun, failed = await self._engine.begin(planned, victims.meant, occasion)
+        if failed and step is None:
+            await self._engine.end([*begun, *(each for each, _ in failed)])
         if failed:
             raise failed[0][1]
         if planned.for_s is not None:
             self._later.append(asyncio.create_task(self._end_after(begun, planned.for_s)))
-        return "; ".join(self._seen(each) for each in begun)
+        return begun
 
-    def _seen(self, fault: FaultInForce) -> str:
+    def seen(self, fault: FaultInForce) -> str:
         done = "is over" if fault.over.is_set() else "in force"
         what = _names(fault.struck.links) or ", ".join(called(self._context.cluster, node) for node in fault.nodes)
         return f"{fault.fault.name} {done} on {what}"
@@ -143,7 +159,7 @@ class Acts:
             key: str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in body["configure"].items()
         }
-        await cluster.set_topic_config(str(body.get("topic", self._context.scenario.topics[0].name)), settings)
+        await cluster.set_topic_config(self._context.topic_of(body), settings)
         return ", ".join(f"{key}={value}" for key, value in settings.items())
 
     async def _elect(self, body: Mapping[str, Any], text: str) -> str:
@@ -171,7 +187,7 @@ def _reconfigured(context: RunContext) -> CanReconfigure:
 
 async def produce(context: RunContext, body: Mapping[str, Any]) -> Sequence[SendOutcome]:
     return await context.probe_produce(
-        str(body.get("topic", context.scenario.topics[0].name)),
+        context.topic_of(body),
         int(body.get("partition", 0)),
         values_of(body["produce"]),
         acks=cast(Literal["0", "1", "all"], str(body.get("acks", "all"))),
@@ -180,5 +196,5 @@ async def produce(context: RunContext, body: Mapping[str, Any]) -> Sequence[Send
 
 
 async def elect(context: RunContext, body: Mapping[str, Any]) -> int:
-    topic = str(body.get("topic", context.scenario.topics[0].name))
+    topic = context.topic_of(body)
     return await _reconfigured(context).elect(topic, int(body.get("partition", 0)), kind=body["elect"])

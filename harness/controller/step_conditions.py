@@ -14,6 +14,7 @@ from harness.errors import HarnessError
 from harness.ports.cluster import CanCrash, NodeId, ShowsLogs
 from harness.ports.questions import CanBeAsked, Questions
 from harness.scenario.durations import seconds
+from harness.scenario.steps import CONDITIONS
 
 _FROM_BROKERS = ("isr", "isr_order", "leader", "leader_epoch", "leaders", "recovered")
 Answer = tuple[bool, str]
@@ -26,7 +27,8 @@ class Condition:
     def __init__(self, body: Mapping[str, Any], context: RunContext) -> None:
         self.name, self.wanted = next(iter(body.items()))
         self._context = context
-        self._topic = str(body.get("topic", context.scenario.topics[0].name))
+        of_topic = "topic" in CONDITIONS.get(self.name, ("topic",))
+        self._topic = context.topic_of(body) if of_topic else ""
         self._partition = int(body.get("partition", 0))
         self._base_acks = context.acks.ok
         self._began = asyncio.get_running_loop().time()

@@ -39,7 +39,7 @@ async def expect_answer(step: StepSpec, context: RunContext) -> Answer:
 
 
 def _partition(body: Mapping[str, Any], context: RunContext) -> TopicPartition:
-    topic = str(body.get("topic", context.scenario.topics[0].name))
+    topic = context.topic_of(body)
     return TopicPartition(topic=topic, partition=int(body.get("partition", 0)))
 
 

@@ -84,7 +84,7 @@ async def _expect(step: StepSpec, context: RunContext) -> Answer:
 
 async def _expect_produce(body: Mapping[str, Any], context: RunContext) -> Answer:
     """Every record is answered with the stated error (0: acknowledged), and the named logs did not grow."""
-    topic = str(body.get("topic", context.scenario.topics[0].name))
+    topic = context.topic_of(body)
     partition = int(body.get("partition", 0))
     still = body.get("log_end_unchanged_on")
 
@@ -110,7 +110,7 @@ async def _expect_produce(body: Mapping[str, Any], context: RunContext) -> Answe
 async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
     """Exactly these values, in this order, are readable from the beginning; reads again until the time is up."""
     body = step.body
-    topic = str(body.get("topic", context.scenario.topics[0].name))
+    topic = context.topic_of(body)
     wanted = values_of(body["read"])
     link = ClientId(int(body["from"])) if "from" in body else None
     loop = asyncio.get_running_loop()

@@ -141,6 +141,7 @@ class FaultBook:
 
     of_schedule: Callable[[FaultSpec], PlannedFault]
     of_step: Callable[[StepSpec], PlannedFault | None]  # None: the step's act is no fault
+    is_fault: Callable[[str], bool]  # whether a word names one
     resolve: Callable[..., list[NodeId]]  # a target's victims (faults/targets.py)
     by_role: Callable[[Any], bool]  # whether a target names roles, which move
     named: Callable[[Sequence[Link], Sequence[str]], list[Link]]  # links by their names

@@ -158,6 +158,15 @@ def read_workload(table: Mapping[str, Any], *, topics: Sequence[str]) -> Workloa
     return workload
 
 
+def read_topics(tables: Any, *, brokers: Sequence[int]) -> tuple[TopicSpec, ...]:
+    """From [[topics]] tables that were given otherwise than by a scenario file. Raises Problems."""
+    source = Source("", "topics")
+    topics = _read_topics(source, {"topics": tables}, brokers)
+    if source.problems:
+        raise Problems(source.problems)
+    return topics
+
+
 def _is_for(source: Source, section: str, index: int, table: Any, traits: Traits) -> bool:
     """Whether a step or a fault is for this system. Removes its key `on`, which is then applied."""
     if not isinstance(table, dict) or "on" not in table:

@@ -354,7 +354,7 @@ def test_what_the_machine_does_not_allow_is_told_in_one_line(command: Command, m
 def test_a_ready_file_that_cannot_be_written_is_told_in_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(serving, "run_cluster", lambda _, *, ready, told: ready({"bootstrap": "here"}))
+    monkeypatch.setattr(serving, "run_cluster", lambda _, *, ready, told, control: ready({"bootstrap": "here"}))
     (tmp_path / "ready.json").mkdir()
 
     ended = command("cluster", "--ready-file", str(tmp_path / "ready.json"))

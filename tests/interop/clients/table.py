@@ -23,6 +23,7 @@ from harness.cluster.brokers.kafka_versions import resolve_version
 from harness.user_cache import made_in_cache
 
 HERE = Path(__file__).parent
+LEAVE_OUT = "KAFKA_CHAOS_CLIENTS_HERE" in os.environ  # what this machine has no toolchain for, rather than to skip it
 OPERATIONS: Mapping[str, str] = {
     "topics": "create, delete and list topics",
     "partitions": "add partitions",
@@ -89,6 +90,11 @@ def _needs(*programs: str) -> Callable[[], str]:
 def _python(name: str) -> OutsideClient:
     module = f"tests.interop.clients.{name.replace('-', '_')}_client"
     return OutsideClient(name=name, lacking=lambda: "", command=lambda: [sys.executable, "-m", module])
+
+
+def maven_lacking() -> str:
+    """Of docs/examples/java, whose test is run by Maven with Java 17 or newer."""
+    return _needs("mvn")() or _needs("javac")()
 
 
 def _java(version: str) -> OutsideClient:

@@ -1,0 +1,105 @@
+"""AIOKafkaProducer and AIOKafkaConsumer of aiokafka."""
+
+import asyncio
+from typing import Any
+
+from kafka_chaos_pytest.clients.kafka_python import delivered
+from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Wrapped, as_bytes
+from kafka_chaos_pytest.journal import Journal
+
+
+class RecordedAioProducer(Wrapped):
+    """Of a producer without serializers: the application converts its values itself."""
+
+    def __init__(self, client: Any, journal: Journal) -> None:
+        super().__init__(client, journal)
+        self._partitioning = Partitioning()
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Any = None,
+    ) -> "asyncio.Future[Any]":
+        key_sent = None if key is None else as_bytes(key)
+        if partition is None:
+            partition = self._partitioning.choose(await self._client.partitions_for(topic), key_sent)
+        operation = self._journal.send(topic, partition, as_bytes(value), key_sent)
+        try:
+            future: asyncio.Future[Any] = await self._client.send(
+                topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+            )
+        except Exception as error:
+            self._journal.sent(operation, status="info", error=type(error).__name__)
+            raise
+
+        def answered(done: "asyncio.Future[Any]") -> None:
+            if done.cancelled():
+                self._journal.sent(operation, status="info", error="cancelled")
+            elif (error := done.exception()) is not None:
+                self._journal.sent(operation, status="info", error=type(error).__name__)
+            else:
+                metadata = done.result()  # None with acks=0
+                offset = None if metadata is None or metadata.offset < 0 else metadata.offset
+                self._journal.sent(operation, status="info" if offset is None else "ok", offset=offset)
+
+        future.add_done_callback(answered)
+        return future
+
+    async def send_and_wait(self, topic: str, *arguments: Any, **named: Any) -> Any:
+        return await (await self.send(topic, *arguments, **named))
+
+    async def __aenter__(self) -> "RecordedAioProducer":
+        await self._client.start()
+        return self
+
+    async def __aexit__(self, *ending: object) -> None:
+        await self._client.stop()
+
+
+class RecordedAioConsumer(Wrapped):
+    def __init__(self, client: Any, journal: Journal) -> None:
+        super().__init__(client, journal)
+        self._reading = Reading(journal)
+
+    async def getone(self, *partitions: Any) -> Any:
+        operation = self._journal.poll()
+        try:
+            record = await self._client.getone(*partitions)
+        except Exception as error:
+            self._reading.polled(operation, (), (), error=type(error).__name__)
+            raise
+        self._reading.polled(operation, [delivered(record)], self._client.assignment())
+        return record
+
+    async def getmany(self, *partitions: Any, **named: Any) -> Any:
+        operation = self._journal.poll()
+        try:
+            answer = await self._client.getmany(*partitions, **named)
+        except Exception as error:
+            self._reading.polled(operation, (), (), error=type(error).__name__)
+            raise
+        records = [delivered(record) for records in answer.values() for record in records]
+        self._reading.polled(operation, records, self._client.assignment())
+        return answer
+
+    def __aiter__(self) -> "RecordedAioConsumer":
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self.getone()
+
+    def seek(self, *arguments: Any, **named: Any) -> Any:
+        self._reading.sought()
+        return self._client.seek(*arguments, **named)
+
+    async def seek_to_beginning(self, *partitions: Any) -> Any:
+        self._reading.sought()
+        return await self._client.seek_to_beginning(*partitions)
+
+    async def seek_to_end(self, *partitions: Any) -> Any:
+        self._reading.sought()
+        return await self._client.seek_to_end(*partitions)

@@ -1,0 +1,104 @@
+"""Producer and Consumer of confluent-kafka. A delivery is known when the application polls or flushes, as ever."""
+
+from typing import Any
+
+from kafka_chaos_pytest.clients.wrapped import Partitioning, Reading, Wrapped, as_bytes
+from kafka_chaos_pytest.journal import Delivered, Journal
+
+METADATA_S = 10.0
+_ANY = -1  # PARTITION_UA
+_NO_TIMESTAMP = 0
+
+
+class RecordedConfluentProducer(Wrapped):
+    def __init__(self, client: Any, journal: Journal) -> None:
+        super().__init__(client, journal)
+        self._partitioning = Partitioning()
+        self._partitions: dict[str, list[int]] = {}
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = _ANY,
+        on_delivery: Any = None,
+        timestamp: int = _NO_TIMESTAMP,
+        headers: Any = None,
+        *,
+        callback: Any = None,
+    ) -> None:
+        key_sent = None if key is None else as_bytes(key)
+        if partition == _ANY:
+            partition = self._partitioning.choose(self._of(topic), key_sent)
+        operation = self._journal.send(topic, partition, as_bytes(value), key_sent)
+        theirs = on_delivery or callback
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is None and message.offset() is not None and message.offset() >= 0:
+                self._journal.sent(operation, status="ok", offset=message.offset())
+            else:
+                self._journal.sent(operation, status="info", error=None if error is None else str(error.name()))
+            if theirs is not None:
+                theirs(error, message)
+
+        more = {} if headers is None else {"headers": headers}
+        try:
+            self._client.produce(
+                topic, value=value, key=key, partition=partition, on_delivery=delivered, timestamp=timestamp, **more
+            )
+        except Exception as error:
+            self._journal.sent(operation, status="info", error=type(error).__name__)
+            raise
+
+    def _of(self, topic: str) -> list[int]:
+        if not self._partitions.get(topic):
+            told = self._client.list_topics(topic, METADATA_S).topics[topic]
+            self._partitions[topic] = list(told.partitions)
+        return self._partitions[topic]
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+
+class RecordedConfluentConsumer(Wrapped):
+    def __init__(self, client: Any, journal: Journal) -> None:
+        super().__init__(client, journal)
+        self._reading = Reading(journal)
+
+    def poll(self, timeout: float | None = None) -> Any:
+        operation = self._journal.poll()
+        message = self._client.poll() if timeout is None else self._client.poll(timeout)
+        self._told(operation, [] if message is None else [message])
+        return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> Any:
+        operation = self._journal.poll()
+        messages = self._client.consume(num_messages, timeout)
+        self._told(operation, messages)
+        return messages
+
+    def _told(self, operation: int, messages: list[Any]) -> None:
+        error = next((str(each.error().name()) for each in messages if each.error() is not None), None)
+        records = [_delivered(each) for each in messages if each.error() is None]
+        self._reading.polled(operation, records, self._client.assignment(), error=None if records else error)
+
+    def seek(self, partition: Any) -> Any:
+        self._reading.sought()
+        return self._client.seek(partition)
+
+    def assign(self, partitions: Any) -> Any:
+        self._reading.sought()
+        return self._client.assign(partitions)
+
+
+def _delivered(message: Any) -> Delivered:
+    kind, stamp = message.timestamp()
+    return Delivered(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        value=as_bytes(message.value()),
+        key=None if message.key() is None else as_bytes(message.key()),
+        timestamp_ms=stamp if kind else None,
+    )

@@ -1,0 +1,89 @@
+"""What the recorded clients of all libraries have in common."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kafka_chaos_pytest.errors import ChaosError
+from kafka_chaos_pytest.journal import Delivered, Journal
+
+_MURMUR_SEED, _MURMUR_M, _MURMUR_R, _WORD = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
+
+
+class Wrapped:
+    """Everything that is not recorded is the client's own."""
+
+    def __init__(self, client: Any, journal: Journal) -> None:
+        self._client = client
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+class Partitioning:
+    """The partition of a record whose sender names none: by its key as Java's client does it, else in turn.
+
+    It must be known before the record is sent, and the libraries tell it only afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._turn = itertools.count()
+
+    def choose(self, partitions: Iterable[int], key: bytes | None) -> int:
+        known = sorted(partitions)
+        if not known:
+            raise ChaosError("bad-request", "the topic has no partitions", "create it before it is written to")
+        number = next(self._turn) if key is None else murmur2(key) & 0x7FFFFFFF
+        return known[number % len(known)]
+
+
+class Reading:
+    """Tells the journal when reading begins anew: other partitions are assigned, or another position was sought."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._assigned: frozenset[tuple[str, int]] | None = None
+
+    def sought(self) -> None:
+        self._assigned = None
+
+    def polled(
+        self, operation: int, records: Sequence[Delivered], assignment: Iterable[Any], *, error: str | None = None
+    ) -> None:
+        """assignment: what the client has by now, objects with topic and partition."""
+        now = frozenset((each.topic, each.partition) for each in assignment)
+        now |= {(record.topic, record.partition) for record in records}
+        if now and now != self._assigned:
+            self._assigned = now
+            self._journal.assigned(sorted(now))
+        self._journal.polled(operation, records, error=error)
+
+
+def as_bytes(value: Any) -> bytes:
+    """A key or a value as it is in the log. Raises ChaosError for what a deserializer has made of it."""
+    if value is None:
+        return b""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise ChaosError(
+        "bad-request", f"a value of type {type(value).__name__} cannot be recorded",
+        "record a client without serializer or deserializer, and convert values in the application",
+    )  # fmt: skip
+
+
+def murmur2(key: bytes) -> int:
+    """The hash by which Kafka's Java client chooses the partition of a key."""
+    length = len(key)
+    found = (_MURMUR_SEED ^ length) & _WORD
+    whole = length // 4 * 4
+    for place in range(0, whole, 4):
+        word = int.from_bytes(key[place : place + 4], "little") * _MURMUR_M & _WORD
+        word = (word ^ (word >> _MURMUR_R)) * _MURMUR_M & _WORD
+        found = (found * _MURMUR_M & _WORD) ^ word
+    if length > whole:
+        found = (found ^ int.from_bytes(key[whole:], "little")) * _MURMUR_M & _WORD
+    found = (found ^ (found >> 13)) * _MURMUR_M & _WORD
+    return found ^ (found >> 15)

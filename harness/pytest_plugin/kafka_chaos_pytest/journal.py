@@ -1,0 +1,130 @@
+"""The journal of one client: JSON arrays, one a line, written without a buffer, in the format of docs/control.md.
+
+An invocation is in the file before its record is sent. Safe to call from several threads, such as those in which a
+library calls back.
+"""
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+_STATUS = {"ok": 0, "fail": 1, "info": 2}
+_NUMBERED = re.compile(rb"p(0|[1-9][0-9]{0,6})-([0-9]{6}|[1-9][0-9]{6,12})\.*")
+_SEQUENCE_BITS, _PRODUCER_MAX = 40, (1 << 22) - 1
+_KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivered:
+    """One record as a consumer got it. timestamp_ms: None where it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes
+    key: bytes | None = None
+    timestamp_ms: int | None = None
+
+
+class Journal:
+    """process: the number that the control socket gave this client."""
+
+    def __init__(self, path: Path, *, process: int, worker: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        self._process = process
+        self._worker = worker
+        self._lock = threading.RLock()
+        self._lines = 0
+        self._operations = 0
+        self._partitions: dict[tuple[str, int], int] = {}
+        self._write(["J", worker])
+
+    def begin_process(self, *, role: str, acks: str | int = "all", library: str = "", reset: str | None = None) -> None:
+        isolation = "read_uncommitted" if role == "consumer" else None
+        told = ["P", self._process, self._worker, _ACKS[str(acks)], time.monotonic_ns(), None, library, role]
+        self._write([*told, None, isolation, None, None, reset])
+
+    def send(self, topic: str, partition: int, value: bytes, key: bytes | None) -> int:
+        """A record is about to be sent; the operation's number."""
+        with self._lock:
+            place = self._number(topic, partition)
+            self._operations += 1
+            values, texts = _values([value])
+            invoked = [self._operations, "send", time.monotonic_ns(), [place], values, texts, None, _keys([key])]
+            self._write(["I", *invoked])
+            return self._operations
+
+    def sent(self, operation: int, *, status: str, offset: int | None = None, error: str | None = None) -> None:
+        """The answer: "ok" with its offset, "fail" (it was certainly not appended) or "info" (nobody knows)."""
+        now = time.monotonic_ns()
+        self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now]])
+
+    def poll(self) -> int:
+        with self._lock:
+            self._operations += 1
+            self._write(["I", self._operations, "poll", time.monotonic_ns(), [], [], []])
+            return self._operations
+
+    def polled(self, operation: int, records: Sequence[Delivered], *, error: str | None = None) -> None:
+        with self._lock:
+            parts: list[list[object]] = []
+            for record in records:
+                place = self._number(record.topic, record.partition)
+                values, texts = _values([record.value])
+                stamps = [record.timestamp_ms]
+                parts.append([place, [record.offset], [None], values, texts, _keys([record.key]), stamps])
+            self._write(["R", operation, time.monotonic_ns(), parts, error])
+
+    def assigned(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Reading begins anew: other partitions, or another position."""
+        with self._lock:
+            places = [self._number(topic, partition) for topic, partition in partitions]
+            self._write(["A", time.monotonic_ns(), places])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file >= 0:
+                self._write(["F", self._lines])
+                os.close(self._file)
+                self._file = -1
+
+    def _number(self, topic: str, partition: int) -> int:
+        number = self._partitions.get((topic, partition))
+        if number is None:
+            number = self._partitions[topic, partition] = len(self._partitions)
+            self._write(["D", number, topic, partition])
+        return number
+
+    def _write(self, line: Sequence[object]) -> None:
+        encoded = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            if self._file < 0:
+                return  # an answer after the recording's end is of no operation that is judged
+            if os.write(self._file, encoded) != len(encoded):
+                raise OSError("the journal's disk is full")
+            self._lines += 1
+
+
+def _values(values: Sequence[bytes]) -> tuple[list[int], list[str]]:
+    """Numbers of values in the harness's own form (p3-000123), -1-k for the k-th other one; the texts of the others."""
+    numbers: list[int] = []
+    texts: list[str] = []
+    for value in values:
+        own = _NUMBERED.fullmatch(value)
+        if own is not None and int(own[1]) <= _PRODUCER_MAX and int(own[2]) < 1 << _SEQUENCE_BITS:
+            numbers.append(int(own[1]) << _SEQUENCE_BITS | int(own[2]))
+        else:
+            numbers.append(-1 - len(texts))
+            texts.append(value.decode("utf-8", errors="backslashreplace"))
+    return numbers, texts
+
+
+def _keys(keys: Sequence[bytes | None]) -> list[int | None]:
+    matches = [None if key is None else _KEY.fullmatch(key) for key in keys]
+    return [None if match is None else int(match[1]) for match in matches] if any(matches) else []

@@ -1,0 +1,186 @@
+"""What the requests do: faults by role through the one engine, waits with a limit, topics, recordings."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from harness.clock import SystemClock
+from harness.history.journals.journal import JournalFile
+from harness.ports.cluster import Send, SendOutcome
+from tests.harness.controller.control.commanded import Asking, Commanded
+
+ORDERS = {"name": "orders", "assignment": [[1, 2, 3]]}
+
+
+async def with_orders(world: Commanded) -> Asking:
+    asking = await world.connect()
+    told = await asking.ask(topic=ORDERS)
+    assert told["ok"], told
+    return asking
+
+
+def numbers(told: Mapping[str, Any]) -> list[int]:
+    assert told["ok"], told
+    return [fault["fault"] for fault in told["faults"]]
+
+
+async def test_state_has_nodes_leaders_epochs_and_isr_of_every_topic_that_was_named(world: Commanded) -> None:
+    asking = await with_orders(world)
+    told = await asking.ask(id=3, state={})
+    assert [(node["node"], node["role"], node["state"]) for node in told["nodes"]] == [
+        (1, "broker", "up"), (2, "broker", "up"), (3, "broker", "up"),
+    ]  # fmt: skip
+    (partition,) = told["partitions"]
+    assert (partition["leader"], partition["leader_epoch"], partition["isr"]) == (1, 0, [1, 2, 3])
+    assert (told["id"], told["controller"], told["faults"], told["recording"]) == (3, 1, [], None)
+
+
+async def test_a_fault_strikes_by_role_is_told_in_the_state_and_heals_by_its_number(world: Commanded) -> None:
+    asking = await with_orders(world)
+    begun = await asking.ask(act={"pause": "leader(orders/0)"})
+    (number,) = numbers(begun)
+    assert begun["faults"][0]["nodes"] == [1]
+    state = await asking.ask(state={})
+    assert state["nodes"][0]["state"] == "paused"
+    assert state["faults"][0]["fault"] == number
+    assert (await asking.ask(heal=[number]))["healed"] == [number]
+    assert (await asking.ask(heal=[number]))["healed"] == []  # it is over, and that is no error
+    assert world.cluster.deeds == ["pause 1", "resume 1"]
+
+
+async def test_every_fault_of_the_book_may_be_asked_for_with_its_own_options(world: Commanded) -> None:
+    asking = await with_orders(world)
+    for act in (
+        {"kill": "followers(orders/0) - 2"},
+        {"isolate": "controller", "from": "coordination"},
+        {"slow": 2, "delay": "300 ms"},
+        {"cut": ["2>1"]},
+    ):
+        assert len(numbers(await asking.ask(act=act))) == 1
+    assert world.cluster.deeds == ["kill 3", "cut n1>n100 hang", "slow n1>n2 n2>n1 n2>n3 n3>n2 300", "cut n2>n1 hang"]
+    assert len((await asking.ask(heal="all"))["healed"]) == 4
+    assert world.cluster.cut_links == set()
+    assert world.cluster.running == {1, 2, 3}
+
+
+async def test_the_order_of_the_keys_of_a_request_means_nothing(world: Commanded) -> None:
+    asking = await with_orders(world)
+    told = await asking.ask(act={"from": "coordination", "mode": "reset", "isolate": "leader(orders/0)"})
+    assert (told["faults"][0]["name"], told["faults"][0]["links"]) == ("isolate", ["1>100"])
+    assert (await asking.ask(wait={"partition": 0, "topic": "orders", "leader": 1}))["ok"]
+    assert (await asking.ask(act={"topic": "orders", "elect": "preferred"}))["ok"]
+
+
+async def test_chance_draws_anew_for_each_request(world: Commanded) -> None:
+    asking = await with_orders(world)
+    drawn = set()
+    for _ in range(20):
+        told = await asking.ask(act={"pause": "random(1)"})
+        drawn.add(told["faults"][0]["nodes"][0])
+        await asking.ask(heal=numbers(told))
+    assert drawn == {1, 2, 3}
+
+
+async def test_a_fault_with_a_time_ends_by_itself(world: Commanded) -> None:
+    asking = await with_orders(world)
+    numbers(await asking.ask(act={"kill": "leader(orders/0)", "for": "50 ms"}))
+    assert (await asking.ask(wait={"alive": [1, 2, 3]}, within="20 s"))["seen"] == "alive [1, 2, 3] of [1, 2, 3]"
+    assert (await asking.ask(state={}))["faults"] == []
+
+
+async def test_start_resume_elect_and_configure_are_those_of_a_scenarios_steps(world: Commanded) -> None:
+    asking = await with_orders(world)
+    await asking.ask(act={"kill": 3})
+    assert (await asking.ask(act={"start": 3}))["ok"]
+    await asking.ask(act={"pause": 2})
+    assert (await asking.ask(act={"resume": 2}))["ok"]
+    assert (await asking.ask(act={"elect": "unclean", "topic": "orders"}))["ok"]
+    assert (await asking.ask(act={"configure": {"min.insync.replicas": 1}}))["ok"]
+    assert world.cluster.deeds == ["kill 3", "start 3", "pause 2", "resume 2", "elect orders-0 unclean"]
+    world.cluster.election_error = 84
+    told = await asking.ask(act={"elect": "preferred", "topic": "orders"})
+    assert told["error"]["code"] == "failed"
+    assert "error 84" in told["error"]["message"]
+
+
+async def test_of_a_fault_that_fails_on_one_of_its_victims_nothing_stays_in_force(world: Commanded) -> None:
+    asking = await with_orders(world)
+    world.cluster.obstacle = "pause 2"
+    told = await asking.ask(act={"pause": [1, 2]})
+    assert (told["error"]["code"], "pause 2 did not work" in told["error"]["message"]) == ("failed", True)
+    assert (await asking.ask(state={}))["faults"] == []
+    assert world.cluster.paused == set()
+
+
+async def test_an_act_and_a_wait_that_run_out_say_what_was_seen(world: Commanded) -> None:
+    asking = await with_orders(world)
+    told = await asking.ask(wait={"leader": 3, "topic": "orders"}, within="50 ms")
+    assert (told["error"]["code"], "last seen: leader 1" in told["error"]["message"]) == ("timeout", True)
+    told = await asking.ask(wait={"new_leader": 1, "topic": "orders"}, within="50 ms")
+    assert (told["error"]["code"], "last seen: leader 1" in told["error"]["message"]) == ("timeout", True)
+    world.cluster.slow_s = 5.0
+    told = await asking.ask(act={"kill": 1}, within="50 ms")
+    assert (told["error"]["code"], "not done within 0.05 s" in told["error"]["message"]) == ("timeout", True)
+    world.cluster.slow_s = 0.0
+    assert (await asking.ask(heal="all"))["ok"]
+
+
+async def test_a_wait_holds_nobody_up_and_ends_when_another_connection_brings_it_about(world: Commanded) -> None:
+    asking, other = await with_orders(world), await world.connect()
+    waiting = asyncio.ensure_future(asking.ask(wait={"new_leader": 1, "topic": "orders"}, within="30 s"))
+    assert (await other.ask(state={}))["ok"]
+    assert not waiting.done()
+    assert (await other.ask(act={"kill": 1}))["ok"]
+    assert (await waiting)["seen"] == "leader 2"
+
+
+async def test_a_topic_is_created_once_and_a_role_without_one_is_refused(world: Commanded) -> None:
+    asking = await world.connect()
+    told = await asking.ask(act={"kill": "leader(orders/0)"})
+    assert (told["error"]["code"], "nobody has that role" in told["error"]["message"]) == ("failed", True)
+    assert (await asking.ask(topic=ORDERS))["ok"]
+    assert (await asking.ask(topic=ORDERS))["error"]["code"] == "bad-request"
+
+
+async def test_a_recording_keeps_faults_and_the_applications_journal_and_ends_judged(
+    world: Commanded, private: Path
+) -> None:
+    asking = await world.connect()
+    begun = await asking.ask(record={"name": "shop", "topics": [ORDERS]})
+    assert begun["ok"], begun
+    given = await asking.ask(client={"name": "producer"})
+    journal = JournalFile(Path(given["journal"]), worker="shop", clock=SystemClock())
+    journal.begin_process(given["process"], client="shop", acks="all")
+    operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"an order")])
+    now = SystemClock().monotonic_ns()
+    journal.complete_send(operation, [SendOutcome(status="ok", offset=0, error=None, end_ns=now)])
+    journal.close()
+    world.cluster.set_log("an order")
+    fault = numbers(await asking.ask(act={"kill": "leader(orders/0)"}))
+    refused = await asking.ask(record={"name": "other", "topics": [{**ORDERS, "name": "other"}]})
+    assert 'heal it first: {"heal": "all"}' in refused["error"]["remedy"]
+    await asking.ask(heal=fault)
+    assert (await asking.ask(check={}))["verdict"] == "pass"
+    (run,) = world.judged
+    assert str(run) == begun["run"]
+    (row,) = pq.read_table(run / "tables" / "faults.parquet").to_pylist()
+    assert (row["kind"], row["nodes"], row["trigger_text"]) == ("kill", [1], "asked over the control socket")
+    sent = [each for each in pq.read_table(run / "tables" / "records.parquet").to_pylist() if each["kind"] == 0]
+    assert [(each["status"], each["offset"]) for each in sent] == [(0, 0)]
+    assert json.loads((run / "run.json").read_text())["status"] == "complete"
+    assert (await asking.ask(check={}))["error"]["code"] == "bad-request"  # it is over
+    again = await asking.ask(record={"name": "shop", "topics": [ORDERS]})
+    assert "are there already" in again["error"]["message"]
+
+
+async def test_a_recording_that_nobody_ends_is_sealed_as_interrupted(world: Commanded) -> None:
+    asking = await world.connect()
+    begun = await asking.ask(record={"name": "shop", "topics": [ORDERS]})
+    await asking.ask(act={"kill": 1})
+    await world.session.close()
+    assert world.cluster.running == {1, 2, 3}
+    assert json.loads((Path(begun["run"]) / "run.json").read_text())["status"] == "interrupted"

@@ -1,0 +1,103 @@
+"""The plugin writes the same lines as the harness's own journal, and chooses partitions as Kafka's Java client does."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from kafka.partitioner.default import murmur2 as theirs
+from kafka_chaos_pytest.clients.wrapped import Partitioning, as_bytes, murmur2
+from kafka_chaos_pytest.errors import ChaosError
+from kafka_chaos_pytest.journal import Delivered, Journal
+
+from harness.clock import SystemClock
+from harness.history.journals.journal import JournalFile
+from harness.ports.client_use import ClientUse
+from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+
+VALUES = (b"tea", b"p3-000123", b"p3-000123...", b"p9999999-000001", b"\xff\xfe", b"", "Öl".encode())
+TIMES = {"P": (4,), "I": (3,), "S": (2, 7), "R": (2,), "A": (1,)}  # where a line has them
+
+
+def lines_of(path: Path) -> list[list[object]]:
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        for place in TIMES.get(line[0], ()):
+            line[place] = "now"
+    return lines
+
+
+def by_the_plugin(path: Path) -> None:
+    journal = Journal(path, process=4, worker="shop")
+    journal.begin_process(role="both", acks=1, library="lib")
+    for value in VALUES:
+        operation = journal.send("orders", 2, value, b"k7" if value == b"tea" else b"other")
+        journal.sent(operation, status="ok", offset=3)
+    journal.sent(journal.send("orders", 0, b"lost", None), status="info", error="TimeoutError")
+    journal.assigned([("orders", 2)])
+    operation = journal.poll()
+    journal.polled(operation, [Delivered(topic="orders", partition=2, offset=5, value=b"tea", timestamp_ms=9)])
+    journal.polled(journal.poll(), [], error="Gone")
+    journal.close()
+    journal.sent(1, status="ok", offset=3)  # too late, and no error
+
+
+def by_the_harness(path: Path) -> None:
+    journal = JournalFile(path, worker="shop", clock=SystemClock())
+    use = ClientUse(role="both")
+    journal.begin_process(4, client="shop", acks="1", library="lib", use=use)
+    for value in VALUES:
+        key = b"k7" if value == b"tea" else b"other"
+        operation = journal.invoke("send", [Send(topic="orders", partition=2, value=value, key=key)])
+        journal.complete_send(operation, [SendOutcome(status="ok", offset=3, error=None, end_ns=1)])
+    operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"lost")])
+    journal.complete_send(operation, [SendOutcome(status="info", offset=None, error="TimeoutError", end_ns=1)])
+    journal.assigned([TopicPartition(topic="orders", partition=2)])
+    operation = journal.invoke("poll")
+    record = ReadRecord(topic="orders", partition=2, offset=5, epoch=None, value=b"tea", timestamp_ms=9)
+    journal.complete_poll(operation, [record])
+    journal.complete_poll(journal.invoke("poll"), [], error="Gone")
+    journal.close()
+
+
+def test_both_write_the_same_lines(tmp_path: Path) -> None:
+    by_the_plugin(tmp_path / "plugin.jsonl")
+    by_the_harness(tmp_path / "harness.jsonl")
+    plugin, harness = lines_of(tmp_path / "plugin.jsonl"), lines_of(tmp_path / "harness.jsonl")
+    assert [_comparable(line) for line in plugin] == [_comparable(line) for line in harness]
+
+
+def _comparable(line: list[object]) -> list[object]:
+    """Trailing columns may be left out; what a client is besides its role, its journal need not say."""
+    kept = line[:8] if line[0] == "P" else list(line)
+    if line[0] == "R":
+        parts = line[3]
+        assert isinstance(parts, list)
+        kept[3] = [[*part[:7]] for part in parts]
+    while kept and kept[-1] in (None, [], [None]):
+        kept.pop()
+    return kept
+
+
+def test_a_full_disk_is_told_and_not_passed_over() -> None:
+    with pytest.raises(OSError, match=r"[Nn]o space"):
+        Journal(Path("/dev/full"), process=0, worker="shop")
+
+
+@given(some.binary(max_size=40))
+def test_a_key_leads_to_the_partition_that_javas_client_chooses(key: bytes) -> None:
+    assert murmur2(key) == theirs(key) & 0xFFFFFFFF
+
+
+def test_records_without_a_key_take_turns_and_a_topic_without_partitions_is_told() -> None:
+    partitioning = Partitioning()
+    assert [partitioning.choose({0, 1, 2}, None) for _ in range(4)] == [0, 1, 2, 0]
+    with pytest.raises(ChaosError, match="has no partitions"):
+        partitioning.choose(set(), None)
+
+
+def test_a_value_that_a_deserializer_made_is_refused_with_the_remedy() -> None:
+    assert [as_bytes(each) for each in (None, "a", b"a", bytearray(b"a"))] == [b"", b"a", b"a", b"a"]
+    with pytest.raises(ChaosError, match="without serializer or deserializer"):
+        as_bytes({"order": 1})
