@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
+from harness.cli import bisect_commands, check_many, exits, presentation, serving, verification
 from harness.cli import check_commands as cli_checking
-from harness.cli import check_many, exits, presentation, serving, verification
 from harness.cli.options import (  # fmt: skip
     MASTER,
     MEMORY,
@@ -149,6 +149,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
 
 
 cli_checking.add_to(app)
+bisect_commands.add_to(app)
 
 
 @app.command()
