@@ -42,6 +42,11 @@ def breakable(text: str) -> Markup:
 
 
 def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styles: Sequence[str] = STYLES) -> str:
+    return filled(template, styles=styles, scripts=("page.js",), page=page)
+
+
+def filled(template: str, *, styles: Sequence[str] = STYLES, scripts: Sequence[str] = (), **values: object) -> str:
+    """The template with these values, which it escapes; `style` and `script` are the texts of the files named."""
     environment = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
@@ -54,9 +59,11 @@ def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styl
     environment.filters["breakable"] = breakable
     sources = environment.loader
     assert sources is not None, "the loader was given above"
-    style = Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in styles)
-    script = Markup(sources.get_source(environment, "page.js")[0])
-    return environment.get_template(template).render(page=page, style=style, script=script)
+    style, script = (
+        Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in names)
+        for names in (styles, scripts)
+    )
+    return environment.get_template(template).render(style=style, script=script, **values)
 
 
 def write_report(run: Path) -> Path:

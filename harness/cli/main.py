@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
-from harness.cli import bisect_commands, check_many, exits, presentation, serving, verification
+from harness.cli import bisect_commands, check_many, exits, presentation, serve_commands, serving, verification
 from harness.cli import check_commands as cli_checking
 from harness.cli.options import (  # fmt: skip
     MASTER,
@@ -150,6 +150,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
 
 cli_checking.add_to(app)
 bisect_commands.add_to(app)
+serve_commands.add_to(app)
 
 
 @app.command()
@@ -331,7 +332,8 @@ def worker(spec: str) -> None:
 
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "show")  # go on where no sweep can be
+# Go on where no sweep can be.
+_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "serve", "show")
 
 
 def main() -> None:
