@@ -12,7 +12,16 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
-from harness.cli import bisect_commands, check_many, exits, presentation, serve_commands, serving, verification
+from harness.cli import (
+    bisect_commands,
+    check_many,
+    exits,
+    presentation,
+    serve_commands,
+    serving,
+    trends_commands,
+    verification,
+)
 from harness.cli import check_commands as cli_checking
 from harness.cli.options import (  # fmt: skip
     MASTER,
@@ -151,6 +160,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
 cli_checking.add_to(app)
 bisect_commands.add_to(app)
 serve_commands.add_to(app)
+trends_commands.add_to(app)
 
 
 @app.command()
@@ -333,7 +343,7 @@ def worker(spec: str) -> None:
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
 # Go on where no sweep can be.
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "serve", "show")
+_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "serve", "show", "trends")
 
 
 def main() -> None:
