@@ -17,6 +17,7 @@ from harness.cli import (
     check_many,
     exits,
     presentation,
+    results_commands,
     serve_commands,
     serving,
     trends_commands,
@@ -161,6 +162,7 @@ cli_checking.add_to(app)
 bisect_commands.add_to(app)
 serve_commands.add_to(app)
 trends_commands.add_to(app)
+results_commands.add_to(app)
 
 
 @app.command()
@@ -343,7 +345,7 @@ def worker(spec: str) -> None:
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
 # Go on where no sweep can be.
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "serve", "show", "trends")
+_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "results", "serve", "show", "trends")
 
 
 def main() -> None:

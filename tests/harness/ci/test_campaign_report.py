@@ -18,10 +18,18 @@ def mixed(path: Path) -> CampaignResults:
     runs = [
         run_row(1, verdict="violation", sentence_text=HOSTILE, as_stated=False),
         run_row(2),
-        run_row(3, scenario="unclean", verdict="vacuous", sentence_text="no election was seen"),
+        run_row(3, scenario="unclean", verdict="vacuous", as_stated=False, sentence_text="no election was seen"),
         run_row(4, scenario="unclean", verdict="pass"),
-        run_row(5, scenario="open", system="kafka:4.3.1", world="docker", verdict="inconclusive", sentence_text="late"),
-        run_row(6, scenario="broken", verdict="error", sentence_text="no engine"),
+        run_row(
+            5,
+            scenario="open",
+            system="kafka:4.3.1",
+            world="docker",
+            verdict="inconclusive",
+            as_stated=False,
+            sentence_text="late",
+        ),
+        run_row(6, scenario="broken", verdict="error", as_stated=False, sentence_text="no engine"),
         run_row(7, scenario="later", verdict="not_run", took_s=None, began="", folder="", sentence_text="no time left"),
     ]
     groups = [group_row("aa"), group_row("bb", **{"class": "observation"})]
@@ -80,7 +88,7 @@ def test_the_summary_is_a_table_in_which_nothing_of_a_run_is_markup(tmp_path: Pa
 
 def test_a_summary_without_findings_says_so(tmp_path: Path) -> None:
     told = campaign_report.summary(CampaignResults(campaign_folder(tmp_path / "c", [run_row(1)])))
-    assert "Every scenario passed on every system." in told
+    assert "Every scenario came as stated on every system." in told
     assert "No violations and no permitted losses." in told
 
 
@@ -97,7 +105,7 @@ def test_the_job_fails_on_what_was_asked_and_1_is_a_violation_alone(tmp_path: Pa
 
 def test_an_accepted_violation_neither_fails_the_job_nor_its_case(tmp_path: Path) -> None:
     groups = [group_row("aa", accepted_reason="KAFKA-1", accepted_until="2027-01-01")]
-    runs = [run_row(1, verdict="violation", sentence_text="37 lost")]
+    runs = [run_row(1, verdict="violation", as_stated=False, sentence_text="37 lost")]
     folder = campaign_folder(tmp_path / "c", runs, findings=groups, occurrences=[("aa", 1)])
     results = CampaignResults(folder)
     assert campaign_report.exit_code(results, campaign_report.fail_on("violation")) == 0
@@ -109,7 +117,10 @@ def test_an_accepted_violation_neither_fails_the_job_nor_its_case(tmp_path: Path
 
 def test_an_accepted_violation_excuses_no_other_run_of_its_case(tmp_path: Path) -> None:
     groups = [group_row("aa", accepted_reason="KAFKA-1"), group_row("bb")]
-    runs = [run_row(1, verdict="violation"), run_row(2, verdict="violation", sentence_text="new")]
+    runs = [
+        run_row(1, verdict="violation", as_stated=False),
+        run_row(2, verdict="violation", as_stated=False, sentence_text="new"),
+    ]
     folder = campaign_folder(tmp_path / "c", runs, findings=groups, occurrences=[("aa", 1), ("bb", 2)])
     results = CampaignResults(folder)
     assert campaign_report.exit_code(results, {"violation"}) == 1
@@ -136,3 +147,15 @@ def test_a_folder_that_cannot_be_read_is_told_in_a_line(tmp_path: Path) -> None:
         campaign_report.cases(CampaignResults(folder))
     with pytest.raises(HarnessError, match="cannot be written"):
         write_junit([], tmp_path)
+
+
+def test_a_violation_that_its_scenario_states_is_as_it_should_be_and_a_pass_there_is_not(tmp_path: Path) -> None:
+    runs = [
+        run_row(1, scenario="flaw", verdict="violation", stated="violation", as_stated=True),
+        run_row(2, scenario="loss", verdict="pass", stated="violation", as_stated=False, sentence_text="nothing lost"),
+    ]
+    results = CampaignResults(campaign_folder(tmp_path / "c", runs))
+    assert [len(case.findall("failure")) for case in read(results)] == [0, 0]
+    assert campaign_report.exit_code(results, campaign_report.fail_on("violation,error,inconclusive")) == 0
+    assert campaign_report.exit_code(results, campaign_report.fail_on("not-as-stated")) == 3
+    assert "| loss | reference | pass | 1 | nothing lost |" in campaign_report.summary(results)
