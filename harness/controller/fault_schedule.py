@@ -6,14 +6,16 @@ says by how much. The schedule that ran is written out, so that running it again
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from harness.controller.context import PlanResult, RunContext, SkippedFault
+from harness.controller.faults.awaited import Awaited
 from harness.controller.faults.engine import FaultEngine, Moment, Victims, called
-from harness.controller.faults.in_force import Occasion
+from harness.controller.faults.in_force import FaultInForce, Occasion
 from harness.errors import HarnessError, UsageError
-from harness.ports.faults import FaultBook, PlannedFault, Trigger
+from harness.ports.faults import FaultBook, NothingToStrike, PlannedFault
 from harness.scenario.model import FaultSpec, Scenario
 
 _GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
@@ -61,7 +63,8 @@ class _Played:
         self._began_ns = began_ns
         self._warmed_s = warmed_s
         self._duration_s = duration_s
-        self._moments: dict[tuple[float | None, str | None, float], Moment] = {}
+        self._awaited = Awaited(context, self._engine.in_force, began_ns=began_ns)
+        self._moments: dict[tuple[float | None, str | None, float, int], Moment] = {}
         self.missed: list[str] = []
         self.skipped: list[SkippedFault] = []
 
@@ -72,14 +75,20 @@ class _Played:
         return second - (self._context.clock.monotonic_ns() - self._began_ns) / 1e9
 
     async def one(self, number: int, spec: FaultSpec) -> None:
-        """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time."""
+        """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time; as often as
+        it may begin and its trigger comes."""
         planned = self._book.of_schedule(spec)
-        planned_ns = await self._its_moment(spec)
-        if planned_ns is None:
-            self._skip(spec, "no-trigger")
-            return
-        moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s), Moment(self._context.observer))
-        victims = await self._victims(planned, f"faults/{number}", moment)
+        for time in range(spec.times):
+            planned_ns = await self._its_moment(spec)
+            if planned_ns is None:
+                if time == 0:
+                    self._skip(spec, "no-trigger")
+                return
+            await self._once(number, spec, planned, planned_ns, time)
+
+    async def _once(self, number: int, spec: FaultSpec, planned: PlannedFault, planned_ns: int, time: int) -> None:
+        moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s, time), Moment(self._context.observer))
+        victims = await self._victims(planned, f"faults/{number}/{time}" if time else f"faults/{number}", moment)
         if not victims.nodes and planned.fault.may_hit:
             self._skip(spec, "no-victim")
             return
@@ -98,7 +107,7 @@ class _Played:
             return self._began_ns + int(at_s * 1e9)
         try:
             async with asyncio.timeout(max(0.0, self._left_s(self._duration_s))):
-                await self._triggered(self._book.trigger(spec.when))
+                await self._awaited.all_of(self._book.trigger(spec.when))
         except TimeoutError:
             return None
         planned_ns = clock.monotonic_ns() + int(spec.delay_s * 1e9)
@@ -135,35 +144,25 @@ class _Played:
             self.missed.append(f"fault {spec.kind} ({occasion.trigger}): {error}")
             return
         for each, why in failed:
-            if each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
+            if isinstance(why, NothingToStrike):
+                self._skip(spec, "no-victim")
+                await self._end([each], occasion, spec)  # what there may be of it
+            elif each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
                 self._skip(spec, "no-victim")  # another fault ended it before it was seen to stand still
             else:
                 self.missed.append(f"fault {each.label}: {why}")
         if spec.for_s is not None and planned.fault.lasts_s is None:
             await asyncio.sleep(spec.for_s)
-            try:
-                await engine.end(begun)
-            except HarnessError as error:
-                self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
+            await self._end(begun, occasion, spec)
+
+    async def _end(self, begun: Sequence[FaultInForce], occasion: Occasion, spec: FaultSpec) -> None:
+        try:
+            await self._engine.end(begun)
+        except HarnessError as error:
+            self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
 
     def _skip(self, spec: FaultSpec, why: Literal["no-trigger", "no-victim"]) -> None:
         self.skipped.append(SkippedFault(kind=spec.kind, target=spec.target or "all", trigger=_trigger(spec), why=why))
-
-    async def _triggered(self, trigger: Trigger) -> None:
-        if trigger.kind == "acks":
-            await self._context.acks.wait_for(trigger.count)
-            return
-        observer = self._context.observer
-        first = observer.leader(trigger.topic, trigger.partition)
-        while True:
-            if trigger.kind == "new_leader":
-                leader = observer.leader(trigger.topic, trigger.partition)
-                if leader not in (-1, first) and first != -1:
-                    return
-                first = leader if first == -1 else first
-            elif 0 < len(observer.isr(trigger.topic, trigger.partition)) <= trigger.count:
-                return
-            await observer.next_round()
 
 
 def _trigger(spec: FaultSpec) -> str:

@@ -123,10 +123,11 @@ def _is_known(kind: str) -> bool:
 
 def _of_trigger(when: str, cast: Cast) -> Wrong | None:
     try:
-        trigger = faults.triggers.parse(when)
+        parts = faults.triggers.parse(when)
     except UsageError as error:
         return str(error), ""
-    return cast.lacks_partition(trigger.topic, trigger.partition) if trigger.topic else None
+    lacking = (cast.lacks_partition(part.topic, part.partition) for part in parts if part.topic)
+    return next((wrong for wrong in lacking if wrong is not None), None)
 
 
 def _of_links(names: Any, cast: Cast) -> Wrong | None:

@@ -31,3 +31,7 @@ def _of_fault(spec: FaultSpec, duration_s: float) -> Iterator[tuple[str, str, st
             yield "for" if spec.for_s is not None else "every", what, f"make it shorter, or {longer}"
     if spec.delay_s and spec.when is None:
         yield "delay", "delay is how long after a trigger, and there is none", "give `when`, or a later `at`"
+    if spec.times < 1:
+        yield "times", f"{spec.times} times is never", "at least 1"
+    if spec.times > 1 and spec.when is None:
+        yield "times", "times is how often a trigger begins it, and there is none", "give `when`, or `every`"

@@ -139,7 +139,8 @@ class FaultSpec:
     """A timed, random or triggered fault. Exactly one of at_s, every_s, when is given.
 
     kind: a name of the fault catalogue. target: a role expression (faults/targets.py), e.g. "leader(orders/0)".
-    when: a trigger, e.g. "acks >= 500" or "new_leader(orders/0)".
+    when: a trigger, e.g. "acks >= 500" or "new_leader(orders/0) then acks >= +5". times: how often it may begin; each
+    time its trigger is waited for anew.
     """
 
     kind: str
@@ -148,6 +149,7 @@ class FaultSpec:
     every_s: float | None = None
     when: str | None = None
     delay_s: float = 0.0  # after the trigger
+    times: int = 1
     for_s: float | None = None  # None: until the end of the plan
     options: Mapping[str, Any] = field(default_factory=dict)  # mode, delay_ms, probability ...
 

@@ -63,13 +63,13 @@ def attached_overrides(file: Path) -> list[Override]:
     if set(document) != {"attached"} or not isinstance(document["attached"], dict):
         raise UsageError(f"--attached {file}: write one table, [attached]; see docs/other_systems.md")
     said = f"--attached {file}"
-    return [Override(f"attached.{key}={_inline(value)}", said) for key, value in document["attached"].items()]
+    return [Override(f"attached.{key}={inline_toml(value)}", said) for key, value in document["attached"].items()]
 
 
-def _inline(value: Any) -> str:
+def inline_toml(value: Any) -> str:
     """As TOML on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {inline_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)  # the same in TOML for texts, numbers, true and false
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import catalogue
+from faults import catalogue, triggers
 from harness.errors import UsageError
 from harness.ports.faults import Fault
 from harness.preflight import cast, names, target
@@ -308,6 +308,8 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[coverage]": COVERAGE_CONDITIONS,
         "[[on]]": {**scenario_keys.ON, **dict.fromkeys(scenario_keys.OVERLAID)},
     }
+    told = described.pop("when")
+    assert len({triggers.parse(form)[0].kind for form in told}) == len(told) > 8, "every form is one that is read"
     assert described == {name: set(keys) for name, keys in tables.items()}
 
 

@@ -76,7 +76,11 @@ class FaultEngine:
         if not fault.may_hit:
             return Victims()
         roles = {node.node: node.role for node in cluster.nodes}
-        unfit = {node for node in roles if self.in_force.state_of(node) in fault.not_while} if fault.not_while else ()
+        unfit = (
+            {node for node in roles if self.in_force.state_of(node) in fault.not_while} if fault.not_while else set()
+        )
+        if fault.undone_by == "start":
+            unfit |= {node for node in roles if self.in_force.is_starting(node)}
         found = self._book.resolve(
             planned.target,
             view=moment,

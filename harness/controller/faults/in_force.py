@@ -50,6 +50,7 @@ class FaultsInForce:
         self._context = context
         self._faults: list[FaultInForce] = []
         self._starting: defaultdict[NodeId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.starts = 0  # how often a node was started that a fault had taken down
 
     def all(self) -> list[FaultInForce]:
         return list(self._faults)
@@ -132,6 +133,7 @@ class FaultsInForce:
         for each in down:
             self._context.recorder.fault_end_asked(each.number)
         evidence = await fault.fault.end(self._context.cluster, fault.struck)
+        self.starts += 1
         for each in down:
             self._ended(each, evidence)
         return evidence
@@ -184,6 +186,10 @@ class FaultsInForce:
         ):
             return "down"
         return "paused" if self._in_state(node, "paused") else "up"
+
+    def is_starting(self, node: NodeId) -> bool:
+        """Whoever takes it down now makes its start fail, which another fault waits for."""
+        return self._starting[node].locked()
 
     def _in_state(self, node: NodeId, state: State, *, but: FaultInForce | None = None) -> bool:
         asking = (each for each in self._faults if not each.released and each is not but)

@@ -1,4 +1,4 @@
-"""`results` and `trends` do what a CI asks of them, from a campaign's folder alone, and refuse what is none in a line."""
+"""`results` and `trends` do what a CI asks, from a campaign folder alone, and refuse what is none in one line."""
 
 import sys
 from collections.abc import Callable
