@@ -17,6 +17,7 @@ from harness.cli import (
     campaign_commands,
     check_many,
     exits,
+    nightly_commands,
     presentation,
     results_commands,
     serve_commands,
@@ -165,6 +166,7 @@ bisect_commands.add_to(app)
 serve_commands.add_to(app)
 trends_commands.add_to(app)
 results_commands.add_to(app)
+nightly_commands.add_to(app)
 
 
 @app.command()
