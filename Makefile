@@ -9,7 +9,7 @@ LOCKED := $(INSTALL) --require-hashes --requirement
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make locks"
 
-.PHONY: demo quick test lint fmt clean locks
+.PHONY: demo quick test lint fmt clean locks image
 .DELETE_ON_ERROR:
 
 $(VENV)/run.stamp: requirements-build.lock requirements.lock pyproject.toml
@@ -62,3 +62,16 @@ locks: $(VENV)/test.stamp
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The harness as an image (Dockerfile). BASE: what it is built on; it needs Python of this version, and nothing else.
+IMAGE := kafka-chaos:local
+BASE ?= python:3.11-slim-bookworm
+WHEELS := build/wheels
+
+image: $(VENV)/run.stamp
+	rm -rf $(WHEELS)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --require-hashes \
+		--requirement requirements.lock --wheel-dir $(WHEELS)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $(WHEELS) .
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(WHEELS) pip
+	docker build --build-arg BASE_IMAGE=$(BASE) --file Dockerfile --tag $(IMAGE) $(WHEELS)

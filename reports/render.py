@@ -49,6 +49,11 @@ def html_of(
     styles: Sequence[str] = STYLES,
     script: str = "page.js",
 ) -> str:
+    return filled(template, styles=styles, scripts=(script,), page=page)
+
+
+def filled(template: str, *, styles: Sequence[str] = STYLES, scripts: Sequence[str] = (), **values: object) -> str:
+    """The template with these values, which it escapes; `style` and `script` are the texts of the files named."""
     environment = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
@@ -61,9 +66,11 @@ def html_of(
     environment.filters["breakable"] = breakable
     sources = environment.loader
     assert sources is not None, "the loader was given above"
-    style = Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in styles)
-    code = Markup(sources.get_source(environment, script)[0])
-    return environment.get_template(template).render(page=page, style=style, script=code)
+    style, script = (
+        Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in names)
+        for names in (styles, scripts)
+    )
+    return environment.get_template(template).render(style=style, script=script, **values)
 
 
 def write_report(run: Path) -> Path:

@@ -71,7 +71,7 @@ def campaign(
     plan = replace(
         plan,
         jobs=jobs or plan.jobs,
-        time_s=plan.time_s if time is None else _duration(time),
+        time_s=plan.time_s if time is None else duration(time),
         until_found=until_found or plan.until_found,
         keep=plan.keep if keep is None else _keep(keep),
         accepted=accepted or plan.accepted,
@@ -83,7 +83,8 @@ def campaign(
             terminal.say(_run_name(run))
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
-    raise typer.Exit(_conducted(plan, runs, known, master=master))
+    code, _ = conducted(plan, runs, known, master=master)
+    raise typer.Exit(code)
 
 
 def _plan(given: list[Path], *, random: int | None, profile: str, system: str, seed: int | None) -> Plan:
@@ -108,7 +109,7 @@ def _option(option: str, what: str) -> Problems:
     return Problems([Problem(place=Place(option=option), what=what)])
 
 
-def _duration(text: str) -> float:
+def duration(text: str) -> float:
     try:
         return seconds(text)
     except ValueError as error:
@@ -135,8 +136,8 @@ def _only(plan: Plan, shard: str | None) -> Plan:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def _conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, master: str) -> int:
-    """The campaign's exit code."""
+def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, master: str) -> tuple[int, Path]:
+    """(the campaign's exit code, its folder). Raises HarnessError."""
     facts = {
         "version": CAMPAIGN_VERSION, "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
         "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": versions()["kafka-chaos"],
@@ -157,7 +158,7 @@ def _conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, mast
     terminal.say(page)
     if why == "interrupted":
         terminal.say("Interrupted: the same command goes on where it stopped.")
-    return outcome.exit_code
+    return outcome.exit_code, files.top
 
 
 def _show(progress: Progress) -> None:

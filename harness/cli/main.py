@@ -13,7 +13,19 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
-from harness.cli import campaign_commands, check_many, exits, presentation, serving, verification
+from harness.cli import (
+    bisect_commands,
+    campaign_commands,
+    check_many,
+    exits,
+    nightly_commands,
+    presentation,
+    results_commands,
+    serve_commands,
+    serving,
+    trends_commands,
+    verification,
+)
 from harness.cli import check_commands as cli_checking
 from harness.cli.controlled import Control
 from harness.cli.options import (  # fmt: skip
@@ -152,6 +164,11 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
 
 cli_checking.add_to(app)
 campaign_commands.add_to(app)
+bisect_commands.add_to(app)
+serve_commands.add_to(app)
+trends_commands.add_to(app)
+results_commands.add_to(app)
+nightly_commands.add_to(app)
 
 
 @app.command()
@@ -358,7 +375,8 @@ def worker(spec: str) -> None:
 
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")
-_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "show")  # go on where no sweep can be
+# Go on where no sweep can be.
+_LEAVE_NOTHING = ("check", "doctor", "export", "fetch-kafka", "list", "report", "results", "serve", "show", "trends")
 
 
 def main() -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
 
 from harness import compose
+from harness.ci import junit
 from harness.cli.presentation import unmet
 from harness.errors import HarnessError
 from harness.preflight.looking import all_ready
-from harness.printable import printable
 from harness.scenario.model import Scenario
 from harness.verdict import Verdict, exit_code_of
 
@@ -124,22 +123,16 @@ def _one(
 
 
 def write_junit(cells: Sequence[Cell], path: Path) -> None:
-    """Writes a test case per run, so that any CI shows which scenario did not end as stated. Raises HarnessError."""
-    suite = ElementTree.Element(
-        "testsuite", name="kafka-chaos", tests=str(len(cells)), failures=str(sum(not cell.as_stated for cell in cells))
+    """A test case per run, so that any CI shows which scenario came out otherwise. Raises HarnessError."""
+    junit.write_junit([_case(cell) for cell in cells], path)
+
+
+def _case(cell: Cell) -> junit.Case:
+    return junit.Case(
+        group="scenarios",
+        name=f"{cell.scenario} #{cell.number}",
+        outcome=junit.Outcome.PASSED if cell.as_stated else junit.Outcome.FAILED,
+        duration_s=cell.duration_s,
+        message="" if cell.as_stated else f"stated {cell.stated}, seen {cell.seen}: {cell.note}",
+        text="" if cell.as_stated else f"run folder {cell.folder}",
     )
-    for cell in cells:
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname="scenarios",
-            name=printable(f"{cell.scenario} #{cell.number}"),
-            time=f"{cell.duration_s:.3f}",
-        )
-        if not cell.as_stated:
-            message = printable(f"stated {cell.stated}, seen {cell.seen}: {cell.note}")
-            ElementTree.SubElement(case, "failure", message=message).text = printable(f"run folder {cell.folder}")
-    try:
-        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise HarnessError(f"--junit {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,114 @@
+"""`kafka-chaos nightly`: the shipped campaign with its budget, then its comparison, its night in the store, and what a
+CI is told. Each part works from the campaign's folder alone, so that any of them can be done again by its own command.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.campaign.accepted import read_accepted
+from harness.campaign.file import read_campaign
+from harness.campaign.plan import Plan
+from harness.ci import campaign_report
+from harness.ci.campaign_rows import CampaignResults, RunRow
+from harness.cli.campaign_commands import conducted, duration
+from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption, RunsOption, terminal
+from harness.cli.results_commands import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
+from harness.errors import HarnessError
+from harness.systems import engine_answers
+from harness.trends.store import Store
+
+SHIPPED = Path(__file__).parents[1] / "campaign" / "shipped"
+NIGHTLY = SHIPPED / "nightly.toml"
+CONTAINERS = SHIPPED / "nightly-containers.toml"
+
+
+def nightly(
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE.toml]", help="Another campaign than the shipped one.")
+    ] = SHIPPED / "nightly.toml",
+    time: Annotated[str | None, typer.Option(metavar="DURATION", help='No run is begun after, "20 min".')] = None,
+    containers: Annotated[
+        bool, typer.Option("--containers/--no-containers", help="Runs in containers, where an engine answers.")
+    ] = True,
+    accepted: Annotated[Path | None, typer.Option(help="Findings that are accepted: [[accepted]] tables.")] = None,
+    runs: RunsOption = RUNS,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
+    fail_on: FailOnOption = FAIL_ON,
+    store: StoreOption = None,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Runs the nightly campaign, keeps its night, and writes JUnit, a summary and the pages; exits by --fail-on."""
+    fails = campaign_report.fail_on(fail_on)
+    plan = read_campaign(file, tell=terminal.say)
+    if containers and file == NIGHTLY:
+        plan = with_containers(plan, engine=engine_answers(), tell=terminal.say)
+    plan = replace(plan, time_s=plan.time_s if time is None else duration(time), accepted=accepted or plan.accepted)
+    known = read_accepted(plan.accepted) if plan.accepted is not None else {}
+    _, folder = conducted(plan, runs, known, master=master)
+    nights = Store(store or runs / "trends")
+    for each in after(folder, nights, master=master):
+        terminal.say(each)
+    raise typer.Exit(write_results(folder, junit, summary, fails, nights))
+
+
+def with_containers(plan: Plan, *, engine: bool, tell: Callable[[str], None]) -> Plan:
+    """The plan with the runs in containers first, for the time may not be enough for all. Raises Problems."""
+    if not engine:
+        tell("No container engine answers: nothing is run in containers")
+        return plan
+    more = read_campaign(CONTAINERS, tell=tell)
+    both = (*more.runs, *plan.runs)
+    return replace(plan, runs=tuple(replace(run, number=number) for number, run in enumerate(both, 1)))
+
+
+def after(folder: Path, store: Store, *, master: str) -> list[str]:
+    """Keeps the night and writes the pages of it. What cannot be made of them is told, and costs no verdict."""
+    from harness.trends.nights import night_of_campaign
+    from reports.trends.page import write_trends
+
+    told = CampaignResults(folder)
+    parts: dict[str, Callable[[], str]] = {
+        "comparison": lambda: _comparison(told, master=master),
+        "night": lambda: f"Night: {store.append(night_of_campaign(told))}",
+        "trends": lambda: f"Trends: {write_trends(store, out=store.path)[0]}",
+    }
+    lines = []
+    for what, make in parts.items():
+        try:
+            lines.append(make())
+        except HarnessError as error:
+            lines.append(f"No {what}: {error}")
+    return lines
+
+
+def _comparison(told: CampaignResults, *, master: str) -> str:
+    from harness.cli import comparison_runs
+    from reports.comparison.grouping import StoredRun
+
+    pair = compared(told.runs, has_folder=lambda run: (told.path / run.folder / "verdict.json").is_file())
+    if not pair:
+        return "No comparison: no scenario has runs that were kept on two systems"
+    stored = [StoredRun(path=told.path / run.folder, label=run.system) for run in pair]
+    page, comparison = comparison_runs.compare_stored(
+        stored, runs=told.path, out=told.path / "comparison", master=master, tell=terminal.say
+    )
+    return f"{comparison.headline}\nComparison: {page}"
+
+
+def compared(runs: Sequence[RunRow], *, has_folder: Callable[[RunRow], bool]) -> list[RunRow]:
+    """The runs of the first scenario that was run on processes of two systems at least; none where there is no such."""
+    by_scenario: dict[str, list[RunRow]] = {}
+    for run in runs:
+        if run.folder and run.world in ("", "local") and has_folder(run) and not run.scenario.startswith("drawn-"):
+            by_scenario.setdefault(run.scenario, []).append(run)
+    return next((found for found in by_scenario.values() if len({run.system for run in found}) > 1), [])
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(nightly)

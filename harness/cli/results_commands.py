@@ -1,0 +1,76 @@
+"""The command that tells a CI what a campaign came to."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.ci import campaign_report
+from harness.ci.campaign_rows import CampaignResults
+from harness.ci.junit import junit_of, write_junit
+from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, terminal
+from harness.errors import HarnessError, UsageError
+from harness.trends.store import Store, seen_lately
+
+CAMPAIGNS = "campaigns"
+FailOnOption = Annotated[
+    str,
+    typer.Option(metavar="WORDS", help=f"What fails the job: some of {', '.join(campaign_report.FAIL_ON)}; or none."),
+]
+JunitOption = Annotated[Path | None, typer.Option(help="Where to write JUnit XML; junit.xml in the campaign's folder.")]
+SummaryOption = Annotated[
+    Path | None, typer.Option(help="Where to write the Markdown summary; summary.md in the campaign's folder.")
+]
+StoreOption = Annotated[Path | None, typer.Option(help="Where nights are kept; RUNS/trends if not given.")]
+FAIL_ON = ",".join(campaign_report.FAIL_ON_UNLESS_SAID)
+
+
+def results(
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", help="A campaign's folder, or its name.")],
+    runs: RunsOption = RUNS,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
+    fail_on: FailOnOption = FAIL_ON,
+    store: StoreOption = None,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Writes a campaign's results as JUnit XML and as Markdown; the exit code is by --fail-on."""
+    fails = campaign_report.fail_on(fail_on)
+    raise typer.Exit(
+        write_results(campaign_folder(campaign, runs), junit, summary, fails, Store(store or runs / "trends"))
+    )
+
+
+def campaign_folder(reference: str, runs: Path) -> Path:
+    """A path, or the name of a campaign below `runs`. Raises UsageError."""
+    for path in (Path(reference), runs / CAMPAIGNS / reference):
+        if os.path.lexists(path / "campaign.json"):
+            return path
+    raise UsageError(f"{reference}: no campaign's folder, and none of that name in {runs / CAMPAIGNS}")
+
+
+def write_results(folder: Path, junit: Path | None, summary: Path | None, fails: frozenset[str], store: Store) -> int:
+    """The exit code. Raises HarnessError."""
+    told = CampaignResults(folder)
+    cases = campaign_report.cases(told)
+    seen = {fingerprint: each.sentence for fingerprint, each in seen_lately(store).items()}
+    text = campaign_report.summary(told, seen=seen)
+    if junit is not None:
+        write_junit(cases, junit, suite=told.name)
+    else:
+        junit = told.files.replace("junit.xml", junit_of(cases, suite=told.name))
+    if summary is None:
+        summary = told.files.replace("summary.md", text.encode())
+    else:
+        try:
+            summary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise HarnessError(f"--summary {summary} cannot be written: {error.strerror}") from error
+    terminal.say(f"JUnit: {junit}")
+    terminal.say(f"Summary: {summary}")
+    return campaign_report.exit_code(told, fails)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(results)

@@ -1,0 +1,46 @@
+"""The command that keeps nights and shows what changed over them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.ci.campaign_rows import CampaignResults
+from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, run_folders, terminal
+from harness.errors import UsageError
+from harness.trends.store import Store
+
+
+def trends(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CAMPAIGN|RUN]...", help="A campaign's folder, or runs: appended as one night."),
+    ] = None,
+    runs: RunsOption = RUNS,
+    store: Annotated[Path | None, typer.Option(help="Where nights are kept; RUNS/trends if not given.")] = None,
+    night: Annotated[str, typer.Option(metavar="NAME", help="The night's name; names sort by time.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Where the page goes; into the store if not given.")] = None,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Appends a night to a store, and writes the page of all nights."""
+    from harness.trends.nights import night_of_campaign, night_of_runs
+    from reports.trends.page import write_trends
+
+    kept = Store(store or runs / "trends")
+    if paths:
+        campaigns = [path for path in paths if (Path(path) / "tables" / "runs.parquet").is_file()]
+        if campaigns and len(paths) > 1:
+            raise UsageError(f"{campaigns[0]}: a campaign is a night of its own; name it alone")
+        made = (
+            night_of_campaign(CampaignResults(Path(campaigns[0])), name=night)
+            if campaigns
+            else night_of_runs(run_folders(paths, runs), name=night)
+        )
+        terminal.say(f"Kept: {kept.append(made)}")
+    page, told = write_trends(kept, out=out or kept.path)
+    terminal.say(told.headline)
+    terminal.say(f"Page: {page}")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(trends)

@@ -1,0 +1,1 @@
+"""Results of nights, kept, and what changed in them."""

@@ -1,0 +1,171 @@
+"""Nights in a folder: each night is a folder of its own with two Parquet tables, and appears whole or not at all.
+
+A night is written beside its place and renamed. So any number of machines may append to a shared folder at once, a
+killed writer leaves nothing that is read, and a night that is there already is never changed.
+"""
+
+import io
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HarnessError, UsageError
+from harness.history.files_below import UNFINISHED, FilesBelow
+from harness.history.schema.parquet_tables import check_size
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,120}")
+_NIGHTS = "nights"
+_s, _i, _f = pa.string(), pa.int64(), pa.float64()
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "runs": pa.schema(
+        {
+            "began": _s, "scenario": _s, "system": _s, "seed": _i, "verdict": _s, "recovery_s": _f, "gap_s": _f,
+            "throughput_per_s": _f, "run": _s,
+        }
+    ),
+    "findings": pa.schema(
+        {"fingerprint": _s, "check": _s, "classification": _s, "cause": _s, "scenario": _s, "system": _s, "run": _s}
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOfNight:
+    """began: UTC as ISO 8601; recovery_s, gap_s: the longest after any fault of the run; None: there was none."""
+
+    began: str
+    scenario: str
+    system: str
+    seed: int | None
+    verdict: str
+    recovery_s: float | None
+    gap_s: float | None
+    throughput_per_s: float | None
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingOfNight:
+    """A finding of a run, by what kind of thing it is."""
+
+    fingerprint: str
+    check: str
+    classification: str
+    cause: str
+    scenario: str
+    system: str
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """name: sorts by time, for example 20261123-020000-nightly."""
+
+    name: str
+    runs: Sequence[RunOfNight]
+    findings: Sequence[FindingOfNight]
+
+
+Row = TypeVar("Row", RunOfNight, FindingOfNight)
+
+
+class Store:
+    """`path` is made by the first night. Reading what somebody else wrote follows no link."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, night: Night) -> Path:
+        """Raises UsageError for a name that is none or is taken, HarnessError where it cannot be written."""
+        if not _NAME.fullmatch(night.name) or night.name.endswith(UNFINISHED):
+            raise UsageError(f"{night.name}: no name of a night: letters, digits, '.', '_' and '-' are")
+        nights = self.path / _NIGHTS
+        place = nights / night.name
+        try:
+            nights.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(tempfile.mkdtemp(prefix=f".{night.name}-", suffix=UNFINISHED, dir=nights))
+        except OSError as error:
+            raise HarnessError(f"{nights}: {error.strerror}; name another folder with --store") from error
+        try:
+            for name, rows in (("runs", night.runs), ("findings", night.findings)):
+                (unfinished / f"{name}.parquet").write_bytes(_parquet([asdict(each) for each in rows], SCHEMAS[name]))
+            unfinished.chmod(0o755)
+            os.rename(unfinished, place)  # a folder with files in it is never replaced
+        except OSError as error:
+            if place.is_dir():
+                raise UsageError(f"{place}: this night is in the store already; a night is appended once") from None
+            raise HarnessError(f"{place} cannot be written: {error.strerror}") from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return place
+
+    def names(self) -> list[str]:
+        """Oldest first."""
+        nights = self.path / _NIGHTS
+        if not nights.is_dir():
+            return []
+        return sorted(
+            path.name
+            for path in nights.iterdir()
+            if _NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+        )
+
+    def nights(self, *, last: int | None = None) -> list[Night]:
+        """Oldest first; only the `last` ones if that is said. Raises HarnessError for one that cannot be read."""
+        chosen = self.names()[-last:] if last is not None else self.names()
+        return [self._night(name) for name in chosen]
+
+    def _night(self, name: str) -> Night:
+        files = FilesBelow(self.path / _NIGHTS / name)
+        return Night(
+            name=name, runs=_rows(files, "runs", RunOfNight), findings=_rows(files, "findings", FindingOfNight)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenLately:
+    """In how many of the last nights a finding was seen."""
+
+    nights: int
+    of: int
+
+    @property
+    def sentence(self) -> str:
+        return f"seen in {self.nights} of the last {self.of} {'night' if self.of == 1 else 'nights'}"
+
+
+def seen_lately(store: Store, *, last: int = 20) -> dict[str, SeenLately]:
+    """Fingerprint -> in how many of the last nights it was seen. Raises HarnessError."""
+    nights = store.nights(last=last)
+    counts: dict[str, int] = {}
+    for night in nights:
+        for fingerprint in {each.fingerprint for each in night.findings}:
+            counts[fingerprint] = counts.get(fingerprint, 0) + 1
+    return {fingerprint: SeenLately(nights=count, of=len(nights)) for fingerprint, count in counts.items()}
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), file, compression="zstd")
+    return file.getvalue()
+
+
+def _rows(files: FilesBelow, name: str, shape: type[Row]) -> list[Row]:
+    path = files.top / f"{name}.parquet"
+    try:
+        with files.open(path.name) as file:
+            metadata = pq.read_metadata(file)
+            check_size(path, metadata, metadata.schema.to_arrow_schema().names)
+            rows = pq.read_table(file).to_pylist()
+        return [msgspec.convert(row, shape) for row in rows]
+    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+        raise HarnessError(f"{path}: no table of a night ({error}); remove that night's folder") from error

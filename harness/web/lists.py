@@ -1,0 +1,130 @@
+"""The lists: runs, campaigns and comparisons below a folder, and the runs that have a finding. Each is bounded."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.history.run_folder import RunFolder
+from harness.history.summaries import RunSummary, summary
+
+SHOWN_MAX = 200
+SEARCHED_MAX = 2000
+CAMPAIGNS = "campaigns"
+PAGES = ("comparison.html", "campaign.html", "trends.html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A run; `place`: the names that lead to its folder from the top."""
+
+    place: Sequence[str]
+    summary: RunSummary
+    has_page: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A finding of a run; `count`: records concerned."""
+
+    place: Sequence[str]
+    run: str
+    system: str
+    finding: str
+    check: str
+    classification: str
+    fingerprint: str
+    count: int
+    sentence: str
+    has_page: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """What a search came to. `unreadable`: runs that could not be searched; `more`: whether the limit was reached."""
+
+    found: Sequence[Found]
+    runs: int
+    unreadable: int
+    more: bool
+
+
+def run_places(top: Path) -> Iterator[tuple[str, ...]]:
+    """Of every run folder below: the runs of `top`, then those of its campaigns; newest first in each. No links."""
+    yield from (((path.name,)) for path in _run_folders(top))
+    for campaign in campaign_folders(top):
+        for path in _run_folders(campaign / "runs"):
+            yield (CAMPAIGNS, campaign.name, "runs", path.name)
+
+
+def runs_below(top: Path, place: Sequence[str] = (), *, start: int = 0) -> tuple[list[Listed], int]:
+    """(at most SHOWN_MAX of the runs of one folder, from number `start`; how many there are)."""
+    folders = _run_folders(top.joinpath(*place))
+    chosen = folders[start : start + SHOWN_MAX]
+    return [
+        Listed(place=(*place, path.name), summary=summary(path), has_page=(path / "report.html").is_file())
+        for path in chosen
+    ], len(folders)
+
+
+def campaign_folders(top: Path) -> list[Path]:
+    """Newest first."""
+    folder = top / CAMPAIGNS
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if not path.is_symlink() and (path / "campaign.json").is_file()]
+    return sorted(found, key=lambda path: (path / "campaign.json").stat().st_mtime, reverse=True)
+
+
+def pages_below(top: Path) -> list[tuple[str, ...]]:
+    """Pages of several runs that lie in folders of `top`: comparisons, campaigns, trends."""
+    folders = [top, *_folders(top), *campaign_folders(top)]
+    places = [path.relative_to(top).parts for path in folders]
+    return [
+        (*place, name)
+        for path, place in zip(folders, places, strict=True)
+        for name in PAGES
+        if (path / name).is_file() and not (path / name).is_symlink()
+    ]
+
+
+def search(top: Path, wanted: str) -> Searched:
+    """Findings whose fingerprint begins with the text, or whose check, class, cause or sentence has it in it."""
+    text = wanted.strip().lower()
+    found: list[Found] = []
+    searched = unreadable = 0
+    for place in run_places(top):
+        if searched == SEARCHED_MAX or len(found) >= SHOWN_MAX:
+            return Searched(found=found[:SHOWN_MAX], runs=searched, unreadable=unreadable, more=True)
+        searched += 1
+        try:
+            found += _findings(top, place, text)
+        except HarnessError:
+            unreadable += 1
+    return Searched(found=found, runs=searched, unreadable=unreadable, more=False)
+
+
+def _findings(top: Path, place: Sequence[str], text: str) -> Iterator[Found]:
+    folder = RunFolder(top.joinpath(*place))
+    if not folder.has_table("findings"):
+        return
+    told = summary(folder.path)
+    for row in folder.table("findings").to_pylist():
+        words = (row["check"], row["classification"], row["cause_text"], row["sentence_text"], row["kind"])
+        if not row["fingerprint"].startswith(text) and not any(text in (word or "").lower() for word in words):
+            continue
+        yield Found(
+            place=place, run=told.id, system=told.system, finding=row["finding"], check=row["check"],
+            classification=row["classification"], fingerprint=row["fingerprint"], count=row["count"],
+            sentence=row["sentence_text"], has_page=(folder.path / "report.html").is_file(),
+        )  # fmt: skip
+
+
+def _folders(top: Path) -> list[Path]:
+    if not top.is_dir():
+        return []
+    return sorted((path for path in top.iterdir() if path.is_dir() and not path.is_symlink()), reverse=True)
+
+
+def _run_folders(top: Path) -> list[Path]:
+    return [path for path in _folders(top) if (path / "run.json").is_file() and not path.name.startswith(".")]

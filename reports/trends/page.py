@@ -1,0 +1,170 @@
+"""Nights side by side: verdicts of each scenario and system, times and speed with their changes, findings by age.
+
+All of it is of the store alone (harness/trends/store.py), with pandas; a measure of a night is the median of its runs.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from harness.errors import HarnessError, UsageError
+from harness.history.files_below import FilesBelow
+from harness.trends import store as stored
+from harness.trends.changes import LEAST, WINDOW, change_points
+from harness.trends.store import Store
+from reports.render import STYLES, filled
+from reports.trends.model import Curve, Curves, FindingTrend, HistoryRow, Night, Square, TrendsPage
+
+SHOWN_NIGHTS = 60
+LATELY = 20
+_WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass")
+_MEASURES = {
+    "recovery_s": ("Recovery, the longest after a fault", "s"),
+    "gap_s": ("Availability gap, the longest", "s"),
+    "throughput_per_s": ("Records acknowledged per second", "/s"),
+}
+METHOD = (
+    f"A change is marked where the median of up to {WINDOW} nights from there on and the median of up to {WINDOW} "
+    "nights before are further apart than three times the larger spread of both sides (median deviation from the "
+    f"median, times 1.4826) and than a tenth of the earlier median; each side needs {LEAST} nights."
+)
+_KEY = ["scenario", "system"]
+
+
+def build(store: Store) -> TrendsPage:
+    """Raises UsageError for a store without nights, HarnessError for one that cannot be read."""
+    nights = store.nights()
+    if not nights:
+        raise UsageError(f"{store.path}: no nights yet; `kafka-chaos trends --store {store.path} RUN...` appends one")
+    names = [night.name for night in nights]
+    runs = pd.DataFrame(
+        [{"night": night.name, **asdict(run)} for night in nights for run in night.runs],
+        columns=["night", *stored.SCHEMAS["runs"].names],
+    )
+    findings = pd.DataFrame(
+        [{"night": night.name, **asdict(finding)} for night in nights for finding in night.findings],
+        columns=["night", *stored.SCHEMAS["findings"].names],
+    )
+    shown = names[-SHOWN_NIGHTS:]
+    trends = _findings(findings, names)
+    return TrendsPage(
+        nights=[_night(name, runs[runs["night"] == name]) for name in shown],
+        all_nights=len(names),
+        headline=_headline(runs[runs["night"] == names[-1]], names[-1], trends),
+        history=_history(runs, shown),
+        curves=_curves(runs, shown),
+        findings=trends,
+        method=METHOD,
+    )
+
+
+def write_trends(store: Store, *, out: Path) -> tuple[Path, TrendsPage]:
+    """OUT/trends.html and OUT/trends.json, each replaced as a whole."""
+    page = build(store)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"{out}: {error.strerror}; give another folder with --out") from error
+    files = FilesBelow(out)
+    files.replace("trends.json", json.dumps(asdict(page), indent=1).encode() + b"\n")
+    html = filled("trends.html.j2", styles=(*STYLES, "trends.css"), page=page)
+    return files.replace("trends.html", html.encode()), page
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    return next((each for each in _WORST_FIRST if each in verdicts), "")
+
+
+def _night(name: str, runs: pd.DataFrame) -> Night:
+    return Night(name=name, runs=len(runs), verdict=_worst(list(runs["verdict"])))
+
+
+def _headline(runs: pd.DataFrame, name: str, trends: Sequence[FindingTrend]) -> str:
+    counts = runs["verdict"].value_counts()
+    told = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
+    new = sum(trend.is_new and trend.classification == "violation" for trend in trends)
+    first_seen = f"; {new} {'violation' if new == 1 else 'violations'} never seen before" if new else ""
+    return f"Last night, {name}: {told or 'no runs'}{first_seen}."
+
+
+def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
+    rows = []
+    for (scenario, system), group in runs.groupby(_KEY, sort=True):
+        of_night = {night: list(verdicts) for night, verdicts in group.groupby("night")["verdict"]}
+        squares = []
+        for night in shown:
+            verdicts = of_night.get(night, [])
+            told = ", ".join(f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts)
+            squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {told or 'not run'}"))
+        rows.append(HistoryRow(scenario=str(scenario), system=str(system), squares=squares))
+    return rows
+
+
+def _curves(runs: pd.DataFrame, shown: Sequence[str]) -> list[Curves]:
+    places = {night: place for place, night in enumerate(shown)}
+    drawn = []
+    for (scenario, system), group in runs[runs["night"].isin(list(shown))].groupby(_KEY, sort=True):
+        curves = []
+        for measure in _MEASURES:
+            medians = group.dropna(subset=[measure]).groupby("night")[measure].median()
+            if len(medians) >= 2:
+                curves.append(_curve(measure, medians, places))
+        if curves:
+            drawn.append(Curves(scenario=str(scenario), system=str(system), curves=curves))
+    return drawn
+
+
+def _curve(measure: str, medians: "pd.Series[float]", places: dict[str, int]) -> Curve:
+    name, unit = _MEASURES[measure]
+    nights, values = [str(night) for night in medians.index], [float(value) for value in medians]
+    low, high = min(0.0, *values), max(values)
+    span = (high - low) or 1.0
+    last = max(len(places) - 1, 1)
+    across = [100 * places[night] / last for night in nights]
+    dots = [
+        (round(x, 2), round(95 - 90 * (value - low) / span, 2), f"{night}: {_number(value)} {unit}")
+        for x, value, night in zip(across, values, nights, strict=True)
+    ]
+    changes = [
+        (
+            round(across[each.place], 2),
+            f"{nights[each.place]}: from {_number(each.before)} to {_number(each.after)} {unit}",
+        )
+        for each in change_points(values)
+    ]
+    return Curve(
+        measure=name, latest=f"{_number(values[-1])} {unit}", lowest=_number(min(values)), highest=_number(high),
+        dots=dots, changes=changes,
+    )  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _findings(findings: pd.DataFrame, names: Sequence[str]) -> list[FindingTrend]:
+    lately = set(names[-LATELY:])
+    told = []
+    for fingerprint, group in findings.groupby("fingerprint", sort=True):
+        nights = sorted(set(group["night"]))
+        first = group.iloc[0]
+        recent = stored.SeenLately(nights=len(lately & set(nights)), of=len(lately))
+        places = sorted({f"{row.scenario} on {row.system}" for row in group.itertuples()})
+        further = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        told.append(
+            FindingTrend(
+                fingerprint=str(fingerprint), check=first["check"], classification=first["classification"],
+                cause=first["cause"], where="; ".join(places[:3]) + further,
+                nights=len(nights), first=nights[0], last=nights[-1], lately=recent.sentence,
+                is_new=nights == [names[-1]] and len(names) > 1, is_gone=nights[-1] != names[-1],
+            )
+        )  # fmt: skip
+    return sorted(told, key=lambda each: (_rank(each.classification), each.is_gone, each.first))
+
+
+def _rank(classification: str) -> int:
+    order = ("violation", "permitted", "observation")
+    return order.index(classification) if classification in order else len(order)

@@ -1,0 +1,224 @@
+"""`serve` shows what lies below its folder to whoever has its address, and nothing else to anybody."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError, UsageError
+from harness.web.requests import asked, host_is_ours
+from harness.web.server import CONNECTIONS_MAX, Server
+from tests.reports.stories.judged_folder import HOSTILE
+from tests.reports.stories.unclean_story import loss_run
+
+OUTSIDE = "what nobody may read"
+
+
+class Site:
+    """A server of a folder with one judged run, and a file beside the folder that nobody may read."""
+
+    def __init__(self, server: Server, run: Path) -> None:
+        self.server = server
+        self.run = run
+
+    @property
+    def port(self) -> int:
+        return int(self.server.server_address[1])
+
+    def raw(self, request: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+        return answer
+
+    def get(self, path: str, *, method: str = "GET", host: str = "localhost") -> tuple[int, dict[str, str], str]:
+        """(status, headers, body) of a path below the secret word."""
+        line = f"{method} /{self.server.secret}/{path} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        return parsed(self.raw(line.encode("latin-1")))
+
+
+def parsed(answer: bytes) -> tuple[int, dict[str, str], str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return int(first.split()[1]), headers, body.decode("utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "outside.json").write_text(OUTSIDE)
+    (tmp_path / "run.json").write_text(OUTSIDE)
+    top = tmp_path / "runs"
+    run = loss_run(top, hostile=HOSTILE)
+    (run / "report.html").write_text("<p>the page</p>")
+    server = Server(top, address="127.0.0.1", port=0)
+    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+    thread.start()
+    try:
+        yield Site(server, run)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_list_leads_to_each_runs_page_course_and_findings(site: Site) -> None:
+    status, _, body = site.get("")
+    home = f"/{site.server.secret}/"
+    assert status == 200
+    for place in (f"files/{site.run.name}/report.html", f"live/{site.run.name}"):
+        assert f'href="{home}{place}"' in body
+        assert site.get(place)[0] == 200
+    assert json.loads(site.get(f"state/{site.run.name}")[2])["verdict"] == "pass"
+    assert site.run.name in site.get("search?finding=lost-write")[2]
+    assert "0 in 1 run" in site.get("search?finding=no-such-thing")[2]
+
+
+def test_what_a_run_says_of_itself_never_becomes_markup(site: Site) -> None:
+    for path in ("", "search?finding=lost", f"live/{site.run.name}", "search?finding=%3Cscript%3Ealert(1)"):
+        _, headers, body = site.get(path)
+        assert "<b>" not in body.replace("<b>kafka-chaos</b>", "")
+        assert "<script>" not in body
+        assert "script-src 'nonce-" in headers["Content-Security-Policy"]
+
+
+def test_a_stored_page_gets_an_origin_of_its_own_in_which_it_can_ask_for_nothing(site: Site) -> None:
+    policy = site.get(f"files/{site.run.name}/report.html")[1]["Content-Security-Policy"]
+    assert policy.startswith("sandbox allow-scripts")
+    assert "allow-same-origin" not in policy
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "files/../run.json", "files/../../run.json", "files/%2e%2e/run.json", "files/%2E%2E%2Frun.json",
+        "files/..%2frun.json", "files/%252e%252e/run.json", "files/..%5crun.json", "files/RUN/../../run.json",
+        "files//run.json", "files//etc/passwd", "files/%2fetc%2fpasswd", "files//proc/self/environ",
+        "files/RUN/run.json%00.html", "files/RUN%00/run.json", "files/RUN/./run.json", "files/RUN/%2e/run.json",
+        "files/RUN/lock", "files/RUN/history/controller.jsonl", "files/RUN/tables/findings.parquet", "files/RUN",
+        "files/RUN/nodes/run.json", "files/link/run.json", "files/RUN/verdict.json/run.json",
+        "files/c%CC%A7%C0%AF/run.json", "files/.hidden/run.json", "live/..", "live/link", "state/../x", "state/link",
+        "state/%2e%2e", "live/RUN/history", "campaign/..", "campaign/link", "no-such-page", "files", "live",
+    ],
+)  # fmt: skip
+def test_nothing_outside_the_folder_and_no_other_file_is_served(site: Site, path: str, tmp_path: Path) -> None:
+    top = site.server.files.top
+    (top / "link").symlink_to(tmp_path)
+    (top / ".hidden").mkdir()
+    (top / ".hidden" / "run.json").write_text(OUTSIDE)
+    (site.run / "nodes" / "run.json").symlink_to(tmp_path / "outside.json")
+    status, _, body = site.get(path.replace("RUN", site.run.name))
+    assert (status, body) == (404, "nothing here\n")
+
+
+def test_a_link_in_the_place_of_a_file_that_is_served_is_not_followed(site: Site, tmp_path: Path) -> None:
+    (site.run / "summary.md").symlink_to(tmp_path / "outside.json")
+    (site.run / "report.html").unlink()
+    (site.run / "report.html").symlink_to(tmp_path / "outside.json")
+    for name in ("summary.md", "report.html"):
+        status, _, body = site.get(f"files/{site.run.name}/{name}")
+        assert (status, body) == (404, "nothing here\n")
+
+
+def test_without_the_secret_word_there_is_nothing(site: Site) -> None:
+    for path in ("/", f"/files/{site.run.name}/run.json", f"/{site.server.secret}x/", "/x/", "http://localhost/", "*"):
+        status, _, body = parsed(site.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
+        assert (status, body) == (404, "nothing here\n")
+
+
+@pytest.mark.parametrize(
+    "host", ["attacker.example", "localhost.attacker.example:8790", "127.0.0.1.attacker.example", ""]
+)
+def test_a_name_that_was_made_to_lead_to_loopback_is_not_answered(site: Site, host: str) -> None:
+    status, _, body = site.get("", host=host)
+    assert status == 421
+    assert site.run.name not in body
+
+
+def test_a_host_is_an_address_or_localhost_or_a_name_that_was_allowed() -> None:
+    ours = ("localhost", "LOCALHOST:80", "127.0.0.1:8790", "[::1]", "[::1]:8790", "10.1.2.3:1", "box.lan:8790")
+    others = (
+        None,
+        "",
+        "box",
+        "box.lan.",
+        "box.lan:",
+        "box.lan:80:80",
+        "::1",
+        "[127.0.0.1]",
+        "[::1",
+        "127.0.0.1:x",
+        "a b",
+    )
+    assert all(host_is_ours(host, ["box.lan"]) for host in ours)
+    assert not any(host_is_ours(host, ["box.lan"]) for host in others)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])
+def test_only_reading_is_answered(site: Site, method: str) -> None:
+    status, headers, _ = site.get("", method=method)
+    assert status == 405
+    assert headers["Allow"] == "GET, HEAD"
+
+
+def test_head_tells_the_length_and_sends_nothing(site: Site) -> None:
+    status, headers, body = site.get(f"files/{site.run.name}/report.html", method="HEAD")
+    assert (status, headers["Content-Length"], body) == (200, str(len("<p>the page</p>")), "")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 200 + b"\r\n", 431),
+        (b"GET /" + b"a" * 5_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"BREW /<script> HTTP/1.1\r\nHost: localhost\r\n\r\n", 501),
+        (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", 505),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 x\r\n\r\n", 400),
+    ],
+)
+def test_what_is_huge_or_no_request_is_refused_in_a_line_that_quotes_nothing(
+    site: Site, request_: bytes, status: int
+) -> None:
+    told, _, body = parsed(site.raw(request_))
+    assert told == status
+    assert "script" not in body
+    assert site.get("")[0] == 200
+
+
+def test_clients_that_say_nothing_take_no_more_than_their_places(site: Site) -> None:
+    silent = [socket.create_connection(("127.0.0.1", site.port), timeout=30) for _ in range(CONNECTIONS_MAX + 5)]
+    try:
+        ended = 0
+        for connection in silent[CONNECTIONS_MAX:]:
+            ended += connection.recv(1) == b""
+        assert ended == 5
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_a_path_is_decoded_once_and_cut_at_its_own_slashes() -> None:
+    told = asked("/word/files/a%20b/run.json?x=1&x=2", secret="word")
+    assert told is not None
+    assert told.parts == ("files", "a b", "run.json")
+    assert told.query == {"x": "2"}
+    assert asked("/word", secret="word") is not None
+    assert asked("/word/a%0ab", secret="word") is None
+    assert asked("/wor%64/a", secret="word") is None
+
+
+def test_where_it_cannot_listen_is_told_in_a_line(tmp_path: Path, site: Site) -> None:
+    with pytest.raises(HarnessError, match="cannot be listened at"):
+        Server(tmp_path, address="127.0.0.1", port=site.port)
+    with pytest.raises(UsageError, match="no such folder"):
+        Server(tmp_path / "none", address="127.0.0.1", port=0)

@@ -1,0 +1,67 @@
+"""The page of trends shows each night's verdicts, marks what changed, and says since when a finding is known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.trends.store import Night, Store
+from reports.trends.page import build, write_trends
+from tests.harness.trends.test_store import night
+
+
+def filled_store(path: Path) -> Store:
+    store = Store(path)
+    for number in range(1, 26):
+        store.append(
+            night(
+                number,
+                *(["aa"] if number in (1, 10, 20) else []),
+                *(["bb"] if number == 25 else []),
+                recovery_s=2.0 if number < 15 else 5.0,
+                verdict="violation" if number in (1, 10, 20, 25) else "pass",
+            )
+        )
+    return store
+
+
+def test_findings_have_their_first_and_last_night_and_a_new_one_is_told_first(tmp_path: Path) -> None:
+    page = build(filled_store(tmp_path))
+    new, old = page.findings
+    assert page.headline == "Last night, 20261125-020000-nightly: 1 violation; 1 violation never seen before."
+    assert (new.fingerprint, new.is_new, new.is_gone) == ("bb", True, False)
+    assert (old.first, old.last) == ("20261101-020000-nightly", "20261120-020000-nightly")
+    assert (old.nights, old.lately, old.is_gone) == (3, "seen in 2 of the last 20 nights", True)
+
+
+def test_a_change_is_marked_at_its_night_and_named(tmp_path: Path) -> None:
+    curves = {curve.measure: curve for curve in build(filled_store(tmp_path)).curves[0].curves}
+    ((_, told),) = curves["Recovery, the longest after a fault"].changes
+    assert told == "20261115-020000-nightly: from 2 to 5 s"
+    assert curves["Records acknowledged per second"].changes == []
+
+
+def test_every_night_of_a_scenario_has_a_square(tmp_path: Path) -> None:
+    (row,) = build(filled_store(tmp_path)).history
+    assert [square.verdict for square in row.squares].count("violation") == 4
+    assert len(row.squares) == 25
+
+
+def test_the_page_is_one_file_without_links_to_elsewhere_and_escapes_what_runs_say(tmp_path: Path) -> None:
+    store = filled_store(tmp_path)
+    (run,) = night(26).runs
+    hostile = type(run)(**{**run.__dict__, "scenario": "<script>alert(1)</script>\u202e"})
+    store.append(Night(name="20261126-020000-nightly", runs=[hostile], findings=[]))
+    page, _ = write_trends(store, out=tmp_path)
+    html = page.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "\u202e" not in html
+    assert "http" not in html
+    assert json.loads((tmp_path / "trends.json").read_text())["all_nights"] == 26
+
+
+def test_a_store_without_nights_says_how_one_gets_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no nights yet"):
+        build(Store(tmp_path))
