@@ -36,7 +36,7 @@ def test_acknowledgements_are_counted_once_and_a_torn_line_waits_for_its_end(tmp
         journal.complete_send(operation, [outcome(now)] * count)
 
     def outcome(now: int) -> Any:
-        return SendOutcome(status="ok", offset=1, error=None, t0_ns=now, t1_ns=now)
+        return SendOutcome(status="ok", offset=1, error=None, begin_ns=now, end_ns=now)
 
     send(3)
     assert run.look()["acknowledged"] == 3
