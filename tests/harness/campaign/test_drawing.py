@@ -108,7 +108,7 @@ def reached_often(scenarios: list[Scenario]) -> Situations:
                     before=each.before,
                 ): 1000
                 for each in outlines
-            }  # fmt: skip
+            }
         )
     )
 
