@@ -3,6 +3,7 @@
 A run that passed keeps its summary alone (run.json, scenario.toml, verdict.json), unless everything is to be kept.
 """
 
+import dataclasses
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from harness.campaign.journal import Ended
 from harness.campaign.plan import Keep
-from harness.campaign.rows import FaultMeasured, FindingSeen, RunJudged
+from harness.campaign.rows import FaultMeasured, FindingSeen, RunJudged, SituationReached
+from harness.campaign.situations import situations_of
 from harness.checks.findings import Finding
 from harness.checks.judge import Judgement
 from harness.compose import Bench, render
@@ -45,8 +47,9 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         verdict, sentence = Verdict.ERROR, ended.error
     try:
         measures = [_measured(each) for each in measures_of(judged.folder)]
+        situations = _situations(folder)
     except HarnessError as error:
-        measures = []
+        measures, situations = [], []
         if verdict is Verdict.PASS:
             verdict, sentence = Verdict.ERROR, f"its measures cannot be read: {error}"
     passed = verdict is Verdict.PASS and judgement.as_expected
@@ -63,6 +66,7 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         began=_began(folder), took_s=ended.took_s, operations=judgement.accounting["sent"],
         records_acknowledged=judgement.accounting["acknowledged"],
         schedule_faults=len(scenario.faults) + len(scenario.steps), findings=_seen(judgement), measures=measures,
+        situations=situations,
     )  # fmt: skip
 
 
@@ -97,6 +101,11 @@ def _measured(each: MeasuredFault) -> FaultMeasured:
         fault=each.kind, recovery_s=each.recovery_s, recovery_open=each.recovery_open, gap_s=each.gap_s,
         gap_open=each.gap_open, throughput_per_s=each.throughput,
     )  # fmt: skip
+
+
+def _situations(folder: RunFolder) -> list[SituationReached]:
+    reached = situations_of(folder)
+    return [SituationReached(**dataclasses.asdict(each), times=times) for each, times in sorted(reached.items())]
 
 
 def free(folder: RunFolder) -> None:

@@ -31,7 +31,7 @@ from harness.cli.options import (
     aside,
     terminal,
 )
-from harness.errors import Place, Problem, Problems, UsageError
+from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
@@ -152,7 +152,9 @@ def _conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, mast
             terminal.say(f"{len(plan.runs)} runs, {plan.jobs} at a time, in {files.top}")
         why = asyncio.run(made.go_on())
         outcome = made.outcome(why)
-    _say_outcome(outcome, files, plan)
+        page = _page(files)
+    _say_outcome(outcome, files)
+    terminal.say(page)
     if why == "interrupted":
         terminal.say("Interrupted: the same command goes on where it stopped.")
     return outcome.exit_code
@@ -180,15 +182,25 @@ def _run_name(run: PlannedRun) -> str:
     return f"{run.number:>4}  {run.scenario}  {run.system}, {run.world}, {run.client}, seed {run.seed}{drawn}"
 
 
-def _say_outcome(outcome: Outcome, files: FilesBelow, plan: Plan) -> None:
+def _page(files: FilesBelow) -> str:
+    """The line that names the page, or says why there is none: that changes no verdict."""
+    from reports.campaign.page import write_campaign_page  # with pandas
+
+    try:
+        return f"Page: {write_campaign_page(files.top)}"
+    except HarnessError as error:
+        return f"No page: {error}"
+
+
+def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
     for group in outcome.groups:
         if group.classification == "violation":
             known = f", accepted until {group.accepted.until}: {group.accepted.reason}" if group.accepted else ""
             flaky = ", flaky" if group.flaky else ""
             under = ", ".join(group.faults) or "no fault"
             terminal.say(
-                f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first {group.runs[0]}, "
-                f"last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
+                f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first "
+                f"{group.runs[0]}, last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
             )
     verdict = outcome.verdict.value
     terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
@@ -208,8 +220,10 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> int:
         copy_kept(shards, files)
         files.replace("journal.jsonl", journal_of(judged))
         write_results(files, plan, judged, outcome)
+        page = _page(files)
     aside.say(f"{len(shards)} shards, {len(judged)} of {len(plan.runs)} runs with a verdict")
-    _say_outcome(outcome, files, plan)
+    _say_outcome(outcome, files)
+    terminal.say(page)
     return outcome.exit_code
 
 

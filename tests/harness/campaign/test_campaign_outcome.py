@@ -106,7 +106,7 @@ def test_findings_are_grouped_with_the_run_to_look_at_and_flaky_ones_marked() ->
     ]
     (group,) = outcome(runs).groups
     assert (group.runs, group.count, group.look_at, group.smallest_faults, group.flaky) == ((2, 3), 2, 2, 2, True)
-    (always,) = outcome(runs[1:2] + [judged(1, "violation", findings=[seen("a")])]).groups
+    (always,) = outcome([*runs[1:2], judged(1, "violation", findings=[seen("a")])]).groups
     assert not always.flaky
 
 
