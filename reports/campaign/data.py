@@ -96,6 +96,12 @@ class CampaignData:
     def by_number(self) -> Mapping[int, Run]:
         return {run.number: run for run in self.runs}
 
+    @cached_property
+    def first_and_last(self) -> tuple[int, int]:
+        """Numbers of runs; those of a shard have gaps between them."""
+        numbers = [run.number for run in self.runs]
+        return min(numbers, default=1), max(numbers, default=1)
+
     def folder_of(self, run: Run) -> Path | None:
         """Of a run that was kept, as a place below the campaign's folder."""
         place = Path(run.folder)

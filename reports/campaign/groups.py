@@ -78,10 +78,10 @@ def _ticks(data: CampaignData, group: Group, anchors: Mapping[int, str]) -> tupl
     """(marks on an axis of all runs, how many runs have none)"""
     counts = data.runs_with.get(group.fingerprint, {})
     drawn = even(sorted(counts), _TICKS_MAX)
-    last = max(len(data.runs), 1)
+    begin, end = data.first_and_last
     ticks = [
         Tick(
-            at=round(100 * (number - 0.5) / last, 2),
+            at=round(100 * (number - begin + 0.5) / (end - begin + 1), 2),
             title=f"run {number}: {count_of(counts[number])} finding{'' if counts[number] == 1 else 's'}",
             href=f"#{anchors[number]}" if number in anchors else "",
         )

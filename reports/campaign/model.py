@@ -205,6 +205,7 @@ class CampaignPage:
     facts: Sequence[tuple[str, str]]
     counts: Sequence[VerdictCount]
     planned: int
+    first_and_last: tuple[int, int]
     grid: Grid | None
     groups: Sequence[GroupRow]
     groups_total: int

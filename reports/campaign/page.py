@@ -71,6 +71,7 @@ def build(data: CampaignData) -> CampaignPage:
         facts=_facts(data),
         counts=_counts(data),
         planned=len(data.runs),
+        first_and_last=data.first_and_last,
         grid=problems.safely("Grid", lambda: grid(data.runs, anchors), None),
         groups=problems.safely("Findings", lambda: group_rows(data, groups, anchors), no_groups),
         groups_total=len(data.groups),

@@ -100,6 +100,21 @@ def test_a_folder_that_is_none_of_the_campaigns_is_not_looked_at(tmp_path: Path,
     assert {row.page for row in page.runs} == {""}
 
 
+def test_a_shard_has_the_runs_that_it_has_on_its_axis(tmp_path: Path) -> None:
+    folder = made_up_campaign(tmp_path, runs=RUNS)
+    for table, column in (("runs", "number"), ("occurrences", "run")):
+        path = folder / "tables" / f"{table}.parquet"
+        found = pq.read_table(path)
+        rows = [row for row in found.to_pylist() if row[column] % 5 == 2]
+        pq.write_table(pa.Table.from_pylist(rows, schema=found.schema), path)
+    page = build(read_campaign(folder))
+    assert page.first_and_last == (2, 57)
+    ticks = [tick for group in page.groups for tick in group.ticks]
+    assert ticks
+    assert all(0 <= tick.at <= 100 for tick in ticks)
+    assert page.problems == []
+
+
 def test_situations_are_summed_over_runs_and_what_never_came_together_is_named(page: CampaignPage) -> None:
     told = page.situations
     assert told is not None
