@@ -263,7 +263,7 @@ def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | Non
     ):
         return Doubt(code="disk-lost-while-polled")
     if not any(row["leader_epoch"] >= 0 for row in history.states):
-        if lost.is_lenient or history.unclean_allowed is not False:
+        if lost.is_lenient or history.unclean_ever is not False:
             return Doubt(code="no-epochs-told")
         return None
     later = [election for election in history.elections if _is_later(election, lost, epoch, by_time)]

@@ -158,7 +158,7 @@ class PartitionHistory:
     events: tuple[BrokerEventRow, ...] = ()
     faults: Faults = field(default_factory=Faults)
     exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
-    unclean_allowed: bool | None = False  # at the run's end, and by what the brokers said of the topic
+    unclean_ever: bool | None = False  # whether an unclean election of it was allowed at any moment; None: not known
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
     is_foreign: bool = False  # others than the harness may have asked something of it
@@ -299,7 +299,7 @@ def read_run_history(
             disk_losses=losses.of(*key),
             snapshots=logs, events=told, faults=faults,
             exact=any(state["exact"] for state in states),
-            unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start_offset"],
+            unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
             cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
             is_recreated=_is_recreated(topics, row["topic"]),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
