@@ -236,7 +236,8 @@ class Survival:
         for log, led_in in self._leaders_logs:
             if led_in < since or log.time_ns <= after_t or lost.offset is None or not log.spans(lost.offset):
                 continue
-            if not any(copy.snapshot == log.number for copy in lost.copies):
+            held = any(copy.snapshot == log.number for copy in lost.copies)
+            if not held and not self._robbed(log, led_in, lost) and not self._outlives(lost, log.node, log.time_ns):
                 epochs.append(led_in)
                 times.append(log.time_ns)
         for cut in self._history.truncations:
@@ -247,10 +248,41 @@ class Survival:
             term = self._history.term_at(cut.time_ns)
             leads = term is not None and term.leader == cut.node == state["leader"]
             decides = leads or committed_copies(state) == (cut.node,)
+            # One who follows a later leader already cuts by the word of that one.
+            decides = decides and (cut.epoch is None or cut.epoch <= state["leader_epoch"])
+            decides = decides and not self._outlives(lost, cut.node, cut.time_ns)
             if cut.time_ns > after_t and decides and state["leader_epoch"] >= since:
                 epochs.append(state["leader_epoch"])
                 times.append(cut.time_ns)
         return min(epochs, default=None), min(times, default=None)
+
+    def _robbed(self, log: Snapshot, led_in: int, lost: LostRecord) -> bool:
+        """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
+        term = self._history.election_of(led_in)
+        begin = term.earliest_t if term is not None else 0
+        return any(
+            begin <= loss.time_ns <= log.time_ns
+            and loss.event.took(self._history.topic, self._history.partition, lost.offset) is not False
+            for loss in self._history.losses_by_node.get(log.node, ())
+        )
+
+    def _outlives(self, lost: LostRecord, leader: int, time_ns: int) -> bool:
+        """Whether somebody who could be elected had it when the next leader was, whatever this one had lost by then.
+
+        He was in sync all the while and is seen with his copy after that election, in a log or in what he cut.
+        """
+        history = self._history
+        following = next((each for each in history.elections if each.earliest_t > time_ns), None)
+        if following is None:
+            return False
+        for copy in lost.copies:
+            log = self._logs.get(copy.snapshot)
+            if log is None or copy.node == leader or copy.node not in following.isr_before:
+                continue
+            later = log.time_ns >= following.earliest_t and _same(copy.epoch, lost.epoch)
+            if later and history.joined(copy.node, following.earliest_t) <= time_ns:
+                return True
+        return False
 
     def _successors(self, lost: LostRecord) -> Iterator[Copy]:
         """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
