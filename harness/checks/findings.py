@@ -171,7 +171,7 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
         offset=row.offset, epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
         acks=row.acks if row.status == 0 else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
         in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
-        matched=not damaged,
+        matched=not damaged, t_sent=row.invoked_ns if answered else None,
     )  # fmt: skip
 
 

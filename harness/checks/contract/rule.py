@@ -56,9 +56,10 @@ class Judge:
         """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
         lost = replace(lost, committed=self._watermarks.is_committed(lost))
         key = (
-            replace(lost, offset=None, t_acknowledged=None, t_last_read=None),
+            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None),
             _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
             _side(self._survival.times, lost.t_last_read), _side(self._history.faults.times, lost.t_last_read),
+            _side(self._survival.times, lost.t_sent), _side(self._history.faults.times, lost.t_acknowledged),
         )  # fmt: skip
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)

@@ -205,9 +205,23 @@ class Survival:
             for read in self._reads
         )
 
+    def answered_at(self, lost: LostRecord) -> int:
+        """When its leader surely had it still: it answered before it died, whenever its answer came to be read."""
+        t, sent = lost.t_acknowledged or 0, lost.t_sent
+        term = self._history.term_at(t)
+        leader = self._history.leader_of(lost.epoch) if lost.epoch is not None else term.leader if term else None
+        if sent is None or leader is None:
+            return t
+        on_its_way = [
+            loss.time_ns - 1
+            for loss in self._history.losses_by_node.get(leader, ())
+            if sent <= loss.time_ns <= t and self._history.is_in_force(loss.fault, t)
+        ]
+        return min([t, *on_its_way])
+
     def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
         """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
-        sure = maybe = lost.t_acknowledged or 0
+        sure = maybe = self.answered_at(lost)
         for copy in lost.copies:
             log = self._logs.get(copy.snapshot)
             counts = log is not None and log.is_whole and _same(copy.epoch, lost.epoch)

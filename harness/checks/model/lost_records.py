@@ -37,7 +37,8 @@ class LostRecord:
     copies: frozenset[Copy] = frozenset()  # of this record at its offset
     others: frozenset[Copy] = frozenset()  # of other records at its offset
     t_last_read: int | None = None  # when the last poll began that returned it
-    matched: bool = True  # records are taken to lie in their logs as they were written: no batch was damaged
+    matched: bool = True  # records lie in their logs as they were written: no batch damaged, no offset given twice
+    t_sent: int | None = None  # when its send began, if that was answered about this place
 
     @property
     def is_lenient(self) -> bool:

@@ -255,6 +255,10 @@ class PartitionHistory:
         """Faults that were seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
 
+    def is_in_force(self, fault: int | None, time_ns: int) -> bool:
+        """Whether a fault of that number had begun and not yet ended."""
+        return any(begin_of(row) <= time_ns < end_of(row) for row in self.faults.numbered((fault,)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunHistory:
