@@ -46,6 +46,10 @@ class Window:
     doubt_t: int
     until_epoch: int | None
     until_t: int | None
+    own_t: tuple[tuple[int, int], ...] = ()  # of each node that is known to have had it: when it was last seen there
+
+    def seen_on(self, node: int) -> int:
+        return dict(self.own_t).get(node, self.after_t)
 
     def admits(self, election: Election) -> bool:
         return election.epoch > self.after_epoch and (self.until_epoch is None or election.epoch <= self.until_epoch)
@@ -143,8 +147,22 @@ class Survival:
         until_epoch, until_t = self._gone_by(lost, epoch, after, after_t)
         return Window(
             after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
-            until_epoch=until_epoch, until_t=until_t,
+            until_epoch=until_epoch, until_t=until_t, own_t=self._seen_on(lost),
         )  # fmt: skip
+
+    def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
+        """By node: when its own log was last seen with it; of those in sync no earlier than it was acknowledged."""
+        seen: dict[int, int] = {}
+        for copy in lost.copies:
+            log = self._logs.get(copy.snapshot)
+            if log is not None and log.is_whole and _same(copy.epoch, lost.epoch):
+                seen[log.node] = max(seen.get(log.node, 0), log.time_ns - 1)
+        read = lost.t_last_read
+        term = None if read is None else self._history.term_at(read)
+        if read is not None and term is not None and not self.may_answer_for_another(term, read):
+            seen[term.leader] = max(seen.get(term.leader, 0), read - READ_AHEAD_NS)
+        answered = self.answered_at(lost)
+        return tuple((node, max(answered, seen.get(node, 0))) for node in sorted({*seen, *self._history.replicas}))
 
     def _read_under(self, lost: LostRecord) -> tuple[int, int]:
         """Epochs: under which leader it was surely read, and under which it may have been."""

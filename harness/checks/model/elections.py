@@ -4,6 +4,7 @@ An epoch's start is the leader's own word: its journal, else its own leader-epoc
 checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,6 +114,17 @@ def exact_states(rows: Sequence[PartitionStateRow]) -> tuple[PartitionStateRow, 
         if not polled or _told(polled[-1]) != _told(row):
             polled.append(row)
     return tuple(polled)
+
+
+def states_near(states: Sequence[PartitionStateRow], time_ns: int) -> list[PartitionStateRow]:
+    """Those of the states, in order of time, that may have been in force then, as exactly as their times are known."""
+    last = bisect_right(states, time_ns, key=lambda row: row["time_ns"])
+    first = max(last - 1, 0)
+    while last < len(states) and states[last]["time_ns"] - (states[last]["uncertainty_ns"] or 0) <= time_ns:
+        last += 1
+    while first > 0 and states[first]["time_ns"] + (states[first]["uncertainty_ns"] or 0) > time_ns:
+        first -= 1
+    return list(states[first:last])
 
 
 def _told(row: PartitionStateRow) -> tuple[object, ...]:
