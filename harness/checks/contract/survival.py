@@ -70,7 +70,7 @@ class Survival:
         by_epochs = election.had(lost.offset, lost.epoch)
         if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
             return by_epochs
-        if lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
+        if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
         told = {self._log_tells(log, election, lost) for log in self._history.logs}
         if True in told:  # a record that is there says more than a checkpoint
