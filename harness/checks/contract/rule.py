@@ -122,8 +122,15 @@ def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None 
 
 def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
     """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
-    term = history.term_at(lost.t_acknowledged) if lost.t_acknowledged is not None else None
-    if lost.epoch is not None or term is None or lost.t_acknowledged is None or ruling.classification != "violation":
+    if lost.epoch is not None or lost.t_acknowledged is None:
+        return ruling
+    for election in history.elections_near(lost.t_acknowledged):
+        as_its = _rule(history, replace(lost, epoch=election.epoch), survival)
+        if not election.begins_above(lost.offset) and as_its.classification != ruling.classification:
+            undecided = ruling.undecided or Doubt(code="acknowledged-before-or-after")
+            return replace(ruling, classification="observation", undecided=undecided)
+    term = history.term_at(lost.t_acknowledged)
+    if term is None or ruling.classification != "violation":
         return ruling
     for epoch in survival.epochs_that_may_go_on(term, lost.t_acknowledged):
         if _rule(history, replace(lost, epoch=epoch), survival).classification != "violation":
@@ -191,7 +198,8 @@ def _suspects(
     suspects: list[tuple[Election | None, int]] = []
     gone, since = False, window.after_t
     for election in history.elections:
-        if not _is_later(election, lost, epoch, by_time) or not (by_time or window.admits(election)):
+        in_time = window.until_t is None or election.earliest_t <= window.until_t
+        if not _is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
             continue
         had = survival.had(election, lost)
         gone = gone and not (had is None and (election.unclean or by_time))

@@ -71,6 +71,10 @@ class Election:
         """Whether the leader's log is known to have ended before a record at that offset when it took over."""
         return self.start is not None and offset is not None and self.start <= offset
 
+    def begins_above(self, offset: int | None) -> bool:
+        """Whether a record at that offset is known not to be of its epoch."""
+        return self.start is not None and offset is not None and self.start > offset
+
     def had(self, offset: int | None, epoch: int | None) -> bool | None:
         """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not tell.
 

@@ -247,6 +247,10 @@ class PartitionHistory:
         election = self.elections[place - 1] if place else None
         return election if election is not None and election.latest_t <= time_ns else None
 
+    def elections_near(self, time_ns: int) -> list[Election]:
+        """Those of which nobody knows whether they came before or after."""
+        return [each for each in self.elections[1:] if each.earliest_t <= time_ns <= each.latest_t]
+
     @cached_property
     def _elected(self) -> list[int]:
         return [election.earliest_t for election in self.elections]
