@@ -54,7 +54,12 @@ class Judge:
 
     def rule(self, lost: LostRecord) -> Ruling:
         """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
-        lost = replace(lost, committed=self._watermarks.is_committed(lost))
+        committed = self._watermarks.is_committed(lost)
+        if committed is None and lost.acks in (0, 1):
+            return _either_way(*(self._cached(replace(lost, committed=each)) for each in (False, True)))
+        return self._cached(replace(lost, committed=bool(committed)))
+
+    def _cached(self, lost: LostRecord) -> Ruling:
         key = (
             replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None),
             _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
@@ -72,6 +77,14 @@ class Judge:
             return _gone_with_its_topic(deletion, ruling)
         removed = lost.offset is not None and lost.offset < (self._history.log_start or 0)
         return _beyond_start(self._history, ruling) if removed else ruling
+
+
+def _either_way(lenient: Ruling, strict: Ruling) -> Ruling:
+    """Of a record that may have been committed: what it comes to where that makes no difference."""
+    if lenient.classification == strict.classification:
+        return strict
+    doubt = strict.undecided or Doubt(code="may-have-been-committed")
+    return replace(strict, classification="observation", undecided=doubt)
 
 
 def forfeited(ruling: Ruling, least: int) -> Ruling:
