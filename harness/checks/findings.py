@@ -1,7 +1,9 @@
 """A finding, and what every family of checks needs to make one: the rows of a run, its history, rulings and wording."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -131,7 +133,11 @@ class RunContext:
 
     def ruling(self, history: PartitionHistory, row: Flagged) -> Ruling:
         """On the loss of this value from this place."""
-        return self.judge(history).rule(replace(lost_record_of(history, row), taken=self._taken(history, row)))
+        lost = lost_record_of(history, row)
+        twice = (row.partition_id, row.offset, lost.epoch) in self._given_twice
+        return self.judge(history).rule(
+            replace(lost, taken=self._taken(history, row), matched=lost.matched and not twice)
+        )
 
     def judge(self, history: PartitionHistory) -> Judge:
         if history.partition_id not in self.judges:
@@ -151,6 +157,16 @@ class RunContext:
             if "conflict" in row.flags and row.epoch is not None:
                 epochs.setdefault((row.partition_id, row.offset), set()).add(row.epoch)
         return epochs
+
+    @cached_property
+    def _given_twice(self) -> AbstractSet[tuple[int, int | None, int | None]]:
+        """(partition, offset, epoch) that more than one record had: such a log was rewound within an epoch."""
+        places = Counter(
+            (row.partition_id, row.offset, row.epoch)
+            for row in self.flagged
+            if "conflict" in row.flags and row.epoch is not None
+        )
+        return {place for place, count in places.items() if count > 1}
 
     def hidden(self, history: PartitionHistory, flag: str, seen: int) -> int:
         """Rows that were counted but not brought here, because there were too many."""
