@@ -250,6 +250,9 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
     if gone is None or not trail.ever:
         return _never_in_line(trail, partition, happenings)
     weak, happening = trail.weak, gone.happening
+    if trail.send.below_minimum:
+        story = f"broker {trail.send.acknowledged_by} knew that {trail.send.in_sync} were in sync when it was sent"
+        return _lost(trail, partition, Verdict.VIOLATION, "below-minimum", happening.time_ns, story)
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
         t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")

@@ -93,6 +93,13 @@ def forfeited(ruling: Ruling, least: int) -> Ruling:
     return replace(ruling, classification="violation", undecided=None, rules=(*ruling.rules, kept))
 
 
+def perhaps_forfeited(ruling: Ruling, least: int) -> Ruling:
+    """The same where nothing shows that its leader knew how few were in sync."""
+    kept = Rule(rule="min-insync-replicas", holds=None, evidence=TooFewInSync(least=least))
+    undecided = Doubt(code="leader-may-not-have-known")
+    return replace(ruling, classification="observation", undecided=undecided, rules=(*ruling.rules, kept))
+
+
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
     return None if value is None else (bisect_left(boundaries, value), bisect_right(boundaries, value))
 
