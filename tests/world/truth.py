@@ -179,9 +179,10 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
             return happening.offset, happening.offset + len(happening.entries)
         case Cut():
             log = copies.logs.setdefault(happening.node, {})
-            for offset in [offset for offset in log if offset >= happening.to]:
+            end = happening.end if happening.spoiled else 2**62
+            for offset in [offset for offset in log if happening.to <= offset < end]:
                 del log[offset]
-            return happening.to, 2**62
+            return happening.to, end
         case Removed():
             return 0, 0  # nothing is lost by it, so nothing need be known of it
         case Committed():
