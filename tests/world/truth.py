@@ -230,6 +230,9 @@ def _follow(
         if trail.held and not held:
             # Who only followed lost nothing of its own: whatever left its leader without the record did that.
             followed = not (isinstance(happening, Cut) and happening.cause is not Cause.FOLLOWED)
+            # Nor did a follower's disk, once a leader without the record had been elected: it was gone by then.
+            without = trail.leader_without
+            followed |= without is not None and isinstance(without.happening, Committed)
             trail.emptied = gone
             trail.gone = trail.leader_without if followed and trail.leader_without is not None else gone
         trail.held = held
