@@ -287,7 +287,7 @@ def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | Non
         return None
     since = lost.t_acknowledged or 0
     if any(
-        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset)
+        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset) is not False
         for loss in history.disk_losses
     ):
         return Doubt(code="disk-lost-while-polled")
