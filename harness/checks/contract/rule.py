@@ -167,6 +167,9 @@ def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ru
     windows = [window]
     if (window.doubt_epoch, window.doubt_t) != (window.after_epoch, window.after_t):
         windows.append(replace(window, after_epoch=window.doubt_epoch, after_t=window.doubt_t))
+    if window.perhaps_gone != (window.until_epoch, window.until_t):
+        until_epoch, until_t = window.perhaps_gone
+        windows += [replace(each, until_epoch=until_epoch, until_t=until_t) for each in windows]
     rulings = []
     for each in windows:
         for election, since in _suspects(history, lost, epoch, by_time, survival, each):
@@ -217,8 +220,13 @@ def _suspects(
     """
     suspects: list[tuple[Election | None, int]] = []
     gone, since = False, window.after_t
+    gone_t = window.until_t
+    if gone_t is not None and any(
+        each.earliest_t > gone_t and survival.had(each, lost) is not False for each in history.elections
+    ):
+        gone_t = None  # a later leader may have brought it back
     for election in history.elections:
-        in_time = window.until_t is None or election.earliest_t <= window.until_t
+        in_time = gone_t is None or election.earliest_t <= gone_t
         if not _is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
             continue
         had = survival.had(election, lost)

@@ -11,13 +11,14 @@ The other way round, a leader whose log lacks the record while it leads shows th
 event took it. So only what happened between the last sighting and the first evidence of absence is asked for a cause.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from harness.checks.model.elections import Election, Snapshot, committed_copies
-from harness.checks.model.lost_records import Copy, EpochRead, LostRecord
+from harness.checks.contract.absence import Absence
+from harness.checks.model.elections import Election, Snapshot
+from harness.checks.model.lost_records import EpochRead, LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.checks.model.watermarks import marks_of
 
@@ -37,7 +38,8 @@ class Window:
     """Where the cause of a loss is to be looked for.
 
     after_epoch, after_t: it was there in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t: the
-    same of sightings that may have been a deposed leader's. until_epoch, until_t: by then it was gone.
+    same of sightings that may have been a deposed leader's. until_epoch, until_t: by then it was gone. perhaps_gone:
+    the same two, by what may show it as well.
     """
 
     after_epoch: int
@@ -46,6 +48,7 @@ class Window:
     doubt_t: int
     until_epoch: int | None
     until_t: int | None
+    perhaps_gone: tuple[int | None, int | None] = (None, None)
     own_t: tuple[tuple[int, int], ...] = ()  # of each node that is known to have had it: when it was last seen there
 
     def seen_on(self, node: int) -> int:
@@ -62,6 +65,7 @@ class Survival:
         self._history = history
         self._reads = reads
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
+        self._absence = Absence(history, self._logs)
 
     # -- elections ----------------------------------------
 
@@ -110,7 +114,7 @@ class Survival:
     def _log_tells(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
         if not log.is_whole or lost.offset is None:
             return None
-        holds = any(copy.snapshot == log.number and _same(copy.epoch, lost.epoch) for copy in lost.copies)
+        holds = any(copy.snapshot == log.number and same_epoch(copy.epoch, lost.epoch) for copy in lost.copies)
         begins = log.start_of(election.epoch)
         if begins is not None and lost.offset < begins:
             # Below its own epoch's start a leader's log is as it was when it took over.
@@ -144,10 +148,10 @@ class Survival:
             after = max(after, self._history.elections[-1].epoch)
         after, doubt = max(after, sure), max(doubt, maybe)
         after_t, doubt_t = self._seen_until(lost)
-        until_epoch, until_t = self._gone_by(lost, epoch, after, after_t)
+        (until_epoch, until_t), perhaps_gone = self._gone_by(lost, epoch, after, after_t)
         return Window(
             after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
-            until_epoch=until_epoch, until_t=until_t, own_t=self._seen_on(lost),
+            until_epoch=until_epoch, until_t=until_t, perhaps_gone=perhaps_gone, own_t=self._seen_on(lost),
         )  # fmt: skip
 
     def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
@@ -155,7 +159,7 @@ class Survival:
         seen: dict[int, int] = {}
         for copy in lost.copies:
             log = self._logs.get(copy.snapshot)
-            if log is not None and log.is_whole and _same(copy.epoch, lost.epoch):
+            if log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch):
                 seen[log.node] = max(seen.get(log.node, 0), log.time_ns - 1)
         read = lost.t_last_read
         term = None if read is None else self._history.term_at(read)
@@ -242,7 +246,7 @@ class Survival:
         sure = maybe = self.answered_at(lost)
         for copy in lost.copies:
             log = self._logs.get(copy.snapshot)
-            counts = log is not None and log.is_whole and _same(copy.epoch, lost.epoch)
+            counts = log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch)
             if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
                 sure = max(
                     sure, log.time_ns - 1
@@ -258,87 +262,13 @@ class Survival:
 
     # -- absence ------------------------------------------
 
-    def _gone_by(self, lost: LostRecord, epoch: int, after: int, after_t: int) -> tuple[int | None, int | None]:
-        """(epoch, time): under whose leader it was gone, as its log or another record in its place shows."""
+    def _gone_by(
+        self, lost: LostRecord, epoch: int, after: int, after_t: int
+    ) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+        """Of absence.py, for what shows that it was gone after its last sighting."""
         # An unclean election may have brought it back, where nothing tells that it did not.
         back = [each.epoch for each in self._history.elections if each.unclean and self.had(each, lost) is None]
-        since = max([epoch, after, *back])
-        epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
-        times = []
-        for log, led_in in self._leaders_logs:
-            if led_in < since or log.time_ns <= after_t or lost.offset is None or not log.spans(lost.offset):
-                continue
-            held = any(copy.snapshot == log.number for copy in lost.copies)
-            if not held and not self._robbed(log, led_in, lost) and not self._outlives(lost, log.node, log.time_ns):
-                epochs.append(led_in)
-                times.append(log.time_ns)
-        for cut in self._history.truncations:
-            state = self._history.state_at(cut.time_ns)
-            if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
-                continue
-            # What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards.
-            term = self._history.term_at(cut.time_ns)
-            leads = term is not None and term.leader == cut.node == state["leader"]
-            decides = leads or committed_copies(state) == (cut.node,)
-            # One who follows a later leader already cuts by the word of that one.
-            decides = decides and (cut.epoch is None or cut.epoch <= state["leader_epoch"])
-            decides = decides and not self._outlives(lost, cut.node, cut.time_ns)
-            if cut.time_ns > after_t and decides and state["leader_epoch"] >= since:
-                epochs.append(state["leader_epoch"])
-                times.append(cut.time_ns)
-        return min(epochs, default=None), min(times, default=None)
-
-    def _robbed(self, log: Snapshot, led_in: int, lost: LostRecord) -> bool:
-        """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
-        term = self._history.election_of(led_in)
-        begin = term.earliest_t if term is not None else 0
-        return any(
-            begin <= loss.time_ns <= log.time_ns
-            and loss.event.took(self._history.topic, self._history.partition, lost.offset) is not False
-            for loss in self._history.losses_by_node.get(log.node, ())
-        )
-
-    def _outlives(self, lost: LostRecord, leader: int, time_ns: int) -> bool:
-        """Whether somebody who could be elected had it when the next leader was, whatever this one had lost by then.
-
-        He was in sync all the while and is seen with his copy after that election, in a log or in what he cut.
-        """
-        history = self._history
-        following = next((each for each in history.elections if each.earliest_t > time_ns), None)
-        if following is None:
-            return False
-        for copy in lost.copies:
-            log = self._logs.get(copy.snapshot)
-            if log is None or copy.node == leader or copy.node not in following.isr_before:
-                continue
-            later = log.time_ns >= following.earliest_t and _same(copy.epoch, lost.epoch)
-            if later and history.joined(copy.node, following.earliest_t) <= time_ns:
-                return True
-        return False
-
-    def _successors(self, lost: LostRecord) -> Iterator[Copy]:
-        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
-        if lost.epoch is None:
-            return
-        last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
-        for copy in lost.others:
-            log = self._logs.get(copy.snapshot)
-            later = log is not None and log.time_ns > last
-            if copy.epoch is not None and (copy.epoch > lost.epoch or (copy.epoch == lost.epoch and later)):
-                yield copy
-
-    @cached_property
-    def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
-        """Snapshots of leaders while they surely led, each with its epoch, in order of time."""
-        return tuple(self._led())
-
-    def _led(self) -> Iterator[tuple[Snapshot, int]]:
-        for log in self._history.logs:
-            term = self._history.term_at(log.time_ns)
-            state = self._history.state_at(log.time_ns)
-            leads = term is not None and state is not None and state["leader"] == log.node == term.leader
-            if term is not None and leads and log.is_whole:
-                yield log, term.epoch
+        return self._absence.of(lost, since=max([epoch, after, *back]), after_t=after_t)
 
     # -- what decides -------------------------------------
 
@@ -377,8 +307,3 @@ class Survival:
 
 
 _END_OF_TIME = 2**62
-
-
-def _same(copy: int | None, epoch: int | None) -> bool:
-    """Whether a copy is of the record's epoch, as far as both are known."""
-    return copy is None or epoch is None or copy == epoch

@@ -59,3 +59,8 @@ def epoch_of_copies(
         return epochs[0] if epochs else None
     by_then = {each.epoch for each in history.elections if each.earliest_t <= t_acknowledged}
     return max((epoch for epoch in epochs if epoch in by_then), default=epochs[0])
+
+
+def same_epoch(copy: int | None, epoch: int | None) -> bool:
+    """Whether a copy is of the record's epoch, as far as both are known."""
+    return copy is None or epoch is None or copy == epoch
