@@ -1,7 +1,9 @@
 """A finding, and what every family of checks needs to create one: a run's rows, its history, rulings and wording."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -132,8 +134,12 @@ class RunContext:
         )
 
     def ruling(self, history: PartitionHistory, row: Flagged) -> Ruling:
-        """The ruling on the loss of this value at this offset."""
-        return self.judge(history).rule(replace(lost_record_of(history, row), taken=self._taken(history, row)))
+        """On the loss of this value from this place."""
+        lost = lost_record_of(history, row)
+        twice = (row.partition_id, row.offset, lost.epoch) in self._given_twice
+        return self.judge(history).rule(
+            replace(lost, taken=self._taken(history, row), matched=lost.matched and not twice)
+        )
 
     def judge(self, history: PartitionHistory) -> Judge:
         if history.partition_id not in self.judges:
@@ -154,6 +160,16 @@ class RunContext:
                 epochs.setdefault((row.partition_id, row.offset), set()).add(row.epoch)
         return epochs
 
+    @cached_property
+    def _given_twice(self) -> AbstractSet[tuple[int, int | None, int | None]]:
+        """(partition, offset, epoch) that more than one record had: such a log was rewound within an epoch."""
+        places = Counter(
+            (row.partition_id, row.offset, row.epoch)
+            for row in self.flagged
+            if "conflict" in row.flags and row.epoch is not None
+        )
+        return {place for place, count in places.items() if count > 1}
+
     def hidden(self, history: PartitionHistory, flag: str, seen: int) -> int:
         """The number of rows that were counted but not fetched, because there were too many."""
         return max(0, self.counts.get((history.partition_id, flag), 0) - seen)
@@ -173,7 +189,7 @@ def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
         offset=row.offset, epoch=epoch_of_copies(history, row.copies, t, row.read_epoch),
         acks=row.acks if row.status == 0 else None, t_acknowledged=t, committed=bool(seen & SEEN_POLL),
         in_a_log=bool(row.copies), copies=row.copies, others=row.others, t_last_read=row.read_last,
-        matched=not damaged,
+        matched=not damaged, t_sent=row.invoked_ns if answered else None,
     )  # fmt: skip
 
 

@@ -66,7 +66,10 @@ class Appended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
-    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells."""
+    """Entries from `to` on left the log. `epoch`: of the leader that it followed; `journalled`: the broker tells.
+
+    spoiled: only those up to `end` did, by a damage that the broker has not found yet.
+    """
 
     time_ns: int
     partition: Partition
@@ -77,6 +80,7 @@ class Cut:
     cause: Cause
     epoch: int | None = None
     journalled: bool = True
+    spoiled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

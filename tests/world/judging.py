@@ -60,7 +60,8 @@ def judged(spark: "SparkSession", folder: Path, cases: Sequence[tuple[History, V
 
 def _seen(lost: Lost, visibility: Visibility) -> Lost:
     """Whether acks=1 promised anything depends on who was told: who withholds that may not ask for a violation."""
-    untold = lost.told_only and not visibility.journals
+    known = (lost.told and visibility.journals) or (lost.read and visibility.reads)
+    untold = (lost.told or lost.read) and not known
     return replace(lost, verdict=Verdict.UNSAID) if untold and lost.verdict is Verdict.VIOLATION else lost
 
 

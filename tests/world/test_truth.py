@@ -5,6 +5,7 @@
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,27 +21,35 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HISTORIES = 10_000 if settings.get_current_profile_name() == "nightly" else 500
-BATCH = 500  # judged as one Spark job
+# Beyond the first 500, each judged against the truth before: by the checks or by the world itself.
+ONCE_WRONG_IN_FULL = (
+    580, 643, 787, 1215, 1324, 1405, 1774, 1937, 2014, 2022, 2265, 2544, 2936, 3093, 5577, 5754, 7064,
+)  # fmt: skip
+ONCE_WRONG_IN_PART = (559, 800, 1194, 1309, 1335, 1844, 1959, 2014, 2104, 2746, 2962, 3051, 3156, 3209, 4133, 6624)
+BATCH = 500  # judged as one Spark job, with those that were once wrong
 UNDECIDED_MAX = 0.05  # share of the records lost under full sight
 SHOWN = 12
 
 
-def _all(spark: "SparkSession", folder: Path, sights: tuple[Visibility, ...], count: int) -> list[Judged]:
+def _all(
+    spark: "SparkSession", folder: Path, sights: tuple[Visibility, ...], once_wrong: Sequence[int]
+) -> list[Judged]:
     found: list[Judged] = []
-    for first in range(0, count, BATCH):
-        seeds = range(first, min(first + BATCH, count))
+    for first in range(0, HISTORIES, BATCH):
+        seeds = [*range(first, min(first + BATCH, HISTORIES))]
+        seeds += [seed for seed in once_wrong if first == 0 and seed >= HISTORIES]
         found += judged(spark, folder, [(history(seed), sights[seed % len(sights)]) for seed in seeds])
     return found
 
 
 @pytest.fixture(scope="module")
 def seen_in_full(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
-    return _all(spark, tmp_path_factory.mktemp("world"), (FULL,), HISTORIES)
+    return _all(spark, tmp_path_factory.mktemp("world"), (FULL,), ONCE_WRONG_IN_FULL)
 
 
 @pytest.fixture(scope="module")
 def seen_in_part(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
-    return _all(spark, tmp_path_factory.mktemp("world"), WITHHELD, HISTORIES)
+    return _all(spark, tmp_path_factory.mktemp("world"), WITHHELD, ONCE_WRONG_IN_PART)
 
 
 def _hold(judged: list[Judged]) -> None:

@@ -51,7 +51,12 @@ class Lost:
     took: str
     time_ns: int
     story: str
-    told_only: bool  # acknowledged by its leader alone, read by nobody, but below a high watermark that was told
+    told: bool  # acknowledged by its leader alone, but below a high watermark that was told
+    read: bool  # acknowledged by its leader alone, but read
+
+    @property
+    def told_only(self) -> bool:
+        return self.told and not self.read
 
 
 @dataclass(kw_only=True)
@@ -130,7 +135,8 @@ def lost_records(chronicle: Chronicle) -> list[Lost]:
             happenings = [each for each in chronicle.happenings if getattr(each, "partition", None) == partition]
             _replay(happenings, trails)
             _reads(chronicle, partition, trails)
-            found += [_judged(trail, partition, happenings) for trail in trails]
+            looked_at = [(each.node, each.time_ns) for each in chronicle.snapshots if each.partition == partition]
+            found += [_judged(trail, partition, happenings, looked_at) for trail in trails]
     return found
 
 
@@ -179,9 +185,10 @@ def _apply(copies: _Copies, happening: Happening) -> tuple[int, int] | None:
             return happening.offset, happening.offset + len(happening.entries)
         case Cut():
             log = copies.logs.setdefault(happening.node, {})
-            for offset in [offset for offset in log if offset >= happening.to]:
+            end = happening.end if happening.spoiled else 2**62
+            for offset in [offset for offset in log if happening.to <= offset < end]:
                 del log[offset]
-            return happening.to, 2**62
+            return happening.to, end
         case Removed():
             return 0, 0  # nothing is lost by it, so nothing need be known of it
         case Committed():
@@ -229,6 +236,9 @@ def _follow(
         if trail.held and not held:
             # Who only followed lost nothing of its own: whatever left its leader without the record did that.
             followed = not (isinstance(happening, Cut) and happening.cause is not Cause.FOLLOWED)
+            # Nor did a follower's disk, once a leader without the record had been elected: it was gone by then.
+            without = trail.leader_without
+            followed |= without is not None and isinstance(without.happening, Committed)
             trail.emptied = gone
             trail.gone = trail.leader_without if followed and trail.leader_without is not None else gone
         trail.held = held
@@ -244,12 +254,17 @@ def _elects(happening: Committed) -> bool:
     return state.leader >= 0 and before is not None and state.epoch > before.epoch
 
 
-def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]) -> Lost:
+def _judged(
+    trail: _Trail, partition: Partition, happenings: Sequence[Happening], looked_at: Sequence[tuple[Node, int]]
+) -> Lost:
     # A member of the ISR may have it still, although it follows a leader that has not: the logs have parted then.
     gone = trail.leader_without if trail.held else trail.gone
     if gone is None or not trail.ever:
         return _never_in_line(trail, partition, happenings)
     weak, happening = trail.weak, gone.happening
+    if trail.send.below_minimum:
+        story = f"broker {trail.send.acknowledged_by} knew that {trail.send.in_sync} were in sync when it was sent"
+        return _lost(trail, partition, Verdict.VIOLATION, "below-minimum", happening.time_ns, story)
     if not weak and trail.emptied is not None and _uninformed(trail.emptied):
         t = trail.emptied.happening.time_ns
         return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", t, "sound, uninformed")
@@ -275,7 +290,22 @@ def _judged(trail: _Trail, partition: Partition, happenings: Sequence[Happening]
             return _lost(trail, partition, Verdict.UNSAID, "clean-of-robbed", happening.time_ns, story)
         took = "unclean-forbidden" if happening.unclean else "clean-election"
         return _lost(trail, partition, Verdict.VIOLATION, took, happening.time_ns, story)
+    if _left_no_trace(happening, happenings, looked_at):
+        # What everybody saw is an election that was allowed and would have taken it as well.
+        return _lost(trail, partition, Verdict.UNSAID, "dropped-unseen", happening.time_ns, "then elected uncleanly")
     return _cut_away(trail, partition, gone, happening, moved=_moves(happenings, trail.send))
+
+
+def _left_no_trace(cut: Cut, happenings: Sequence[Happening], looked_at: Sequence[tuple[Node, int]]) -> bool:
+    """Whether a flaw's cut was told by nobody before the next election, and that was unclean and allowed."""
+    following = next(
+        (each for each in happenings if isinstance(each, Committed) and _elects(each) and each.time_ns > cut.time_ns),
+        None,
+    )
+    if cut.cause is not Cause.DROPPED or cut.journalled or following is None:
+        return False
+    seen = any(node == cut.node and cut.time_ns < t < following.time_ns for node, t in looked_at)
+    return following.unclean and following.allowed and not seen
 
 
 def _uninformed(emptied: _Gone) -> bool:
@@ -346,5 +376,5 @@ def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, time
     return Lost(
         value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
         took=took, time_ns=time_ns, story=f"{story}{told}",
-        told_only=trail.send.acks != -1 and trail.told and not trail.read,
+        told=trail.send.acks != -1 and trail.told, read=trail.send.acks != -1 and trail.read,
     )  # fmt: skip

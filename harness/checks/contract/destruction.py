@@ -6,13 +6,14 @@ record that was acknowledged with acks=1 and never committed, only the leader's.
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.checks.contract.survival import Window
-from harness.checks.model.elections import Election, committed_copies
+from harness.checks.model.elections import Election, committed_copies, states_near
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory
+from harness.history.schema.cluster_rows import PartitionStateRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +36,15 @@ def destruction(
 ) -> Destruction:
     """Considers losses after the record was last seen in sync, and before `until` took over."""
     end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
-    within = [loss for loss in history.disk_losses if window.after_t < loss.time_ns <= end]
+    own = {node: window.seen_on(node) for node in history.losses_by_node}
+    within = [loss for loss in history.disk_losses if own[loss.node] < loss.time_ns <= end]
     after = [(loss, took) for loss in within if (took := _took(history, lost, loss, until)) is not False]
-    if not after:
+    last = [loss for loss, _ in after if loss.time_ns > window.after_t]  # one of them took the last copy
+    if not last:
         return Destruction(holds=False, found="no-disk-lost")
     taken = _Taken(after)
     maybe: Destruction | None = None
-    for loss, _ in after:
+    for loss in last:
         found = _at(history, lost, epoch, taken, loss.time_ns)
         if found is not None and found.holds:
             return found
@@ -88,10 +91,18 @@ def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: El
 def _at(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, taken: "_Taken", moment: int
 ) -> Destruction | None:
-    """Decides by the state in force at the moment of a loss; None if a copy was left."""
-    state = history.state_at(moment)
-    if state is None:
-        return None
+    """By the states that may have been in force at the moment of a loss; None when a copy was left."""
+    found = [_by_state(history, lost, epoch, taken, moment, state) for state in states_near(history.states, moment)]
+    destroyed = [each for each in found if each is not None]
+    if destroyed and len(destroyed) < len(found):
+        return replace(destroyed[0], holds=None)
+    return next((each for each in destroyed if not each.holds), destroyed[0] if destroyed else None)
+
+
+def _by_state(
+    history: PartitionHistory, lost: LostRecord, epoch: int | None, taken: "_Taken", moment: int,
+    state: PartitionStateRow,
+) -> Destruction | None:  # fmt: skip
     leader = history.leader_of(epoch)
     copies: tuple[int, ...] = committed_copies(state)
     if lost.is_lenient and leader is not None and state["leader_epoch"] == epoch:

@@ -53,12 +53,18 @@ class Judge:
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
 
     def rule(self, lost: LostRecord) -> Ruling:
-        """The ruling, cached by its deciding facts: it compares offsets and times only with those of the history."""
-        lost = replace(lost, committed=self._watermarks.is_committed(lost))
+        """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
+        committed = self._watermarks.is_committed(lost)
+        if committed is None and lost.acks in (0, 1):
+            return _either_way(*(self._cached(replace(lost, committed=each)) for each in (False, True)))
+        return self._cached(replace(lost, committed=bool(committed)))
+
+    def _cached(self, lost: LostRecord) -> Ruling:
         key = (
-            replace(lost, offset=None, t_acknowledged=None, t_last_read=None),
+            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None),
             _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
             _side(self._survival.times, lost.t_last_read), _side(self._history.faults.times, lost.t_last_read),
+            _side(self._survival.times, lost.t_sent), _side(self._history.faults.times, lost.t_acknowledged),
         )  # fmt: skip
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)
@@ -73,10 +79,25 @@ class Judge:
         return _beyond_start(self._history, ruling) if removed else ruling
 
 
+def _either_way(lenient: Ruling, strict: Ruling) -> Ruling:
+    """Of a record that may have been committed: what it comes to where that makes no difference."""
+    if lenient.classification == strict.classification:
+        return strict
+    doubt = strict.undecided or Doubt(code="may-have-been-committed")
+    return replace(strict, classification="observation", undecided=doubt)
+
+
 def forfeited(ruling: Ruling, least: int) -> Ruling:
     """For a record acknowledged with fewer copies than min.insync.replicas: no later event permits its loss."""
     kept = Rule(rule="min-insync-replicas", holds=False, evidence=TooFewInSync(least=least))
     return replace(ruling, classification="violation", undecided=None, rules=(*ruling.rules, kept))
+
+
+def perhaps_forfeited(ruling: Ruling, least: int) -> Ruling:
+    """The same where nothing shows that its leader knew how few were in sync."""
+    kept = Rule(rule="min-insync-replicas", holds=None, evidence=TooFewInSync(least=least))
+    undecided = Doubt(code="leader-may-not-have-known")
+    return replace(ruling, classification="observation", undecided=undecided, rules=(*ruling.rules, kept))
 
 
 def _side(boundaries: Sequence[int], value: int | None) -> tuple[int, int] | None:
@@ -120,9 +141,16 @@ def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None 
 
 
 def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
-    """If no log shows the record's epoch, a deposed leader that did not know its successor may have acknowledged it."""
-    term = history.term_at(lost.t_acknowledged) if lost.t_acknowledged is not None else None
-    if lost.epoch is not None or term is None or lost.t_acknowledged is None or ruling.classification != "violation":
+    """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    if lost.epoch is not None or lost.t_acknowledged is None:
+        return ruling
+    for election in history.elections_near(lost.t_acknowledged):
+        as_its = _rule(history, replace(lost, epoch=election.epoch), survival)
+        if not election.begins_above(lost.offset) and as_its.classification != ruling.classification:
+            undecided = ruling.undecided or Doubt(code="acknowledged-before-or-after")
+            return replace(ruling, classification="observation", undecided=undecided)
+    term = history.term_at(lost.t_acknowledged)
+    if term is None or ruling.classification != "violation":
         return ruling
     for epoch in survival.epochs_that_may_go_on(term, lost.t_acknowledged):
         if _rule(history, replace(lost, epoch=epoch), survival).classification != "violation":
@@ -139,6 +167,9 @@ def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ru
     windows = [window]
     if (window.doubt_epoch, window.doubt_t) != (window.after_epoch, window.after_t):
         windows.append(replace(window, after_epoch=window.doubt_epoch, after_t=window.doubt_t))
+    if window.perhaps_gone != (window.until_epoch, window.until_t):
+        until_epoch, until_t = window.perhaps_gone
+        windows += [replace(each, until_epoch=until_epoch, until_t=until_t) for each in windows]
     rulings = []
     for each in windows:
         for election, since in _suspects(history, lost, epoch, by_time, survival, each):
@@ -189,8 +220,14 @@ def _suspects(
     """
     suspects: list[tuple[Election | None, int]] = []
     gone, since = False, window.after_t
+    gone_t = window.until_t
+    if gone_t is not None and any(
+        each.earliest_t > gone_t and survival.had(each, lost) is not False for each in history.elections
+    ):
+        gone_t = None  # a later leader may have brought it back
     for election in history.elections:
-        if not _is_later(election, lost, epoch, by_time) or not (by_time or window.admits(election)):
+        in_time = gone_t is None or election.earliest_t <= gone_t
+        if not _is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
             continue
         had = survival.had(election, lost)
         gone = gone and not (had is None and (election.unclean or by_time))
@@ -258,12 +295,12 @@ def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | Non
         return None
     since = lost.t_acknowledged or 0
     if any(
-        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset)
+        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset) is not False
         for loss in history.disk_losses
     ):
         return Doubt(code="disk-lost-while-polled")
     if not any(row["leader_epoch"] >= 0 for row in history.states):
-        if lost.is_lenient or history.unclean_allowed is not False:
+        if lost.is_lenient or history.unclean_ever is not False:
             return Doubt(code="no-epochs-told")
         return None
     later = [election for election in history.elections if _is_later(election, lost, epoch, by_time)]

@@ -26,6 +26,8 @@ DoubtCode = Literal[
     "moved-by-somebody",  # the log's start, in somebody else's cluster
     "acknowledged-by-a-deposed-leader",
     "not-heard-of-its-successor",
+    "may-have-been-committed",
+    "acknowledged-before-or-after",
     "cut-while-polled",
     "which-leader-lost-it",
     "what-the-disks-held",

@@ -11,13 +11,14 @@ Conversely, a leader whose log lacks the record while it leads shows that it was
 it. So a cause is searched only between the last time it was seen and the first evidence of its absence.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from harness.checks.model.elections import Election, Snapshot, committed_copies
-from harness.checks.model.lost_records import Copy, EpochRead, LostRecord
+from harness.checks.contract.absence import Absence
+from harness.checks.model.elections import Election, Snapshot
+from harness.checks.model.lost_records import EpochRead, LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.checks.model.watermarks import marks_of
 
@@ -36,8 +37,9 @@ _ENDING = frozenset(
 class Window:
     """Where to search for the cause of a loss.
 
-    after_epoch, after_t: the record existed in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t:
-    the same for sightings that may be a deposed leader's. until_epoch, until_t: by then it was gone.
+    after_epoch, after_t: it was there in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t: the
+    same of sightings that may have been a deposed leader's. until_epoch, until_t: by then it was gone. perhaps_gone:
+    the same two, by what may show it as well.
     """
 
     after_epoch: int
@@ -46,6 +48,11 @@ class Window:
     doubt_t: int
     until_epoch: int | None
     until_t: int | None
+    perhaps_gone: tuple[int | None, int | None] = (None, None)
+    own_t: tuple[tuple[int, int], ...] = ()  # of each node that is known to have had it: when it was last seen there
+
+    def seen_on(self, node: int) -> int:
+        return dict(self.own_t).get(node, self.after_t)
 
     def admits(self, election: Election) -> bool:
         return election.epoch > self.after_epoch and (self.until_epoch is None or election.epoch <= self.until_epoch)
@@ -58,6 +65,7 @@ class Survival:
         self._history = history
         self._reads = reads
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
+        self._absence = Absence(history, self._logs)
 
     # -- elections ----------------------------------------
 
@@ -66,7 +74,7 @@ class Survival:
         by_epochs = election.had(lost.offset, lost.epoch)
         if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
             return by_epochs
-        if lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
+        if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
         told = {self._log_tells(log, election, lost) for log in self._history.logs}
         if True in told:  # a record in the log is stronger evidence than a checkpoint
@@ -106,7 +114,7 @@ class Survival:
     def _log_tells(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
         if not log.is_whole or lost.offset is None:
             return None
-        holds = any(copy.snapshot == log.number and _same(copy.epoch, lost.epoch) for copy in lost.copies)
+        holds = any(copy.snapshot == log.number and same_epoch(copy.epoch, lost.epoch) for copy in lost.copies)
         begins = log.start_of(election.epoch)
         if begins is not None and lost.offset < begins:
             # Below its own epoch's start a leader's log is unchanged since it took over.
@@ -143,11 +151,25 @@ class Survival:
             after = max(after, self._history.elections[-1].epoch)
         after, doubt = max(after, sure), max(doubt, maybe)
         after_t, doubt_t = self._seen_until(lost)
-        until_epoch, until_t = self._gone_by(lost, epoch, after, after_t)
+        (until_epoch, until_t), perhaps_gone = self._gone_by(lost, epoch, after, after_t)
         return Window(
             after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
-            until_epoch=until_epoch, until_t=until_t,
+            until_epoch=until_epoch, until_t=until_t, perhaps_gone=perhaps_gone, own_t=self._seen_on(lost),
         )  # fmt: skip
+
+    def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:
+        """By node: when its own log was last seen with it; of those in sync no earlier than it was acknowledged."""
+        seen: dict[int, int] = {}
+        for copy in lost.copies:
+            log = self._logs.get(copy.snapshot)
+            if log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch):
+                seen[log.node] = max(seen.get(log.node, 0), log.time_ns - 1)
+        read = lost.t_last_read
+        term = None if read is None else self._history.term_at(read)
+        if read is not None and term is not None and not self.may_answer_for_another(term, read):
+            seen[term.leader] = max(seen.get(term.leader, 0), read - READ_AHEAD_NS)
+        answered = self.answered_at(lost)
+        return tuple((node, max(answered, seen.get(node, 0))) for node in sorted({*seen, *self._history.replicas}))
 
     def _read_under(self, lost: LostRecord) -> tuple[int, int]:
         """Two epochs: under which leader it was certainly read, and under which it may have been."""
@@ -208,12 +230,26 @@ class Survival:
             for read in self._reads
         )
 
+    def answered_at(self, lost: LostRecord) -> int:
+        """When its leader surely had it still: it answered before it died, whenever its answer came to be read."""
+        t, sent = lost.t_acknowledged or 0, lost.t_sent
+        term = self._history.term_at(t)
+        leader = self._history.leader_of(lost.epoch) if lost.epoch is not None else term.leader if term else None
+        if sent is None or leader is None:
+            return t
+        on_its_way = [
+            loss.time_ns - 1
+            for loss in self._history.losses_by_node.get(leader, ())
+            if sent <= loss.time_ns <= t and self._history.is_in_force(loss.fault, t)
+        ]
+        return min([t, *on_its_way])
+
     def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
-        """Two times a valid copy was last seen, on a replica in sync or by a reader: certainly, and possibly."""
-        sure = maybe = lost.t_acknowledged or 0
+        """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
+        sure = maybe = self.answered_at(lost)
         for copy in lost.copies:
             log = self._logs.get(copy.snapshot)
-            counts = log is not None and log.is_whole and _same(copy.epoch, lost.epoch)
+            counts = log is not None and log.is_whole and same_epoch(copy.epoch, lost.epoch)
             if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
                 sure = max(sure, log.time_ns - 1)  # a disk is read before it is destroyed, even at the same time stamp
         if lost.t_last_read is not None:
@@ -227,55 +263,13 @@ class Survival:
 
     # -- absence ------------------------------------------
 
-    def _gone_by(self, lost: LostRecord, epoch: int, after: int, after_t: int) -> tuple[int | None, int | None]:
-        """(epoch, time) by which it was gone: shown by a leader's log, or by another record at its offset."""
-        # An unclean election may have brought it back, unless something shows that it did not.
+    def _gone_by(
+        self, lost: LostRecord, epoch: int, after: int, after_t: int
+    ) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+        """Of absence.py, for what shows that it was gone after its last sighting."""
+        # An unclean election may have brought it back, where nothing tells that it did not.
         back = [each.epoch for each in self._history.elections if each.unclean and self.had(each, lost) is None]
-        since = max([epoch, after, *back])
-        epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
-        times = []
-        for log, led_in in self._leaders_logs:
-            if led_in < since or log.time_ns <= after_t or lost.offset is None or not log.spans(lost.offset):
-                continue
-            if not any(copy.snapshot == log.number for copy in lost.copies):
-                epochs.append(led_in)
-                times.append(log.time_ns)
-        for cut in self._history.truncations:
-            state = self._history.state_at(cut.time_ns)
-            if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
-                continue
-            # A record cut by a leader, or by the only replica that had to have it, is gone, also after later elections.
-            term = self._history.term_at(cut.time_ns)
-            leads = term is not None and term.leader == cut.node == state["leader"]
-            decides = leads or committed_copies(state) == (cut.node,)
-            if cut.time_ns > after_t and decides and state["leader_epoch"] >= since:
-                epochs.append(state["leader_epoch"])
-                times.append(cut.time_ns)
-        return min(epochs, default=None), min(times, default=None)
-
-    def _successors(self, lost: LostRecord) -> Iterator[Copy]:
-        """Records at its offset after it: of a later epoch, or of its own epoch and seen later than its own copies."""
-        if lost.epoch is None:
-            return
-        last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
-        for copy in lost.others:
-            log = self._logs.get(copy.snapshot)
-            later = log is not None and log.time_ns > last
-            if copy.epoch is not None and (copy.epoch > lost.epoch or (copy.epoch == lost.epoch and later)):
-                yield copy
-
-    @cached_property
-    def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
-        """Snapshots of leaders while they certainly led, each with its epoch, in order of time."""
-        return tuple(self._led())
-
-    def _led(self) -> Iterator[tuple[Snapshot, int]]:
-        for log in self._history.logs:
-            term = self._history.term_at(log.time_ns)
-            state = self._history.state_at(log.time_ns)
-            leads = term is not None and state is not None and state["leader"] == log.node == term.leader
-            if term is not None and leads and log.is_whole:
-                yield log, term.epoch
+        return self._absence.of(lost, since=max([epoch, after, *back]), after_t=after_t)
 
     # -- what decides -------------------------------------
 
@@ -314,8 +308,3 @@ class Survival:
 
 
 _END_OF_TIME = 2**62
-
-
-def _same(copy: int | None, epoch: int | None) -> bool:
-    """Whether a copy is of the record's epoch; true if either is unknown."""
-    return copy is None or epoch is None or copy == epoch

@@ -4,6 +4,7 @@ An epoch's start comes from the leader itself: its journal, otherwise its own le
 other replicas are used only if the leader left none, and only if they all agree; otherwise the start is unknown.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +71,10 @@ class Election:
         """Whether the leader's log is known to have ended before a record at that offset when it took over."""
         return self.start is not None and offset is not None and self.start <= offset
 
+    def begins_above(self, offset: int | None) -> bool:
+        """Whether a record at that offset is known not to be of its epoch."""
+        return self.start is not None and offset is not None and self.start > offset
+
     def had(self, offset: int | None, epoch: int | None) -> bool | None:
         """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not show it.
 
@@ -113,6 +118,17 @@ def exact_states(rows: Sequence[PartitionStateRow]) -> tuple[PartitionStateRow, 
         if not polled or _told(polled[-1]) != _told(row):
             polled.append(row)
     return tuple(polled)
+
+
+def states_near(states: Sequence[PartitionStateRow], time_ns: int) -> list[PartitionStateRow]:
+    """Those of the states, in order of time, that may have been in force then, as exactly as their times are known."""
+    last = bisect_right(states, time_ns, key=lambda row: row["time_ns"])
+    first = max(last - 1, 0)
+    while last < len(states) and states[last]["time_ns"] - (states[last]["uncertainty_ns"] or 0) <= time_ns:
+        last += 1
+    while first > 0 and states[first]["time_ns"] + (states[first]["uncertainty_ns"] or 0) > time_ns:
+        first -= 1
+    return list(states[first:last])
 
 
 def _told(row: PartitionStateRow) -> tuple[object, ...]:

@@ -36,8 +36,9 @@ class LostRecord:
     taken: bool = False  # the leader in force at its acknowledgement assigned its offset to another record
     copies: frozenset[Copy] = frozenset()  # of this record at its offset
     others: frozenset[Copy] = frozenset()  # of other records at its offset
-    t_last_read: int | None = None  # begin of the last poll that returned it
-    matched: bool = True  # logs contain the records as written: no batch was damaged
+    t_last_read: int | None = None  # when the last poll began that returned it
+    matched: bool = True  # records lie in their logs as they were written: no batch damaged, no offset given twice
+    t_sent: int | None = None  # when its send began, if that was answered about this place
 
     @property
     def is_lenient(self) -> bool:
@@ -58,3 +59,8 @@ def epoch_of_copies(
         return epochs[0] if epochs else None
     by_then = {each.epoch for each in history.elections if each.earliest_t <= t_acknowledged}
     return max((epoch for epoch in epochs if epoch in by_then), default=epochs[0])
+
+
+def same_epoch(copy: int | None, epoch: int | None) -> bool:
+    """Whether a copy is of the record's epoch, as far as both are known."""
+    return copy is None or epoch is None or copy == epoch

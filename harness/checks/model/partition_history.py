@@ -157,8 +157,8 @@ class PartitionHistory:
     snapshots: tuple[SnapshotRow, ...] = ()
     events: tuple[BrokerEventRow, ...] = ()
     faults: Faults = field(default_factory=Faults)
-    exact: bool = True  # the states are from the cluster's own books, neither polled nor missing
-    unclean_allowed: bool | None = False  # at the run's end, by the brokers' configuration of the topic
+    exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
+    unclean_ever: bool | None = False  # whether an unclean election of it was allowed at any moment; None: not known
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
     is_foreign: bool = False  # others than the harness may use the cluster
@@ -247,6 +247,10 @@ class PartitionHistory:
         election = self.elections[place - 1] if place else None
         return election if election is not None and election.latest_t <= time_ns else None
 
+    def elections_near(self, time_ns: int) -> list[Election]:
+        """Those of which nobody knows whether they came before or after."""
+        return [each for each in self.elections[1:] if each.earliest_t <= time_ns <= each.latest_t]
+
     @cached_property
     def _elected(self) -> list[int]:
         return [election.earliest_t for election in self.elections]
@@ -254,6 +258,10 @@ class PartitionHistory:
     def faults_between(self, begin: int, end: int) -> list[FaultRow]:
         """The faults seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
+
+    def is_in_force(self, fault: int | None, time_ns: int) -> bool:
+        """Whether a fault of that number had begun and not yet ended."""
+        return any(begin_of(row) <= time_ns < end_of(row) for row in self.faults.numbered((fault,)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +307,7 @@ def read_run_history(
             disk_losses=losses.of(*key),
             snapshots=logs, events=told, faults=faults,
             exact=any(state["exact"] for state in states),
-            unclean_allowed=rules.at_end(row["topic"]), log_start=row["log_start_offset"],
+            unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
             cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
             is_recreated=_is_recreated(topics, row["topic"]),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),

@@ -58,10 +58,6 @@ class UncleanRules:
         by_setting = self._by_setting(topic, end)
         return asked if asked is not None and not by_setting.allowed else by_setting
 
-    def at_end(self, topic: str) -> bool | None:
-        """Whether it is allowed by the settings in force at the run's end."""
-        return self._by_setting(topic, END_OF_TIME_NS).allowed
-
     def ever(self, topic: str) -> bool | None:
         """Whether an unclean election of the topic was allowed at any recorded moment of the run."""
         moments = [0, *(row["time_ns"] for row in self._changes), END_OF_TIME_NS]

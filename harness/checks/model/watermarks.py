@@ -47,8 +47,11 @@ class Watermarks:
         self._marks = marks_of(history)
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
 
-    def is_committed(self, lost: LostRecord) -> bool:
-        """Whether the record was below a known high watermark: shown by a read, or by a log that held it."""
+    def is_committed(self, lost: LostRecord) -> bool | None:
+        """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it.
+
+        None where a mark above it was told, and nobody knows by whose log: of its leader, or of another one later.
+        """
         if lost.committed:
             return True
         if lost.offset is None:
@@ -59,21 +62,31 @@ class Watermarks:
                     return True
         if any(self._below_mark(self._logs.get(copy.snapshot), lost.offset) for copy in lost.copies):
             return True
-        return any(self._told_above(row, lost, lost.offset) for row in self._marks)
+        told = {self._told_above(row, lost, lost.offset) for row in self._marks}
+        return True if True in told else None if None in told else False
 
-    def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool:
-        """Whether a broker in the record's own term wrote a mark above it: a leader sends no mark beyond its log.
+    def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool | None:
+        """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
 
         Its leader, a replica with the record and replicas in sync with that leader got their marks from it.
         """
-        if mark.offset <= offset or lost.t_acknowledged is None or mark.time_ns <= lost.t_acknowledged:
+        since = lost.t_acknowledged if lost.t_sent is None else lost.t_sent  # its answer may come after the mark
+        if mark.offset <= offset or lost.t_acknowledged is None or since is None or mark.time_ns <= since:
             return False
         term, node = self._history.term_at(mark.time_ns), mark.node
         epoch = self._epoch_by_time(lost.t_acknowledged) if lost.epoch is None else lost.epoch
-        if term is None or term.epoch != epoch:
+        if term is None:
+            return None if self._may_be_of(mark.time_ns, epoch) else False
+        if term.epoch != epoch:
             return False
         holders = {copy.node for copy in lost.copies}
         return node == term.leader or node in holders or self._history.is_in_sync(node, mark.time_ns)
+
+    def _may_be_of(self, time_ns: int, epoch: int | None) -> bool:
+        """Whether a leader of that epoch may have been in force then, where it is not sure who was."""
+        later = (each for each in self._history.elections if epoch is None or each.epoch > epoch)
+        successor = next(later, None)
+        return successor is None or time_ns < successor.latest_t
 
     def _epoch_by_time(self, time_ns: int) -> int | None:
         """The epoch of the leader that acknowledged at that time, if only one leader can have."""

@@ -52,6 +52,12 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "read in between"
     ),
     "not-heard-of-its-successor": "broker {node}, deposed before, may have acknowledged it without having heard",
+    "may-have-been-committed": (
+        "a high watermark above it was written down, and nobody knows whether its own leader told that one"
+    ),
+    "acknowledged-before-or-after": (
+        "no log tells its epoch, and it was acknowledged when the leadership changed, before or after that"
+    ),
     "cut-while-polled": (
         "a log gave it up before the leadership changed, and who was in sync then was only polled for"
     ),

@@ -44,7 +44,10 @@ class DiskEvent:
             return None
         if offset < self.from_offset:
             return False
-        return True if self.extent == "tail" or (self.to_offset is not None and offset < self.to_offset) else None
+        if self.to_offset is not None and offset < self.to_offset:
+            return True
+        # Of a tail, the offset to which it went was the log's end: what lay beyond had left that log before.
+        return None if self.extent != "tail" else self.to_offset is None
 
 
 def disk_events(rows: Iterable[DiskEventRow], faults: Sequence[FaultRow]) -> tuple[DiskEvent, ...]:

@@ -7,10 +7,10 @@ frozen high watermark), and *unseen* (the partition was not read that far and no
 from collections.abc import Sequence
 
 from harness.checks.contract.causes import faults_of, loss_evidence
-from harness.checks.contract.rule import forfeited
+from harness.checks.contract.rule import forfeited, perhaps_forfeited
 from harness.checks.contract.rulings import Cause, Ruling
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
-from harness.checks.families.records.min_isr import broken_promises
+from harness.checks.families.records.min_isr import LeastInSync, broken_promises, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
@@ -20,6 +20,7 @@ from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import acks_words, epochs_words, nodes_words, offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
+from harness.history.schema.cluster_rows import CONFIGURATION
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -74,11 +75,15 @@ def _parted(
 def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
     groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
     broken = broken_promises(context)
+    settings = LeastInSync(context.history.scenario, context.tables[CONFIGURATION])
     for row in rows:
         ruling = context.ruling(history, row)
         if (history.partition_id, row.value) in broken and ruling.classification != "violation":
             ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
-        # Nothing else explains it, and the topic compacts: compaction removed the last record of a key.
+        elif ruling.classification == "permitted" and ruling.cause != "deletion":
+            least = perhaps_too_few(history, settings, row, ruling.epoch)
+            ruling = ruling if least is None else perhaps_forfeited(ruling, least)
+        # Nothing else explains it, and something removes records here: it removed the last one of a key.
         away = compacts and ruling.classification == "violation" and ruling.election is None
         key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)
         groups.setdefault(key, []).append((row, ruling))

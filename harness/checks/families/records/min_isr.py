@@ -19,7 +19,9 @@ from harness.checks.contract.rulings import Cause, Doubt, min_isr_setting
 from harness.checks.contract.survival import LEARN_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.elections import states_near
 from harness.checks.model.partition_history import PartitionHistory, holds_up
+from harness.checks.spark.detection import Flagged
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.facts.fault_facts import begin_of
@@ -256,6 +258,27 @@ def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
     """(partition_id, value) of records surely acknowledged below min.insync.replicas: nothing excuses their loss."""
     rows = context.rows[ANSWER]
     return {(row["partition_id"], row["value"]): row["shortage"] for row in rows if row["shortage"].knew}
+
+
+def perhaps_too_few(
+    history: PartitionHistory, settings: LeastInSync, row: Flagged, epoch: int | None
+) -> int | None:  # fmt: skip
+    """min.insync.replicas, where fewer may have been in sync from when an acks=all record was sent to its answer.
+
+    A leader that had asked to take somebody in by then may have counted him: that is over when the answer comes later.
+    """
+    if row.acks != -1 or row.invoked_ns is None or row.completed_ns is None:
+        return None
+    least = settings.of(history.topic, row.invoked_ns - LEARN_NS, row.completed_ns + LEARN_NS)
+    if least <= 1:
+        return None
+    answered = states_near(history.states, row.completed_ns)
+    for state in states_near(history.states, row.invoked_ns):
+        own = epoch is None or state["leader_epoch"] in (epoch, -1)
+        enough = min(least, len(state["replicas"] or history.replicas) or least)
+        if own and state["leader"] >= 0 and len(state["isr"] or ()) < enough and state in answered:
+            return enough
+    return None
 
 
 def _finding(context: RunContext, history: PartitionHistory, rows: Sequence[BelowMinIsrRow]) -> Finding:

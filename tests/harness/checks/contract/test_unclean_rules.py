@@ -110,4 +110,4 @@ def test_whether_it_was_ever_allowed_of_a_topic_is_asked_of_its_own_requests_and
     for_a_while = [setting("true", time_ns=10), setting("false", time_ns=20)]
     assert UncleanRules(for_a_while, [step()], scenario()).ever("orders") is True
     assert UncleanRules(for_a_while, [], scenario()).ever("other") is False
-    assert UncleanRules(for_a_while, [], scenario()).at_end("orders") is False
+    assert UncleanRules(for_a_while, [], scenario()).ever("orders") is True

@@ -1,0 +1,133 @@
+"""What shows that a record was gone: a leader in force without it, or another record in its place.
+
+A leader whose log lacks the record while it leads shows that it was gone by then, unless somebody who was in sync had
+it still when the next leader was elected: he might have been elected. Where that, or who led, is not sure, it only may
+have been gone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from harness.checks.model.elections import Snapshot, committed_copies, states_near
+from harness.checks.model.lost_records import Copy, LostRecord, same_epoch
+from harness.checks.model.partition_history import PartitionHistory
+
+
+class Absence:
+    """Of the records of one partition. `logs`: by the number of their snapshot."""
+
+    def __init__(self, history: PartitionHistory, logs: Mapping[int, Snapshot]) -> None:
+        self._history = history
+        self._logs = logs
+
+    def of(
+        self, lost: LostRecord, *, since: int, after_t: int
+    ) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+        """(epoch, time): under whose leader it was gone, of the leaders from epoch `since` on and after that time.
+
+        Then the same by what may show it: somebody else may have outlived that, or the leadership changed about then.
+        """
+        epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
+        sure: list[tuple[int, int]] = []
+        perhaps: list[tuple[int, int]] = []
+        for led_in, node, time_ns, is_sure in (*self._logs_without(lost), *self._cuts_of(lost)):
+            outlives = self._outlives(lost, node, time_ns)
+            if led_in >= since and time_ns > after_t and outlives is not True:
+                perhaps.append((led_in, time_ns))
+                sure += [(led_in, time_ns)] if is_sure and outlives is False else []
+        return _first(epochs, sure), _first(epochs, perhaps)
+
+    def _logs_without(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
+        """(epoch, node, time, whether it is sure): of leaders' logs that were read, and had not got it."""
+        for log, led_in in self._leaders_logs:
+            held = any(copy.snapshot == log.number for copy in lost.copies)
+            if lost.offset is not None and log.spans(lost.offset) and not held and not self._robbed(log, led_in, lost):
+                yield led_in, log.node, log.time_ns, True
+
+    def _cuts_of(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
+        """What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards."""
+        for cut in self._history.truncations:
+            state = self._history.state_at(cut.time_ns)
+            if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
+                continue
+            # One who follows a later leader already cuts by the word of that one.
+            if cut.epoch is not None and cut.epoch > state["leader_epoch"]:
+                continue
+            term = self._history.term_at(cut.time_ns)
+            leads = term is not None and term.leader == cut.node == state["leader"]
+            if leads or committed_copies(state) == (cut.node,):
+                near = states_near(self._history.states, cut.time_ns)
+                alone = all(committed_copies(each) == (cut.node,) for each in near)
+                yield state["leader_epoch"], cut.node, cut.time_ns, leads or alone
+
+    def _robbed(self, log: Snapshot, led_in: int, lost: LostRecord) -> bool:
+        """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
+        term = self._history.election_of(led_in)
+        begin = term.earliest_t if term is not None else 0
+        return any(
+            begin <= loss.time_ns <= log.time_ns
+            and loss.event.took(self._history.topic, self._history.partition, lost.offset) is not False
+            for loss in self._history.losses_by_node.get(log.node, ())
+        )
+
+    def _outlives(self, lost: LostRecord, leader: int, time_ns: int) -> bool | None:
+        """Whether somebody who could be elected had it when the next leader was, whatever this one had lost by then.
+
+        He was in sync all the while and is seen with his copy after that election, in a log or in what he cut. None
+        where he was seen with it only before, and with nothing that took it in between.
+        """
+        history = self._history
+        following = next((each for each in history.elections if each.earliest_t > time_ns), None)
+        found: bool | None = False
+        for copy in lost.copies if following is not None else ():
+            log = self._logs.get(copy.snapshot)
+            if log is None or following is None or copy.node == leader or copy.node not in following.isr_before:
+                continue
+            joined = history.joined(copy.node, following.earliest_t)
+            if not same_epoch(copy.epoch, lost.epoch) or joined > min(time_ns, log.time_ns):
+                continue
+            if log.time_ns >= following.earliest_t:
+                return True
+            if log.is_whole and not self._left(copy.node, lost, log.time_ns, following.earliest_t):
+                found = None
+        return found
+
+    def _left(self, node: int, lost: LostRecord, begin: int, end: int) -> bool:
+        """Whether a node is known to have lost its copy within that time."""
+        history, offset = self._history, lost.offset
+        cut = any(
+            cut.node == node and begin <= cut.time_ns <= end and offset is not None and cut.to_offset <= offset
+            for cut in history.truncations
+        )
+        return cut or any(
+            begin <= loss.time_ns <= end and loss.event.took(history.topic, history.partition, offset) is not False
+            for loss in history.losses_by_node.get(node, ())
+        )
+
+    def _successors(self, lost: LostRecord) -> Iterator[Copy]:
+        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
+        if lost.epoch is None:
+            return
+        last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
+        for copy in lost.others:
+            log = self._logs.get(copy.snapshot)
+            later = log is not None and log.time_ns > last
+            if copy.epoch is not None and (copy.epoch > lost.epoch or (copy.epoch == lost.epoch and later)):
+                yield copy
+
+    @cached_property
+    def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
+        """Snapshots of leaders while they surely led, each with its epoch, in order of time."""
+        return tuple(self._led())
+
+    def _led(self) -> Iterator[tuple[Snapshot, int]]:
+        for log in self._history.logs:
+            term = self._history.term_at(log.time_ns)
+            state = self._history.state_at(log.time_ns)
+            leads = term is not None and state is not None and state["leader"] == log.node == term.leader
+            if term is not None and leads and log.is_whole:
+                yield log, term.epoch
+
+
+def _first(epochs: Sequence[int], told: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    return min((*epochs, *(epoch for epoch, _ in told)), default=None), min((t for _, t in told), default=None)
