@@ -1,1 +1,1 @@
-"""One fault a file; catalogue.py names them all, targets.py picks nodes by role, plan.py says when."""
+"""One fault per file; catalogue.py lists them all, targets.py selects nodes by role, plan.py makes the schedule."""

@@ -1,4 +1,4 @@
-"""What the faults offer the plans of the controller, which imports none of them."""
+"""The functions through which the controller's plans use the faults, which the controller does not import."""
 
 from faults import catalogue, links, plan, targets, triggers
 from harness.ports.faults import FaultBook

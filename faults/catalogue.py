@@ -1,6 +1,6 @@
-"""Every fault there is, by name: ours, and those of installed packages. Adding one: a file, its test, and a line here.
+"""Every fault by name: our own, and those of installed packages. To add one: a file, its test, and a line here.
 
-Schedules and steps ask for the same ones, in their own ways of writing: `kind = "slow"`, `options = { delay = "1 s" }`
+Schedules and steps use the same faults, written differently: `kind = "slow"`, `options = { delay = "1 s" }`
 in [[faults]], `act = { slow = 2, delay = "1 s" }` in [[steps]].
 """
 
@@ -29,6 +29,8 @@ from faults.processes.pause import Pause
 from faults.processes.restart import Restart
 from faults.processes.rolling_restart import RollingRestart
 from faults.processes.stop import Stop
+from faults.topics.preferred_election import PreferredElection
+from faults.topics.reconfigure import Reconfigure
 from harness.errors import UsageError
 from harness.extensions import FAULTS, load_classes, package_of
 from harness.ports.faults import Fault, PlannedFault
@@ -41,12 +43,13 @@ OURS: tuple[type[Fault], ...] = (
     Kill, Stop, Restart, RollingRestart, Pause,
     Isolate, Halves, MajorityRing, Bridge, Cut, HoldFetches, Slow, Impair,
     Wipe, PowerLoss, Damage, Fill,
+    PreferredElection, Reconfigure,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wrong:
-    """What cannot be meant: in which of the scenario's [[faults]] or [[steps]], from 0, and why."""
+    """A fault that makes no sense: its index (from 0) among the scenario's [[faults]] or [[steps]], and why."""
 
     section: Literal["faults", "steps"]
     index: int
@@ -54,7 +57,7 @@ class Wrong:
 
 
 def by_name() -> Mapping[str, type[Fault]]:
-    """Under the one name of each, and not under its aliases. Raises HarnessError for a package that does not fit."""
+    """Each fault under its name, without aliases. Raises HarnessError for a package that does not fit."""
     others = load_classes(FAULTS, Fault, own=[*_ours(), *ACTS])  # type: ignore[type-abstract]
     for fault in others:
         check_declared(fault, place=f"package {package_of(FAULTS, fault.name)}: fault {fault.name!r}")
@@ -63,7 +66,7 @@ def by_name() -> Mapping[str, type[Fault]]:
 
 @cache
 def _ours() -> Mapping[str, tuple[type[Fault], Mapping[str, Any]]]:
-    """By name and alias, with the options that an alias stands for."""
+    """Our faults by name and alias, with the options that an alias stands for."""
     found: dict[str, tuple[type[Fault], Mapping[str, Any]]] = {}
     for fault in OURS:
         found[fault.name] = (fault, {})
@@ -72,12 +75,12 @@ def _ours() -> Mapping[str, tuple[type[Fault], Mapping[str, Any]]]:
 
 
 def options_of(fault: type[Fault]) -> Mapping[str, tuple[str, Reader]]:
-    """Its options: key in a scenario -> (field, reader)."""
+    """A fault's options: key in a scenario -> (field, reader)."""
     return {key.removesuffix("_"): entry for key, entry in keys_of(fault).items()}
 
 
 def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str, Any]]:
-    """The fault of a name or an alias, and the options it stands for. Raises UsageError, with what it was `called`."""
+    """The fault of a name or alias, and the alias's options. Raises UsageError; `called`: what the message calls it."""
     name = word.replace("_", "-")
     if name in _ours():
         return _ours()[name]
@@ -86,7 +89,8 @@ def find(word: str, *, called: str = "fault") -> tuple[type[Fault], Mapping[str,
         known |= {fault.name: (fault, {}), **{alias: (fault, options) for alias, options in fault.aliases.items()}}
     if name not in known:
         close = get_close_matches(name[:100], [*known, *ACTS], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(by_name())}"
+        others = ACTS if called == "act" else ()
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join([*by_name(), *others])}"
         raise UsageError(f"unknown {called} {word[:100]!r}; {hint}")
     return known[name]
 
@@ -98,7 +102,7 @@ def is_fault(word: str) -> bool:
 
 
 def make(word: str, given: Mapping[str, Any]) -> tuple[Fault, Mapping[str, Any]]:
-    """A fault with its options as a scenario gives them, and those. Raises UsageError for what makes no sense."""
+    """A fault with the options that a scenario gives, and these options. Raises UsageError if they are wrong."""
     kind, meant = find(word)
     known, fields = options_of(kind), {}
     for key, value in {**meant, **given}.items():
@@ -118,13 +122,13 @@ def make(word: str, given: Mapping[str, Any]) -> tuple[Fault, Mapping[str, Any]]
 
 
 def of_schedule(spec: FaultSpec) -> PlannedFault:
-    """What one of [[faults]] asks for. Raises UsageError."""
+    """The fault that one of [[faults]] plans. Raises UsageError."""
     fault, given = make(spec.kind, spec.options)
     return PlannedFault(fault=fault, target=spec.target or "all", for_s=spec.for_s, given=given)
 
 
 def of_step(step: StepSpec) -> PlannedFault | None:
-    """What a step begins; None where it does something else than to begin a fault. Raises UsageError."""
+    """The fault that a step begins; None if the step does something else. Raises UsageError."""
     word, value = next(iter(step.body.items()))
     if step.kind != "act" or word in ACTS:
         return None
@@ -150,7 +154,7 @@ def _names_links(kind: type[Fault], value: Any) -> bool:
 
 
 def planned(scenario: Scenario) -> Iterator[tuple[Literal["faults", "steps"], int, PlannedFault]]:
-    """Every fault a scenario plans that makes sense (`wrong` tells the others), with its section and place in it."""
+    """Every valid fault that a scenario plans, with its section and its index there (`wrong` returns the others)."""
     for index, spec in enumerate(scenario.faults):
         with suppress(UsageError):
             yield "faults", index, of_schedule(spec)
@@ -162,7 +166,7 @@ def planned(scenario: Scenario) -> Iterator[tuple[Literal["faults", "steps"], in
 
 
 def wrong(scenario: Scenario) -> Iterator[Wrong]:
-    """All that can be known of its faults to make no sense, whatever the cluster is."""
+    """The faults of a scenario that are wrong on any cluster."""
     for index, spec in enumerate(scenario.faults):
         for what in (_refused(of_schedule, spec), _refused(_check_moment, spec)):
             if what:

@@ -1,4 +1,4 @@
-"""One proof out of several: a fault on many victims is in force when the last of them has shown it."""
+"""Joins several proofs into one: a fault on many victims is in force when the last of them shows it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which links a partition cuts: small pure functions over the links there are and the nodes that are set apart."""
+"""Which links a network partition cuts: small pure functions of the existing links and the nodes to separate."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -29,9 +29,9 @@ def between_peers(links: Sequence[Link], groups: Sequence[Collection[NodeId]]) -
 
 
 def apart_from_brokers(links: Sequence[Link]) -> set[NodeId]:
-    """Coordination services and controllers that are no brokers: the nodes that no client is linked to.
+    """Coordination services and controllers that are not brokers: the nodes without a link from a client.
 
-    Somebody else's cluster has no links of clients; there they are the nodes that open no link themselves.
+    Somebody else's cluster has no client links; there they are the nodes that open no link themselves.
     """
     brokers = {link.target for link in links if link.client is not None} or {
         link.source for link in links if link.source is not None
@@ -71,7 +71,7 @@ def isolating(links: Sequence[Link], victims: Collection[int], origin: str) -> l
 
 
 def named(links: Sequence[Link], names: Sequence[str]) -> list[Link]:
-    """Links written "2>1", "c1>2" or "clients>2" in a scenario. Raises UsageError that lists what there is."""
+    """Links written "2>1", "c1>2" or "clients>2" in a scenario. Raises UsageError that lists the existing links."""
     found: list[Link] = []
     for name in names:
         meant = _meant_by(name, links)
@@ -83,7 +83,7 @@ def named(links: Sequence[Link], names: Sequence[str]) -> list[Link]:
 
 
 def is_of_clients(name: str) -> bool:
-    """Whether a scenario names a link that clients open, be there such a one or not."""
+    """Whether the name is of a link that clients open; the link need not exist."""
     try:
         return _OF_CLIENTS.fullmatch(name) is not None or Link.parse(name).client is not None
     except ValueError:

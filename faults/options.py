@@ -1,4 +1,4 @@
-"""How the options of faults are read that are more than a text, a number or true and false."""
+"""Readers for options of faults that are not simply a text, a number or a boolean."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ def link_names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-# hang: bytes wait and new connections stay silent, as DROP does. reset: as REJECT does.
+# hang: bytes wait and new connections get no answer, as with DROP. reset: as with REJECT.
 Mode = Annotated[Literal["hang", "reset"], one_of("hang", "reset")]
 Origin = Annotated[
     Literal["peers", "coordination", "clients", "all"], one_of("peers", "coordination", "clients", "all")

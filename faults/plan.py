@@ -1,4 +1,4 @@
-"""Makes a schedule explicit: faults drawn by chance become timed ones, so that replaying is running."""
+"""Makes a schedule explicit: faults drawn by chance become timed ones, so that a replay is an ordinary run."""
 
 import random
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from harness.scenario.model import FaultSpec
 def written_out(
     faults: Sequence[FaultSpec], *, begin_s: float = 0.0, duration_s: float, chance: random.Random
 ) -> tuple[FaultSpec, ...]:
-    """Timed and triggered faults stay as they are; every `every = D` becomes timed ones, D apart on average.
+    """Timed and triggered faults stay unchanged; `every = D` becomes several timed faults, on average D apart.
 
-    Drawn ones begin after `begin_s` and end before `duration_s`, both counted since the load began. Intervals of one
-    drawn fault never overlap: the next begins after the one before has ended.
+    Drawn faults begin after `begin_s` and end before `duration_s`, both in seconds since the load began. Intervals of
+    one drawn fault never overlap: the next begins after the previous one has ended.
     """
     explicit: list[FaultSpec] = []
     for fault in faults:

@@ -1,8 +1,8 @@
-"""Victims by role. "leader(orders/0)", "isr(orders/0) - leader(orders/0)", "random(1)": resolved when the fault begins,
-from what was last observed, since a role moves.
+"""Victims by role: "leader(orders/0)", "isr(orders/0) - leader(orders/0)", "random(1)". They are resolved when the
+fault begins, from the latest observation, since roles move.
 
-What is taken away is taken from everything: chance draws from who is left, and from nobody who is named beside it.
-Whoever led last is taken away where nobody leads now, for that is who is meant.
+A subtracted node is removed from the whole expression: random(N) draws from the remaining nodes, without those that
+other terms name. Subtracting a leader means the last known leader if there is none now.
 """
 
 import random
@@ -15,7 +15,7 @@ from harness.ports.cluster import NodeId
 
 
 class View(Protocol):
-    """What is known of roles right now. last_leader: who leads, or led last where nobody does."""
+    """The roles as known now. last_leader: the leader, or the last known one if there is none."""
 
     @property
     def controller(self) -> int: ...
@@ -57,7 +57,7 @@ def _partition(argument: str, expression: Any) -> tuple[str, int]:
 
 
 def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId], expression: Any) -> list[int]:
-    """Who is meant by anything but chance."""
+    """The nodes of a term other than random(N)."""
     if word.isdigit():
         return [int(word)]
     if word == "all":
@@ -73,7 +73,7 @@ def _term(word: str, argument: str | None, view: View, brokers: Sequence[NodeId]
 
 
 class _LedLast:
-    """A view in which a partition without a leader has the one it had last."""
+    """A view in which a partition without a leader has its last known one."""
 
     def __init__(self, view: View) -> None:
         self.controller = view.controller
@@ -98,7 +98,7 @@ def parse(expression: Any) -> list[tuple[str, str, str | None]]:
 
 
 def by_role(expression: Any) -> bool:
-    """Whether it means different nodes as roles move, so that to look again may find somebody."""
+    """Whether it depends on roles, so that a later attempt may find nodes."""
     return any(sign == "+" and word in _MOVING for sign, word, _ in parse(expression))
 
 
@@ -111,17 +111,17 @@ def resolve(
     apart: Sequence[NodeId] = (),
     unfit: Collection[NodeId] = (),
 ) -> list[NodeId]:
-    """The victims, in order, each once. Raises HarnessError when the role is nobody's at the moment.
+    """The victims, in order, each once. Raises HarnessError if no node has the role at the moment.
 
-    apart: controllers and coordination services that are no brokers; they are meant by role or number alone.
-    unfit: who cannot be struck now, and is not drawn by chance.
+    apart: controllers and coordination services that are not brokers; only a role or a number can name them.
+    unfit: nodes that cannot be hit now; random(N) does not draw them.
     """
     terms = parse(expression)
     found = [
         [] if word == "random" else _term(word, argument, _LedLast(view) if sign == "-" else view, brokers, expression)
         for sign, word, argument in terms
     ]
-    named = {node for nodes in found for node in nodes}  # beside chance, or taken away from it
+    named = {node for nodes in found for node in nodes}  # by other terms, added or subtracted
     pool: list[int] = [node for node in brokers if node not in named and node not in unfit]
     victims: list[int] = []
     for (sign, word, argument), nodes in zip(terms, found, strict=True):

@@ -1,32 +1,73 @@
-"""When a triggered fault begins: after the n-th acknowledgement, on a new leader, when an ISR has shrunk.
+"""When a triggered fault begins: on what was seen to happen, or on several such things one after the other.
 
-Half of the classical replication bugs need a second fault within one fetch round trip of the first; no clock can be
-set to that, but an observation can.
+Half of the classical replication bugs need a second fault within one fetch round trip of what the first one brings
+about; no clock can be set to that, but an observation can.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from harness.errors import UsageError
+from harness.ports.faults import TriggerKind
+from harness.scenario.durations import seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """acks: `count` records were acknowledged. new_leader: another leader than now. isr: at most `count` members."""
+    """One part of a trigger. count: of records or members, for the kinds that have one; after_s: of `elapsed`."""
 
-    kind: Literal["acks", "new_leader", "isr"]
+    kind: TriggerKind
     topic: str = ""
     partition: int = 0
     count: int = 0
+    after_s: float = 0.0
 
 
-def parse(text: str) -> Trigger:
-    """Raises UsageError that lists the forms."""
-    if match := re.fullmatch(r"\s*acks\s*>=\s*(\d+)\s*", text):
-        return Trigger(kind="acks", count=int(match.group(1)))
-    if match := re.fullmatch(r"\s*new_leader\(\s*(\S+?)/(\d+)\s*\)\s*", text):
-        return Trigger(kind="new_leader", topic=match.group(1), partition=int(match.group(2)))
-    if match := re.fullmatch(r"\s*isr\(\s*(\S+?)/(\d+)\s*\)\s*<=\s*(\d+)\s*", text):
-        return Trigger(kind="isr", topic=match.group(1), partition=int(match.group(2)), count=int(match.group(3)))
-    raise UsageError(f'trigger {text!r}: write "acks >= 500", "new_leader(orders/0)" or "isr(orders/0) <= 1"')
+_PARTITION = r"\(\s*(\S+?)/(\d+)\s*\)"
+_OF_PARTITION: dict[str, TriggerKind] = {
+    "new_leader": "new_leader",
+    "no_leader": "no_leader",
+    "epoch_change": "epoch_change",
+    "isr_shrinks": "isr_shrinks",
+    "isr_grows": "isr_grows",
+    "truncated": "truncated",
+}
+_Maker = Callable[[re.Match[str]], Trigger]
+_FORMS: tuple[tuple[str, _Maker], ...] = (
+    (r"acks\s*>=\s*(\d+)", lambda found: Trigger(kind="acks", count=int(found[1]))),
+    (r"acks\s*>=\s*\+\s*(\d+)", lambda found: Trigger(kind="more_acks", count=int(found[1]))),
+    (r"elapsed\s*>=\s*(\d\S*(?:\s*[a-z]+)?)", lambda found: Trigger(kind="elapsed", after_s=seconds(found[1]))),
+    (r"restarted", lambda found: Trigger(kind="restarted")),
+    (
+        rf"({'|'.join(_OF_PARTITION)}){_PARTITION}",
+        lambda found: Trigger(kind=_OF_PARTITION[found[1]], topic=found[2], partition=int(found[3])),
+    ),
+    (
+        rf"isr{_PARTITION}\s*<=\s*(\d+)",
+        lambda found: Trigger(kind="isr_at_most", topic=found[1], partition=int(found[2]), count=int(found[3])),
+    ),
+    (
+        rf"isr{_PARTITION}\s*>=\s*(\d+)",
+        lambda found: Trigger(kind="isr_at_least", topic=found[1], partition=int(found[2]), count=int(found[3])),
+    ),
+)
+
+
+def parse(text: str) -> tuple[Trigger, ...]:
+    """What has to be seen, in this order: `A then B` waits for B once A was seen. Raises UsageError, with the forms."""
+    return tuple(_part(part, text) for part in re.split(r"\sthen\s", text))
+
+
+def _part(part: str, text: str) -> Trigger:
+    for form, made in _FORMS:
+        if found := re.fullmatch(form, part.strip()):
+            try:
+                return made(found)
+            except ValueError as error:
+                raise UsageError(f"trigger {text!r}: {error}") from None
+    raise UsageError(
+        f'trigger {text!r}: write "acks >= 500", "acks >= +5", "elapsed >= 4 s", "restarted", "isr(orders/0) <= 1", '
+        f'"isr(orders/0) >= 3", or {", ".join(_OF_PARTITION)} with a partition, "new_leader(orders/0)"; several one '
+        'after the other: "new_leader(orders/0) then acks >= +5"'
+    )

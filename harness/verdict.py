@@ -71,6 +71,8 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "damages": "replicas' logs damaged, with proof",
     "power_losses": "losses of what a replica had not flushed, with proof",
     "disks_full": "disks filled, with proof",
+    "elections_asked": "preferred elections asked for as a fault, and answered",
+    "reconfigurations": "topics that had other settings for a while, as a fault",
     "steps": "ordered steps that were done",
     "waits_seen": "waits whose condition was seen",
     "expectations": "expectations that held",
@@ -104,6 +106,8 @@ FAULT_CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "damages": ("damage",),
     "power_losses": ("power-loss",),
     "disks_full": ("full",),
+    "elections_asked": ("election",),
+    "reconfigurations": ("reconfiguration",),
 }
 _OF_KIND = "faults_of_"  # and the kind: what counts faults of other people's packages
 

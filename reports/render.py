@@ -16,6 +16,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
 from harness.printable import visible
+from reports.campaign.model import CampaignPage, CampaignsPage
 from reports.comparison.columns import GivenColumn
 from reports.comparison.model import ComparisonPage
 from reports.comparison.page import Comparison
@@ -41,7 +42,13 @@ def breakable(text: str) -> Markup:
     return Markup(" ".join(_KEY_BREAK.sub(r"\1<wbr>", word) if len(word) > _KEY_LENGTH else word for word in words))
 
 
-def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styles: Sequence[str] = STYLES) -> str:
+def html_of(
+    page: Page | ComparisonPage | CampaignPage | CampaignsPage,
+    *,
+    template: str = "page.html.j2",
+    styles: Sequence[str] = STYLES,
+    script: str = "page.js",
+) -> str:
     environment = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
@@ -55,8 +62,8 @@ def html_of(page: Page | ComparisonPage, *, template: str = "page.html.j2", styl
     sources = environment.loader
     assert sources is not None, "the loader was given above"
     style = Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in styles)
-    script = Markup(sources.get_source(environment, "page.js")[0])
-    return environment.get_template(template).render(page=page, style=style, script=script)
+    code = Markup(sources.get_source(environment, script)[0])
+    return environment.get_template(template).render(page=page, style=style, script=code)
 
 
 def write_report(run: Path) -> Path:
@@ -83,6 +90,12 @@ def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, 
     _write(files, "comparison.json", told, otherwise=remedy)
     _write(files, "comparison.html", html, otherwise=remedy)
     return out / "comparison.html", comparison
+
+
+def write_page(folder: Path, name: str, html: str, *, otherwise: str) -> Path:
+    """FOLDER/NAME, replaced as a whole. otherwise: what a user has all the same, or can do, where it cannot be."""
+    _write(FilesBelow(folder), name, html, otherwise=otherwise)
+    return folder / name
 
 
 def _write(files: FilesBelow, name: str, text: str, *, otherwise: str) -> None:

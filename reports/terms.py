@@ -93,5 +93,45 @@ _OF_COMPARISON = (
         "promise was not put to the test.",
     ),
 )
+_OF_CAMPAIGN = (
+    (
+        "group",
+        "Group",
+        "All findings of one fingerprint, which is made of what was found and why, not of when: the same bug in two "
+        "runs is one group.",
+    ),
+    (
+        "smallest",
+        "Smallest schedule",
+        "The fewest faults with which a run of this campaign brought the finding about.",
+    ),
+    (
+        "flaky",
+        "Flaky",
+        "The same plan was run more than once and did not always bring the finding about.",
+    ),
+    (
+        "accepted",
+        "Accepted",
+        "Somebody wrote down why this finding is known and until when that holds. It is counted, and decides nothing.",
+    ),
+    (
+        "situation",
+        "Situation",
+        "Circumstances in which a fault struck: its victim's role, the ISR, what changed, and the fault before.",
+    ),
+    (
+        "inconclusive",
+        "Inconclusive",
+        "What was recorded proves neither that the promise held nor that it was broken.",
+    ),
+    (
+        "error",
+        "Error",
+        "The run could not be done. It says nothing about the system.",
+    ),
+)
 _SHARED = ("isr", "epoch", "unclean", "perm", "viol", "ind", "ref")
 COMPARISON_TERMS = (*_OF_COMPARISON, *(term for term in TERMS if term[0] in _SHARED))
+_VACUOUS = next(term for term in _OF_COMPARISON if term[0] == "vacuous")
+CAMPAIGN_TERMS = (*_OF_CAMPAIGN, _VACUOUS, *(term for term in TERMS if term[0] in ("perm", "viol")))

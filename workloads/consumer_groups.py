@@ -1,9 +1,9 @@
-"""Producers as in produce_and_poll; consumers are members of one group, which come and go.
+"""Producers as in produce_and_poll; consumers are members of one group, which join and leave.
 
-A member polls, processes, and commits by hand what it has of partitions that are still its own; by chance it goes back
-to the first records of a poll instead. After a while, drawn by the seed, it leaves, or crashes: no commit, no word to
-the group, whose coordinator must miss it. All that passes between a member and its group is journalled, the committed
-offsets it starts from included. A member that cannot poll any more is replaced like any other.
+A member polls, processes, and commits explicitly the offsets of partitions that it still owns; at random it seeks back
+to the first records of a poll instead. After a time drawn from the seed it leaves, or crashes: without a commit or a
+leave request, so that the coordinator must detect it. Everything between a member and its group is journalled, also the
+committed offsets it starts from. A member that can no longer poll is replaced like any other.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from workloads.produce_and_poll import POLL_RECORDS, POLL_S, RENEW_S, ProduceAnd
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSettings(ProducerSettings):
-    """Of workloads whose clients are members of a group."""
+    """The settings of workloads whose clients are members of a group."""
 
     group: str = ""
-    session_timeout_ms: int = 6000  # of a group's member
+    session_timeout_ms: int = 6000  # the group members' session time-out
     stay_s: Seconds | None = None  # how long a member stays in its group, on average; None: to the end
-    crash_share: Share = 0.5  # of the members that go: without leaving
+    crash_share: Share = 0.5  # share of the leaving members that crash instead
 
     def check(self, topics: Sequence[str]) -> None:
         if not self.group:
@@ -38,7 +38,7 @@ class GroupSettings(ProducerSettings):
 class ConsumerGroupsSettings(GroupSettings):
     name: ClassVar[str] = "consumer_groups"
 
-    seek_share: Share = 0.0  # of the polls: the member goes back to their first records instead of committing
+    seek_share: Share = 0.0  # of the polls: the member seeks back to their first records, without a commit
 
     @property
     def facts(self) -> LoadFacts:
@@ -52,7 +52,7 @@ class ConsumerGroupsSettings(GroupSettings):
 
 
 class Membership:
-    """One client's life in a group: which partitions it owns, as far as it was told, and what of it is journalled."""
+    """One client's membership in a group: knows the partitions assigned to it, and journals its events."""
 
     def __init__(self, client: GroupClient, journal: GroupJournal) -> None:
         self._client = client
@@ -60,21 +60,21 @@ class Membership:
         self.owned: set[TopicPartition] = set()
 
     async def join(self, topics: Sequence[str]) -> bool:
-        """False when the library refuses; that is journalled too."""
+        """Joins the group. False if the library refuses; that is journalled too."""
         error = None
         try:
             await self._client.subscribe(topics)
-        except Exception as raised:  # noqa: BLE001  # whatever the library raises: the next client tries again
+        except Exception as raised:  # noqa: BLE001  # the library may raise anything: the next client tries again
             error = type(raised).__name__
         self._journal.done("subscribe", count=len(topics), error=error)
         return error is None
 
     async def poll(self, *, limit: int = POLL_RECORDS, transaction: int | None = None) -> Sequence[ReadRecord] | None:
-        """None when the client is of no use any more. What was heard of the group comes first."""
+        """Polls; None if the client must be replaced. Journals the group's events first."""
         operation = self._journal.invoke("poll", transaction=transaction)
         try:
             records = await self._client.poll(limit, timeout_s=POLL_S)
-        except Exception as error:  # noqa: BLE001  # recorded; a new client is the remedy for all of them
+        except Exception as error:  # noqa: BLE001  # any error is recorded; a new client continues
             self.hear()
             self._journal.complete_poll(operation, (), error=type(error).__name__)
             return None
@@ -85,7 +85,7 @@ class Membership:
         return records
 
     def hear(self) -> list[TopicPartition]:
-        """Journals the rebalances since the last time; the partitions gained."""
+        """Journals the rebalances since the last call. Returns the partitions gained."""
         gained: list[TopicPartition] = []
         for event in self._client.rebalances():
             self._journal.group_event(event)
@@ -104,7 +104,7 @@ class Membership:
 
 
 def positions_after(records: Sequence[ReadRecord]) -> dict[TopicPartition, int]:
-    """The offset behind the last record of each partition: what is committed once they are processed."""
+    """The offset after the last record of each partition, to be committed after processing."""
     return {TopicPartition(topic=each.topic, partition=each.partition): each.offset + 1 for each in records}
 
 
@@ -118,7 +118,7 @@ class Life(Protocol):
     membership: Membership
 
     async def stay(self, chance: random.Random, until: Event, leaves: float) -> bool:
-        """Until it is time to go; False when the client gave up first."""
+        """Works until it is time to leave. False if the client failed earlier."""
         ...
 
     async def before_a_crash(self) -> None: ...
@@ -128,7 +128,7 @@ async def one_after_the_other(
     client: ClientFactory, use: ClientUse, settings: GroupSettings, journal: Journal, chance: random.Random,
     until: Event, begin: Callable[[Client, GroupJournal], Life],
 ) -> None:  # fmt: skip
-    """Clients of one worker: each stays for a while, drawn by the seed, and leaves or crashes; then comes the next."""
+    """The clients of one worker: each stays for a drawn time, then leaves or crashes; the next one joins."""
     loop = asyncio.get_running_loop()
     while not until.is_set():
         leaves = loop.time() + chance.expovariate(1 / settings.stay_s) if settings.stay_s else float("inf")
@@ -192,7 +192,7 @@ class _Member:
             if records is None:
                 return False
             if loop.time() >= leaves:
-                return True  # with what it has polled and not committed, which is delivered again
+                return True  # what it polled and did not commit is delivered again
             owned = self.membership.owned
             if records and chance.random() < self._settings.seek_share:
                 if not await self.membership.seek(_kept(positions_before(records), owned)):
@@ -203,7 +203,7 @@ class _Member:
         return True
 
     async def before_a_crash(self) -> None:
-        """Nothing: what it has polled and not committed is delivered again."""
+        """Does nothing: what it polled and did not commit is delivered again."""
 
 
 def _kept(offsets: Mapping[TopicPartition, int], owned: set[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,11 +1,11 @@
 """Producers send unique values to all partitions at a steady rate; consumers read all partitions from the beginning.
 
-A producer is an open loop: the rate is kept by the loop's time, whatever the cluster does, with a bounded catch-up
-after a stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's
-idempotent producer never recovers from an expired batch, and a fenced or out-of-order one neither.
-With `replace_client = false` a producer is kept, so that the history shows whether it recovers by itself. With `keys`
-each record has one of so many keys, drawn by the seed; partitions are taken in turn all the same.
-Consumers need no group; a poll that fails ends the client, and the next one starts from the beginning again.
+A producer is an open loop: it keeps its rate by the clock, independent of the cluster, with a bounded catch-up after a
+stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's idempotent
+producer never recovers from an expired batch, nor from being fenced or out of order. With `replace_client = false` a
+producer is kept, so that the history shows whether it recovers. With `keys` each record has one of that many keys,
+drawn from the seed; partitions are still used in turn.
+Consumers need no group; a failed poll ends the client, and the next one starts from the beginning again.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ POLL_S = 0.25
 POLL_RECORDS = 500
 RENEW_S = 0.1  # between a client that ended and the next one
 _SEQUENCE_ERRORS = (45, 47, 90)
-_LIBRDKAFKA_FATAL = "_FATAL"  # such a producer takes no record any more
+_LIBRDKAFKA_FATAL = "_FATAL"  # such a producer accepts no more records
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(WorkloadSettings):
-    """Of workloads that have such producers."""
+    """The settings of workloads with these producers."""
 
     producers: Count = 2
     consumers: Count = 1
     rate_per_second: float = 200.0  # records/s of all producers together
     batch: int = 10  # records in flight at once per send operation
     value_bytes: int = 32
-    keys: int = 0  # each record has one of so many keys; 0: none
+    keys: int = 0  # number of different keys; 0: records have no key
     replace_client: bool = True  # after an unknown outcome
 
 
@@ -103,7 +103,7 @@ class ProduceAndPoll:
                 await asyncio.sleep(RENEW_S)
 
     def _batch(self, process: int, sequence: int, chance: random.Random) -> list[Send]:
-        """Round robin over the partitions, each producer from a place of its own, so that all are written to."""
+        """Round robin over the partitions; each producer starts at a different one, so that all are written to."""
         records = []
         for number in range(sequence, sequence + self._settings.batch):
             partition = self._partitions[(number + self._place) % len(self._partitions)]
@@ -134,7 +134,7 @@ class ProduceAndPoll:
     async def _poll_until_error(self, client: Client, journal: Journal, until: Event) -> None:
         try:
             await client.assign(self._partitions, from_beginning=True)
-        except Exception as error:  # noqa: BLE001  # whatever the library raises: try again with a new client
+        except Exception as error:  # noqa: BLE001  # the library may raise anything: a new client tries again
             journal.complete_poll(journal.invoke("poll"), (), error=f"assign: {type(error).__name__}")
             return
         journal.assigned(self._partitions)
@@ -142,14 +142,14 @@ class ProduceAndPoll:
             operation = journal.invoke("poll")
             try:
                 records = await client.poll(POLL_RECORDS, timeout_s=POLL_S)
-            except Exception as error:  # noqa: BLE001  # recorded; a new client is the remedy for all of them
+            except Exception as error:  # noqa: BLE001  # any error is recorded; a new client continues
                 journal.complete_poll(operation, (), error=type(error).__name__)
                 return
             journal.complete_poll(operation, records)
 
 
 async def _is_set_by(until: Event, due: float, loop: asyncio.AbstractEventLoop) -> bool:
-    """Waits for the moment `due`; True if the end came first."""
+    """Waits until the time `due`. True if `until` was set first."""
     wait_s = due - loop.time()
     if wait_s > 0 and not until.is_set():
         try:

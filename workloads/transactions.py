@@ -1,11 +1,11 @@
-"""Read, process, write: what is read, what is written for it and how far was read become one transaction.
+"""Read, process, write: the output records and the offsets of the input form one transaction.
 
 Plain producers write the input topics. Processors are members of a group that read them with read_committed; for each
 input record one goes to the output topic, named after the input's topic, partition and offset (values.py), and the
-offsets are sent to the transaction. A share of the transactions, drawn by the seed, is aborted on purpose, and the
-processor goes back to where it began. A processor keeps its transactional id over all its clients, so that a fresh one
-ends what its predecessor left open; one whose transaction ended in the unknown is replaced. Consumers read the output
-topic from the beginning with read_committed, the last of several with read_uncommitted.
+offsets are sent to the transaction. A share of the transactions, drawn from the seed, is aborted on purpose, and the
+processor seeks back to where it began. A processor keeps its transactional id over all its clients, so that a new one
+ends the transaction its predecessor left open; after a transaction with unknown outcome the client is replaced.
+Consumers read the output topic from the beginning with read_committed, the last of several with read_uncommitted.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from workloads.consumer_groups import (
 )
 from workloads.produce_and_poll import ProduceAndPoll
 
-RECORDS = 50  # of one transaction at most
+RECORDS = 50  # at most, per transaction
 ON_PURPOSE = "aborted on purpose"
 
 
@@ -40,7 +40,7 @@ class TransactionsSettings(GroupSettings):
 
     processors: Count = 0  # transactional clients that read, process and write
     output: str = ""  # the topic that processors write to
-    abort_share: Share = 0.1  # of the transactions: aborted on purpose
+    abort_share: Share = 0.1  # share of the transactions that are aborted on purpose
     transaction_timeout_ms: int = 10_000
 
     @property
@@ -124,17 +124,17 @@ class _Processing:
         return alive
 
     async def _begin(self) -> int | None:
-        """None when the library cannot begin: then there is no transaction."""
+        """Begins a transaction; None if the library cannot."""
         transaction = self._journal.begin_transaction()
         try:
             await self._client.begin_transaction()
-        except Exception as error:  # noqa: BLE001  # whatever the library raises: the next client tries again
+        except Exception as error:  # noqa: BLE001  # the library may raise anything: the next client tries again
             self._journal.end_transaction(transaction, TransactionEnd(outcome="aborted", error=type(error).__name__))
             return None
         return transaction
 
     async def transact(self, *, aborts: bool, until: Event) -> bool:
-        """One transaction, begun before its first poll. False when the client must be replaced."""
+        """One transaction, begun before its first poll. False if the client must be replaced."""
         transaction = await self._begin()
         if transaction is None:
             return False
@@ -176,8 +176,7 @@ class _Processing:
         return event.status == "ok"
 
     async def before_a_crash(self) -> None:
-        """A transaction is left open, with records in it where there were any: the coordinator, or the next client,
-        must end it."""
+        """Leaves a transaction open, with records if there were any: the coordinator or the next client must end it."""
         transaction = await self._begin()
         if transaction is not None and (records := await self.membership.poll(limit=RECORDS, transaction=transaction)):
             await self._write(transaction, records)

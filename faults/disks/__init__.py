@@ -1,1 +1,1 @@
-"""Faults of disks: wiped, filled, damaged, or without what was never flushed."""
+"""Faults of disks: wiped, filled, damaged, or a power loss that removes unflushed data."""

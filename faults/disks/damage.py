@@ -1,6 +1,6 @@
-"""Disk damage: bits flipped in one batch of a replica's log, of a node that is down, or under one that runs on.
+"""Disk damage: flips bits in one batch of a replica's log, on a node that is down or, on request, that keeps running.
 
-A broker that starts after a crash looks at its log and cuts it before the damage; one that runs serves what it reads.
+A broker that starts after a crash checks its log and cuts it before the damage; a running one serves what it reads.
 """
 
 import random
@@ -18,7 +18,7 @@ from harness.ports.faults import Aliases, State, Struck
 
 @dataclass(frozen=True, kw_only=True)
 class Damage(DownFault):
-    """running: who runs is not killed for it. Nothing undoes the damage but the broker itself, when it starts."""
+    """running: a running node is not killed first. Only the broker itself can repair the damage, when it starts."""
 
     name = "damage"
     aliases: ClassVar[Aliases] = {"disk-damage": {"running": False}}

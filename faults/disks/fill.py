@@ -1,5 +1,5 @@
-"""A full disk: not a byte is free in the victims' data directories. A broker that cannot write halts, and keeps what it
-has; once there is room again it is started, if it has ended."""
+"""A full disk: no byte is free in the victims' data directories. A broker that cannot write halts and keeps its data;
+when there is space again, it is started if it has ended."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,5 +1,6 @@
-"""Power loss: what a replica had appended and never flushed is gone. Whoever runs is killed, as power loss does."""
+"""Power loss: records that a replica appended but never flushed are gone. A running node is killed first."""
 
+import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +8,13 @@ from typing import Any, ClassVar
 
 from faults.evidence import joined
 from faults.processes.down import DownFault, killed
-from harness.ports.cluster import CanCrash, CanLosePower, Cluster, Evidence
-from harness.ports.faults import Aliases, Struck
+from harness.ports.cluster import CanCrash, CanLosePower, Cluster, Evidence, ShowsLogs
+from harness.ports.faults import Aliases, NothingToStrike, Struck
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerLoss(DownFault):
-    """records: at least so many of the replica's last ones. topic "": the scenario's first."""
+    """records: removes at least this many of the replica's last records. topic "": the scenario's first topic."""
 
     name = "power-loss"
     aliases: ClassVar[Aliases] = {"lose-tail": {}}
@@ -31,8 +32,20 @@ class PowerLoss(DownFault):
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanLosePower)
-        proofs = await killed(cluster, struck.nodes)
         topic = self.topic or struck.topics[0]
+        await self._refuse_shorter_logs(cluster, struck, topic)
+        proofs = await killed(cluster, struck.nodes)
         for node in struck.nodes:
             proofs.append(await cluster.lose_tail(node, topic, self.partition, records=self.records))
         return joined(proofs)
+
+    async def _refuse_shorter_logs(self, cluster: Cluster, struck: Struck, topic: str) -> None:
+        """Before anybody is killed for it. Raises NothingToStrike."""
+        if not isinstance(cluster, ShowsLogs):
+            return
+        for node in struck.nodes:
+            end = await asyncio.to_thread(cluster.log_end, node, topic, self.partition)
+            if end is not None and end < self.records:
+                raise NothingToStrike(
+                    f"{topic}/{self.partition} ends at {end} on broker {node}: {self.records} are more"
+                )

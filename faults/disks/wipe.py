@@ -1,4 +1,4 @@
-"""Disk loss: the victims' data directories are emptied, and they start again with nothing. Whoever runs is killed."""
+"""Disk loss: the victims' data directories are emptied, and they start again with nothing. A running node is killed."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,1 +1,1 @@
-"""Faults of links: cut by one pattern or another, slowed or impaired."""
+"""Faults of links: cut by different patterns, slowed or impaired."""

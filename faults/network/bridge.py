@@ -1,4 +1,4 @@
-"""A partition into two halves that meet in the first victim: it sees everybody, and neither half sees the other."""
+"""A partition into two halves joined by the first victim: it reaches all brokers, the halves not each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

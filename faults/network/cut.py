@@ -13,7 +13,7 @@ class Cut(NamedOrPeerLinks, CutFault):
     aliases: ClassVar[Aliases] = {"cut-link": {}}
     says = "the named links are cut, and no others"
     may_hit = ()
-    weight = 0.0  # which links there are, no chance knows
+    weight = 0.0  # never drawn by chance: it needs names of links
 
     def __post_init__(self) -> None:
         if not self.links:

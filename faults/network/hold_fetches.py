@@ -1,4 +1,4 @@
-"""Held fetches: what the other brokers open to the victims is cut, and the victims' own connections live on."""
+"""Held fetches: connections of the other brokers to the victims are cut; the victims' own connections stay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Impaired links: packets are lost, doubled or overtaken, and TCP has to make up for it. No byte is lost for good."""
+"""Impaired links: packets are lost, duplicated or reordered. TCP repairs that, so no byte is lost for good."""
 
 import random
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from harness.ports.cluster import Cluster, Evidence
 from harness.ports.faults import Aliases, Struck
 from harness.scenario.readers import Seconds
 
-_OVERTAKEN_S = 0.02  # what overtakes needs others that wait
+_OVERTAKEN_S = 0.02  # reordering needs packets that are delayed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Impair(NamedOrPeerLinks):
-    """delay left out: none, or 20 ms where packets are reordered."""
+    """Without `delay`: none, or 20 ms if packets are reordered."""
 
     name = "impair"
     aliases: ClassVar[Aliases] = {"packet-loss": {}, "packet-duplication": {}, "packet-reordering": {}}

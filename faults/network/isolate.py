@@ -1,5 +1,5 @@
-"""A partition of the victims from everybody else: from their peers, from the coordination service alone (a leader that
-becomes a zombie), from clients, or from all of them."""
+"""A partition that separates the victims: from their peers, from the coordination service only (a leader becomes a
+zombie), from clients, or from all of them."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Isolate(CutFault):
         return links.isolating(links.all_links(cluster), victims, self.from_)
 
     def links_apart(self) -> frozenset[LinksApart]:
-        """Of peers nothing: a broker set apart from all others will do."""
+        """Nothing for peers: a cluster that can isolate a broker from all others is enough."""
         asked: Mapping[str, tuple[LinksApart, ...]] = {
             "peers": (), "coordination": ("coordination", "pairs"), "clients": ("clients",), "all": ("clients",),
         }  # fmt: skip

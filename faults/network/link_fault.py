@@ -1,4 +1,4 @@
-"""What faults that strike links have in common: which ones is found out at their begin, and those alone are healed."""
+"""The base of faults on links: the links are determined when the fault begins, and only these are healed."""
 
 import random
 from abc import abstractmethod
@@ -14,14 +14,14 @@ from harness.ports.faults import Fault, LinksApart, Role, Struck
 
 
 class LinkFault(Fault):
-    """The links are one fault, whoever's they are."""
+    """All its links together are one fault, also with several victims."""
 
     each_apart = False
     may_hit: ClassVar[tuple[Role, ...]] = ("broker",)
 
     @abstractmethod
     def links_of(self, cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
-        """Those it strikes where it is to hit `victims`."""
+        """The links it hits for these victims."""
 
     def strikes(self, cluster: Cluster, victims: Sequence[NodeId]) -> Struck:
         struck = tuple(self.links_of(cluster, victims))
@@ -32,7 +32,7 @@ class LinkFault(Fault):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedOrPeerLinks(LinkFault):
-    """links: those alone; left out: every link between the victims and other brokers, both directions."""
+    """links: only these; without it: every link between the victims and other brokers, both directions."""
 
     links: LinkNames = ()
 
@@ -41,7 +41,7 @@ class NamedOrPeerLinks(LinkFault):
         return links.named(every, self.links) if self.links else links.peers_of(every, victims)
 
     def strikes(self, cluster: Cluster, victims: Sequence[NodeId]) -> Struck:
-        """Of links that are named, the brokers at either end."""
+        """With named links the victims are the brokers at both ends."""
         found = super().strikes(cluster, victims)
         if not self.links:
             return found

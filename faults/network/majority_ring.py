@@ -1,5 +1,5 @@
-"""A partition in which every broker sees a majority, and no two see the same one: each is cut from those farthest from
-it on a ring."""
+"""A partition in which every broker reaches a majority, each a different one: every broker is cut from those farthest
+from it on a ring."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class MajorityRing(CutFault):
 
 def _apart(ring: Sequence[NodeId]) -> set[tuple[NodeId, NodeId]]:
     if len(ring) == 3:
-        # Three in a ring touch each other: one link less, and each still sees a majority of two with itself.
+        # Three in a ring are all neighbours: with one link less, each still reaches a majority of two, itself included.
         first, _, last = ring
         return {(first, last), (last, first)}
     peers_kept = len(ring) // 2
     odd_ring = len(ring) % 2 == 1
     reach = (peers_kept + 1) // 2 if odd_ring else peers_kept // 2
-    opposite = len(ring) // 2 if not odd_ring and peers_kept % 2 else None  # kept to make the number up
+    opposite = len(ring) // 2 if not odd_ring and peers_kept % 2 else None  # kept to reach the number of peers
     return {
         (broker, ring[(place + step) % len(ring)])
         for place, broker in enumerate(ring)

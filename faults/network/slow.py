@@ -1,4 +1,4 @@
-"""Slow links: every byte on them waits a while, and none is lost."""
+"""Slow links: every byte is delayed, and none is lost."""
 
 import random
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Faults of nodes: they are killed, stopped, restarted or paused."""
+"""Faults of nodes: killed, stopped, restarted or paused."""

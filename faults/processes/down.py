@@ -1,4 +1,4 @@
-"""What faults have in common that take a node down, and are over when it has started again."""
+"""The base of faults that take a node down and end when it has started again."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ class DownFault(Fault):
         return "down"
 
     async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
-        """Starts the victims; whoever runs all the same is left alone."""
+        """Starts the victims, except those that already run."""
         assert isinstance(cluster, CanCrash | CanStop)
         return joined([await cluster.start_node(node) for node in struck.nodes])
 
 
 async def killed(cluster: Cluster, nodes: Sequence[NodeId]) -> list[Evidence]:
-    """Kills those that run, for what is done to a disk is done under nobody."""
+    """Kills the running ones of these nodes, since a disk must not be changed under a running node."""
     assert isinstance(cluster, CanCrash)
     return [await cluster.kill(node) for node in nodes if cluster.is_running(node)]

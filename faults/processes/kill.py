@@ -1,4 +1,4 @@
-"""A crash: SIGKILL, and a start on the same disk. What was in the page cache survives; the session does not."""
+"""A crash: SIGKILL, then a start on the same disk. Data in the page cache survives; the session does not."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,5 +21,5 @@ class Kill(DownFault):
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanCrash)
-        # Together: "both at once" is a different story from "first one, then the other".
+        # Together: killing both at once is a different fault from killing one after the other.
         return joined(await asyncio.gather(*(cluster.kill(node) for node in struck.nodes)))

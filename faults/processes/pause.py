@@ -1,5 +1,5 @@
-"""A pause: SIGSTOP. The kernel still accepts connections and bytes, so this is not a partition; a leader paused past
-its session returns as a zombie."""
+"""A pause: SIGSTOP. The kernel still accepts connections and bytes, so it is not a network partition; a leader that is
+paused longer than its session returns as a zombie."""
 
 import asyncio
 from dataclasses import dataclass

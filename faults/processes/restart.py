@@ -1,4 +1,4 @@
-"""A restart: a crash whose victims are started again after a while, at once if no time is given."""
+"""A restart: a crash whose victims start again after `down`; at once if it is not given."""
 
 import random
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A rolling restart: one victim after the other is stopped cleanly, started, and waited back into every ISR it left."""
+"""A rolling restart: one victim after the other is stopped cleanly and started; each must rejoin every ISR it left."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from harness.scenario.readers import Seconds
 
 @dataclass(frozen=True, kw_only=True)
 class RollingRestart(DownFault):
-    """begin does it all, since each restart is over before the next. rejoin: how long each may take to be back."""
+    """`begin` does everything, since each restart ends before the next. rejoin: the longest time for each to rejoin."""
 
     name = "rolling-restart"
     says = "clean restarts, one after the other, each awaited in every ISR"
@@ -35,7 +35,7 @@ class RollingRestart(DownFault):
             proofs.append(await cluster.shut_down(node))
             proofs.append(await cluster.start_node(node))
             await self._rejoined(cluster, node, struck.topics)
-        # In force since the first went down, not since the last came back: what happened meanwhile is its doing.
+        # In force since the first victim went down, not since the last came back: it causes what happens in between.
         return replace(joined(proofs), t_ns=proofs[0].t_ns)
 
     async def _rejoined(self, cluster: Cluster, node: NodeId, topics: Sequence[str]) -> None:

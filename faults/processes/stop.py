@@ -17,7 +17,7 @@ class Stop(DownFault):
     kind = "stop"
     needs = (CanStop,)
     not_while = ("down", "paused")
-    in_turn = True  # the next one hands its partitions over to whoever is left
+    in_turn = True  # each hands its partitions over to the brokers that are left
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanStop)

@@ -1,7 +1,7 @@
-"""What the families of checks answer. One of an installed package may go wrong or say too much: then nothing is judged.
+"""Collects and verifies the answers of the check families. If an installed package's check fails, nothing is judged.
 
-A package's check speaks of itself only, and all that it finds has its page; an error in it is one line that names the
-package and the place. What it says is stored with its pages, so that a run's page needs no package.
+A package's check may return only its own findings, and each kind must have a page; an error in it is one line that
+names the package and the place. Its findings are stored with their pages, so that a run's page needs no package.
 """
 
 import traceback
@@ -33,17 +33,17 @@ def find_all(context: RunContext) -> list[Finding]:
 
 
 def rows_of(family: Family, query: Query, runs: JudgedRuns) -> Sequence[OfRun]:
-    """What a family's query answers; each row carries its run."""
+    """The rows of a family's query; each row has its run."""
     rows = _answered(family, query, runs)
     if _is_ours(family):
         return rows
     if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) and "run" in row for row in rows):
-        raise HarnessError(f"{_place(family)}: its query answers with a list of rows, each a dict with its 'run'")
+        raise HarnessError(f"{_place(family)}: its query must return a list of rows, each a dict with its 'run'")
     return rows
 
 
 def added_anomalies() -> list[dict[str, Any]]:
-    """The pages of what packages' checks find."""
+    """The pages of the anomalies that packages' checks find."""
     return [
         asdict(replace(anomaly, package=extensions.package_of(extensions.CHECKS, family.name)))
         for family in families()
@@ -67,7 +67,7 @@ def _answered(family: Family, question: Callable[[Subject], Answer], subject: Su
         return question(subject)
     except HarnessError:
         raise
-    except Exception as error:  # whatever a stranger's code raises
+    except Exception as error:  # a package's code may raise anything
         frame = traceback.extract_tb(error.__traceback__)[-1]
         said = (str(error).splitlines() or [""])[0][:_SAID_MAX]
         raise HarnessError(
@@ -81,10 +81,10 @@ def _check_findings(family: Family, found: Sequence[Finding]) -> None:
         return
     for finding in found:
         if not isinstance(finding, Finding):
-            raise HarnessError(f"{_place(family)}: what it finds are Findings, not {type(finding).__name__}")
+            raise HarnessError(f"{_place(family)}: it must return Findings, not {type(finding).__name__}")
         if finding.check != family.name:
             raise HarnessError(
-                f"{_place(family)}: a finding of it is of check {finding.check!r}; write check={family.name!r}"
+                f"{_place(family)}: one of its findings has check {finding.check!r}; write check={family.name!r}"
             )
         try:
             row = finding.as_row("a finding")

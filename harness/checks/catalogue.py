@@ -1,7 +1,7 @@
-"""Every family of checks, in the order in which a reader wants causes before consequences.
+"""Every family of checks, ordered so that causes come before consequences.
 
-A new check of ours is one file and one line here; why it finds something is a code (rulings.py) with its words
-(wording/causes.py). Those of installed packages come after ours.
+A new check of ours is one file and one line here; the cause of a finding is a code (rulings.py) with its words
+(wording/causes.py). The families of installed packages come after ours.
 """
 
 from functools import cache
@@ -40,7 +40,7 @@ from harness.errors import HarnessError
 
 
 def _nothing(context: RunContext) -> list[Finding]:
-    """Of families whose answers other families need."""
+    """For families whose query other families use."""
     return []
 
 
@@ -80,7 +80,7 @@ FAMILIES: tuple[Family, ...] = (
 
 @cache
 def families() -> tuple[Family, ...]:
-    """Ours, then those of installed packages. Raises HarnessError for a package that is not right."""
+    """Our families, then those of installed packages. Raises HarnessError for a wrong package."""
     taken = {family.name for family in FAMILIES} | BY_NAME.keys()
     added = extensions.load(extensions.CHECKS, Family, own=taken)
     for family in added:
@@ -92,7 +92,7 @@ def _check_pages(family: Family) -> None:
     place = f"package {extensions.package_of(extensions.CHECKS, family.name)}, check {family.name!r}"
     named = {name for anomaly in family.anomalies for name in anomaly.names}
     if family.name not in named:
-        raise HarnessError(f"{place}: none of its anomalies is named {family.name!r}; the page of what it finds is one")
+        raise HarnessError(f"{place}: none of its anomalies is named {family.name!r}; its findings need that page")
     for name in sorted(named):
         if f"{name}/"[: len(family.name) + 1] != f"{family.name}/":
             raise HarnessError(

@@ -1,4 +1,4 @@
-"""Counts what a scenario's [coverage] asks for; the names and what they mean are in harness/verdict.py."""
+"""Counts what a scenario's [coverage] requires; harness/verdict.py has the names and their meaning."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _FAR = 2**62
 
 
 class ZombieRow(TypedDict):
-    """Acknowledgements by leaders that were none any more, and in epochs that began uncleanly."""
+    """Acknowledgements by deposed leaders, and in epochs that began with an unclean election."""
 
     run: int
     zombie_acks: int
@@ -41,7 +41,7 @@ class _CountRow(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What one run is measured by. until: when replicas were read one by one, which makes elections of its own."""
+    """The facts of one run that coverage counts. until: begin of the replica reads, which cause elections."""
 
     context: RunContext
     accounting: Sequence[AccountLine]
@@ -55,7 +55,7 @@ class Facts:
     until: int
 
     def elections(self) -> list[Election]:
-        """Leaders after the first one of each partition."""
+        """The elections after the first one of each partition."""
         return [
             election
             for history in self.context.history.partitions.values()
@@ -138,7 +138,7 @@ def _controller_changes(facts: Facts) -> int:
 
 
 def _deaths_and_births(facts: Facts) -> int:
-    """A leader went and came back before the controller had moved any of its partitions."""
+    """Counts leaders that went down and returned before the controller had moved any of their partitions."""
     count = 0
     gone: dict[int, int] = {}
     for event in sorted(facts.events("broker_gone", "broker_registered"), key=lambda row: row["time_ns"]):
@@ -221,7 +221,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
 
 
 class CoverageRow(TypedDict):
-    """Of verdict.json."""
+    """A row of verdict.json."""
 
     condition: str
     meaning: str
@@ -252,7 +252,7 @@ NO_ZOMBIES: ZombieRow = {"run": -1, "zombie_acks": 0, "acks_unclean_epoch": 0}
 
 
 def acks_during_fault(spark: SparkSession, tables: Tables) -> dict[int, int]:
-    """Per run: how many records were acknowledged while a fault was in force."""
+    """Run -> number of records acknowledged while a fault was in force."""
     spans = [
         {"run": row["run"], "begin_ns": begin_of(row), "end_ns": end_of(row)} for row in begun(tables.every(FAULTS))
     ]

@@ -1,7 +1,7 @@
-"""The tables a page needs to explain the findings: bounded, written beside them as RUN/tables/evidence_<name>.parquet.
+"""The tables that a page needs to explain the findings, of bounded size: RUN/tables/evidence_<name>.parquet.
 
-Reports read these with any Parquet reader; nothing in them needs Spark. Counts in the findings stay exact whatever is
-cut here; `lost_records` alone is complete.
+Reports read them with any Parquet reader, without Spark. Counts in the findings stay exact even if rows are left out
+here; only `lost_records` is always complete.
 """
 
 from collections import Counter
@@ -28,8 +28,8 @@ from harness.history.schema.typed_rows import typed
 
 _OPERATIONS_PER_FINDING = 1_000
 ROWS_MAX = 50_000
-PER_KIND = 40  # findings of one fingerprint and run whose operations and logs are kept
-# The checks whose findings account for acknowledged records that are not in the final log.
+PER_KIND = 40  # findings per fingerprint and run whose operations and logs are kept
+# The checks whose findings explain acknowledged records that are not in the final log.
 MISSING_CHECKS = ("lost-write", "unreadable", "unseen-tail", "removed-by-configuration", "compacted-away")
 _OUTCOMES = {0: "acknowledged", 1: "refused", 2: "unknown", None: "not sent"}
 _i32, _i64 = pa.int32(), pa.int64()
@@ -40,7 +40,7 @@ _OPERATION = {"run": _i32, "operation": _i64}
 
 
 class _ShownRow(TypedDict):
-    """Of the table `records`, what is shown."""
+    """The columns of the table `records` that are shown."""
 
     run: int
     partition_id: int
@@ -74,7 +74,7 @@ def accounting_rows(context: RunContext, accounting: Sequence[AccountLine]) -> l
 
 
 class Sums(TypedDict):
-    """Of verdict.json: records by what their senders were told; adds_up: the two counts of each agree."""
+    """Part of verdict.json: records by their senders' outcomes; adds_up: the two counts of each agree."""
 
     sent: int
     send_records: int
@@ -90,7 +90,7 @@ class Sums(TypedDict):
 
 
 def accounting_summary(context: RunContext, accounting: Sequence[AccountLine], facts: Facts) -> Sums:
-    """The sums of the matrix, held against a count of their own: sends counted as rows, not as values."""
+    """The sums of the matrix, compared with a separate count: sends counted as rows, not as values."""
     sent = sum(row["count"] for row in accounting if row["status"] is not None)
     acknowledged = [row for row in accounting if row["status"] == 0 and row["acks"] != 0]
     missing = sum(row["count"] for row in acknowledged if not row["in_final"])
@@ -132,7 +132,7 @@ def gap_rows(context: RunContext) -> list[GapRow]:
 
 
 def chosen(findings: Named) -> list[tuple[str, Finding]]:
-    """Those whose evidence is kept: the first of each kind in each run. The others are told by their own row alone."""
+    """The findings whose evidence is kept: the first of each kind in each run. The others have only their own row."""
     seen: Counter[tuple[int, str]] = Counter()
     kept = []
     for name, finding in findings:
@@ -143,9 +143,9 @@ def chosen(findings: Named) -> list[tuple[str, Finding]]:
 
 
 def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list[ShownOperationRow]:
-    """One job for all findings of all runs: the client operations on their example values.
+    """The client operations on the findings' example values, with one job for all runs.
 
-    A finding that is not made of flagged rows names its values and operations itself.
+    A finding without flagged rows names its values and operations itself.
     """
     findings = chosen(findings)
     places = {
@@ -167,7 +167,7 @@ def operation_rows(spark: SparkSession, tables: Tables, findings: Named) -> list
         spark, tables, {each for wanted in operations.values() for each in wanted}, _OPERATION,
         lambda row: (row["run"], row["operation"]),
     )  # fmt: skip
-    names = {(run, tp): (topic, part) for (run, topic, part), tp in places.items()}
+    names = {(run, partition_id): (topic, part) for (run, topic, part), partition_id in places.items()}
     rows: list[ShownOperationRow] = []
     for key, finding in _keyed(findings):
         found = [row for each in values[key] for row in by_value.get(each, ())]
@@ -187,15 +187,19 @@ def _keyed(findings: Named) -> list[tuple[tuple[int, str], Finding]]:
 def _values_of(finding: Finding, places: Mapping[tuple[int, str, int], int]) -> list[tuple[int, ...]]:
     if finding.rows:
         return list(dict.fromkeys((finding.run, row.partition_id, row.value) for row in finding.rows[:EXAMPLES_MAX]))
-    tp = places.get((finding.run, finding.topic or "", -1 if finding.partition is None else finding.partition))
-    return [] if tp is None else [(finding.run, tp, value) for value in finding.values[:EXAMPLES_MAX]]
+    partition_id = places.get(
+        (finding.run, finding.topic or "", -1 if finding.partition is None else finding.partition)
+    )
+    return (
+        [] if partition_id is None else [(finding.run, partition_id, value) for value in finding.values[:EXAMPLES_MAX]]
+    )
 
 
 def _records_of(
     spark: SparkSession, tables: Tables, wanted: set[tuple[int, ...]], columns: Mapping[str, pa.DataType],
     key: Callable[[_ShownRow], tuple[int, ...]],
 ) -> dict[tuple[int, ...], list[_ShownRow]]:  # fmt: skip
-    """`key`: of a record, in those columns."""
+    """Records by `key`, the columns that identify one."""
     if not wanted:
         return {}
     keys = [dict(zip(columns, each, strict=True)) for each in sorted(wanted)]

@@ -1,7 +1,7 @@
-"""What a family of checks is: a question to the tables of all runs, and what becomes of its answer in each of them.
+"""A family of checks: a query of the tables of all runs, and a function that turns its rows into findings per run.
 
-Our own are listed in catalogue.py; an installed package brings others (docs/extending.md), which are held to a little
-more: they speak of themselves only, and what they find has its page with them.
+catalogue.py lists our own; installed packages bring others (docs/extending.md), with stricter rules: they return only
+findings of their own checks, and provide the pages of these.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from harness.checks.judged_runs import Query
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """`find` turns what is known of one run into findings. `query`, if there is one, asks the tables of all runs first;
-    its rows are `context.rows[name]`. follows_detection: it looks at what the fused pass found, and is asked after it.
+    """`find` turns the facts of one run into findings. `query`, if there is one, first queries the tables of all runs;
+    its rows are `context.rows[name]`. follows_detection: it uses the result of the fused pass, and runs after it.
 
-    anomalies: of a package's family, the pages of what it finds, each named after it or `name/kind`.
+    anomalies: for a package's family, the pages of its findings, each named after the family or `name/kind`.
     """
 
     name: str

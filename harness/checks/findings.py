@@ -1,4 +1,4 @@
-"""A finding, and what every family of checks needs to make one: the rows of a run, its history, rulings and wording."""
+"""A finding, and what every family of checks needs to create one: a run's rows, its history, rulings and wording."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ EXAMPLES_MAX = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One row of findings.parquet. `rows`: the flagged rows behind it, for the evidence tables; not stored.
+    """One row of findings.parquet. `rows`: the flagged rows it is based on, for the evidence tables; not stored.
 
-    fault_kinds: those of `faults`, which find_all fills in.
+    fault_kinds: the kinds of `faults`, set by find_all.
     """
 
     run: int
@@ -47,13 +47,13 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     rows: Sequence[Flagged] = ()
     ruling: Ruling | None = None
-    open_question: bool = False  # what cannot be told makes the run inconclusive, where no ruling says it
-    apart: str = ""  # what else tells this finding from its like: a step's number
+    open_question: bool = False  # an unknown makes the run inconclusive, without a ruling that says so
+    apart: str = ""  # what else distinguishes it from similar findings: a step's number
     fault_kinds: Sequence[str] = ()
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same kind of thing in another run: no topic, counts, offsets, epochs, times or words."""
+        """The same for the same kind of finding in any run: without topic, counts, offsets, epochs, times or words."""
         return fingerprint_of(
             check=self.check, classification=self.classification, kind=self.kind,
             cause=self.cause.codes if self.cause else (), fault_kinds=self.fault_kinds,
@@ -62,12 +62,12 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be a violation and nobody can tell."""
+        """Whether it is unknown if it is a violation."""
         return bool(self.open_question or (self.ruling is not None and self.ruling.undecided))
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What kind of thing it is, for whoever compares findings of many runs."""
+        """The facts of its kind, for comparing findings of many runs."""
         settings = [setting.as_dict() for setting in self.cause.settings] if self.cause else []
         cause = self.cause.as_dict() if self.cause else None
         return {"cause": cause, "fault_kinds": list(self.fault_kinds), "settings": settings}
@@ -91,13 +91,15 @@ class RunContext:
 
     history: RunHistory
     flagged: Sequence[Flagged]
-    counts: Mapping[tuple[int, str], int]  # (tp, flag) -> exact count of rows
-    rows: TypedRows = field(default_factory=TypedRows)  # what the families' queries answered
+    counts: Mapping[tuple[int, str], int]  # (partition_id, flag) -> exact count of rows
+    rows: TypedRows = field(default_factory=TypedRows)  # the rows of the families' queries
     tables: TypedRows = field(default_factory=TypedRows)  # the small tables, this run's rows
-    found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings of those before in the catalogue
+    found: dict[str, list[Finding]] = field(default_factory=dict)  # family -> findings; only of earlier families
     judges: dict[int, Judge] = field(default_factory=dict)
-    journals_may_lack_their_end: bool = False  # the seal's word, where nobody had kept how long they were
-    reads: Mapping[int, Sequence[EpochRead]] = field(default_factory=dict)  # tp -> what readers saw of each epoch
+    journals_may_lack_their_end: bool = False  # set by the seal if their lengths had not been recorded
+    reads: Mapping[int, Sequence[EpochRead]] = field(
+        default_factory=dict
+    )  # partition_id -> what readers saw of each epoch
 
     @property
     def run(self) -> int:
@@ -105,19 +107,19 @@ class RunContext:
 
     @property
     def corrupt_reads(self) -> Sequence[OperationRow]:
-        """Of ops: what clients refused because its checksum did not hold."""
+        """Rows of ops: reads that clients rejected because of a wrong checksum."""
         return self.tables[CORRUPT_READS]
 
     def by_partition(self, *flags: str) -> list[tuple[PartitionHistory, list[Flagged]]]:
-        """Rows with any of the flags, partition by partition, in offset order."""
+        """Rows with any of the flags, by partition, in offset order."""
         grouped: dict[int, list[Flagged]] = {}
         for row in self.flagged:
             if any(flag in row.flags for flag in flags):
                 grouped.setdefault(row.partition_id, []).append(row)
-        return [(self.partition(tp), grouped[tp]) for tp in sorted(grouped)]
+        return [(self.partition(partition_id), grouped[partition_id]) for partition_id in sorted(grouped)]
 
     def partition(self, partition_id: int) -> PartitionHistory:
-        """A partition that its own table does not list still gets its findings, under its number."""
+        """The partition's history; a partition that is missing in its table still gets findings, under its number."""
         known = self.history.partitions.get(partition_id)
         return known or PartitionHistory(
             run=self.run,
@@ -130,7 +132,7 @@ class RunContext:
         )
 
     def ruling(self, history: PartitionHistory, row: Flagged) -> Ruling:
-        """On the loss of this value from this place."""
+        """The ruling on the loss of this value at this offset."""
         return self.judge(history).rule(replace(lost_record_of(history, row), taken=self._taken(history, row)))
 
     def judge(self, history: PartitionHistory) -> Judge:
@@ -139,13 +141,13 @@ class RunContext:
         return self.judges[history.partition_id]
 
     def _taken(self, history: PartitionHistory, row: Flagged) -> bool:
-        """Whether the leader in force when it was acknowledged gave its offset to another record."""
+        """Whether the leader in force at its acknowledgement assigned its offset to another record."""
         others = self._epochs_at.get((row.partition_id, row.offset), ())
         return row.epoch is None and bool(others) and history.epoch_at(row.completed_ns) in others
 
     @cached_property
     def _epochs_at(self) -> Mapping[tuple[int, int | None], set[int]]:
-        """The epochs of the records at places that more than one record had."""
+        """The epochs of the records at offsets that more than one record had."""
         epochs: dict[tuple[int, int | None], set[int]] = {}
         for row in self.flagged:
             if "conflict" in row.flags and row.epoch is not None:
@@ -153,12 +155,12 @@ class RunContext:
         return epochs
 
     def hidden(self, history: PartitionHistory, flag: str, seen: int) -> int:
-        """Rows that were counted but not brought here, because there were too many."""
+        """The number of rows that were counted but not fetched, because there were too many."""
         return max(0, self.counts.get((history.partition_id, flag), 0) - seen)
 
 
 def lost_record_of(history: PartitionHistory, row: Flagged) -> LostRecord:
-    """A value at one place. The answer to its sender is about the place that it names; elsewhere readers saw it."""
+    """A value at one offset. Its sender's answer applies to the offset it names; at other offsets readers saw it."""
     answered = row.status == 0 and row.acknowledged in (None, row.offset)
     t = row.completed_ns if answered else row.read_first
     seen = row.seen_any if row.offset is None else row.seen

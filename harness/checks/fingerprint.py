@@ -1,8 +1,8 @@
-"""What kind of thing a finding is, as sixteen hexadecimal digits that are the same in every run that shows it.
+"""The kind of a finding as sixteen hexadecimal digits, the same in every run that shows it.
 
-It is made of facts: the check, the class, the kind, the codes of the cause, the kinds of the faults involved and the
-settings that decided. Left out is all that another seed, another topic or a slower machine changes: topics, partitions,
-counts, offsets, epochs, brokers, times. No word of any sentence is in it: rewording ends no trend.
+It is computed from facts: the check, the class, the kind, the codes of the cause, the kinds of the faults involved and
+the settings that decided. It leaves out everything that another seed, topic or a slower machine changes: topics,
+partitions, counts, offsets, epochs, brokers, times. It contains no text, so rewording does not change it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ def fingerprint_of(
     *, check: str, classification: str, kind: str, cause: Iterable[str] = (), fault_kinds: Iterable[str] = (),
     settings: Iterable[Setting] = (), apart: str = "",
 ) -> str:  # fmt: skip
-    """cause: its codes, in order. apart: what else tells it from its like, as a code or a number."""
+    """cause: its codes, in order. apart: what else distinguishes it from similar ones, as a code or a number."""
     decided = sorted({(setting.key, setting.value) for setting in settings})
     parts = (check, classification, kind, list(cause), sorted(set(fault_kinds)), decided, apart)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

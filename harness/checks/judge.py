@@ -1,7 +1,7 @@
-"""From run folders to verdicts: detect, rule, write findings and evidence, and say what the run came to.
+"""From run folders to verdicts: detects, rules, writes findings and evidence, and computes the verdict.
 
-The verdict of a run never depends on how it is rendered, and a folder is all that is needed: `judge` can be repeated,
-later and elsewhere. Many folders are judged in one Spark job.
+The verdict of a run never depends on its page, and needs only the folder: `judge` can be repeated, later and on
+another machine. Many folders are judged in one Spark job.
 """
 
 import json
@@ -57,7 +57,7 @@ from harness.scenario.model import Scenario
 from harness.verdict import Verdict
 
 _FAR = 2**62
-# Of a question to data that no run of ours has left. The others are bugs of ours, or tell of the JVM.
+# Errors of a query of data that none of our runs can contain. Others are our own bugs, or problems of the JVM.
 _SPARK_MISFITS = (
     spark_errors.ArithmeticException, spark_errors.ArrayIndexOutOfBoundsException, spark_errors.DateTimeException,
     spark_errors.NumberFormatException, spark_errors.SparkRuntimeException,
@@ -67,7 +67,7 @@ _NEED_ZOMBIES = {"zombie_acks", "acks_unclean_epoch"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunInput:
-    """What the checks know of a run beside its tables: run.json and the scenario."""
+    """What the checks know of a run in addition to its tables: run.json and the scenario."""
 
     scenario: Scenario | None
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class RunInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What a run came to. `as_expected`: verdict and findings are the ones the scenario states."""
+    """The result of a run. `as_expected`: verdict and findings are as the scenario states."""
 
     verdict: Verdict
     sentence: str
@@ -123,21 +123,21 @@ def judge_many(
 def judge_each(
     folders: Sequence[Path], spark: SparkSession, *, progress: Progress | None = None
 ) -> dict[Path, Judgement | HarnessError]:
-    """As `judge_many`, but for folders that cannot be judged: these cost only themselves, and have their error."""
+    """Like `judge_many`; a folder that cannot be judged gets its error, and the others are still judged."""
     if not folders:
         return {}
     try:
         return dict(zip(folders, judge_many(folders, spark, progress=progress), strict=True))
     except HarnessError as error:
         unfit = {folder: why for folder in folders if (why := _unfit(folder)) is not None}
-        if not unfit and isinstance(error, TooLarge) and len(folders) > 1:  # each for itself is not
+        if not unfit and isinstance(error, TooLarge) and len(folders) > 1:  # each one alone is not too large
             return _in_halves(folders, spark, progress)
         if not unfit:
             raise
     except (*MISFITS, *_SPARK_MISFITS, pa.ArrowException) as error:
         if len(folders) == 1:
             return {folders[0]: misfit(folders[0], error)}
-        return _in_halves(folders, spark, progress)  # which of them it is, is found by judging fewer at once
+        return _in_halves(folders, spark, progress)  # finds the one that fails by judging fewer at once
     return judge_each([folder for folder in folders if folder not in unfit], spark, progress=progress) | unfit
 
 
@@ -150,7 +150,7 @@ def _in_halves(
 
 
 def _unfit(path: Path) -> HarnessError | None:
-    """Why this folder cannot be judged, each of its tables looked at for itself."""
+    """Why this folder cannot be judged; looks at each of its tables separately."""
     try:
         folder = RunFolder(path)
         folder.scenario()
@@ -206,12 +206,12 @@ def judge_tables(
 
 
 def _nobody(stage: str) -> None:
-    """Nobody wants to know."""
+    """Ignores progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What the questions that need no finding answered, each asked as one job for all runs."""
+    """The results of the queries that need no finding, each one job for all runs."""
 
     detection: Detection
     contexts: list[RunContext]
@@ -222,11 +222,11 @@ class _Asked:
 def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Asked:
     queries = [(family, family.query) for family in families() if family.query is not None]
     answers: dict[str, Future[Sequence[OfRun]]] = {}
-    # Of a long history first, so that a table that is broken is told before a long pass.
+    # The history first if it is long, so that a broken table is reported before a long pass.
     read = _histories(tables, inputs) if tables.record_count > MANY_ROWS else None
     with concurrent_queries(tables.record_count, tell) as all_at_once:
         detecting = all_at_once.ask("records", lambda: detect(spark, tables))
-        histories = read if read is not None else _histories(tables, inputs)  # while that is being planned
+        histories = read if read is not None else _histories(tables, inputs)  # while Spark plans the query
         runs = JudgedRuns(spark=spark, tables=tables, histories=histories, detecting=detecting.result)
         for family, query in queries:
             if not family.follows_detection:
@@ -264,14 +264,14 @@ def _contexts(
     runs: JudgedRuns, answers: Mapping[str, Mapping[int, list[OfRun]]], inputs: Sequence[RunInput]
 ) -> list[RunContext]:  # fmt: skip
     counts: dict[int, dict[tuple[int, str], int]] = {}
-    for (run, tp, flag), number in runs.detection.counts.items():
-        counts.setdefault(run, {})[tp, flag] = number
+    for (run, partition_id, flag), number in runs.detection.counts.items():
+        counts.setdefault(run, {})[partition_id, flag] = number
     return [
         RunContext(
             history=history, flagged=runs.detection.flagged[history.run], counts=counts.get(history.run, {}),
             rows=TypedRows({name: answer.get(history.run, ()) for name, answer in answers.items()}),
             tables=TypedRows({name: rows.get(history.run, ()) for name, rows in runs.tables.small.items()}),
-            reads={tp: reads for (run, tp), reads in runs.detection.reads.items() if run == history.run},
+            reads={place: reads for (run, place), reads in runs.detection.reads.items() if run == history.run},
             journals_may_lack_their_end=bool(inputs[history.run].run.get("journals_may_lack_their_end")),
         )
         for history in runs.histories
@@ -305,7 +305,7 @@ def _verdict(
     given: RunInput, facts: Facts, named: Sequence[tuple[str, Finding]], coverage: Sequence[CoverageRow],
     accounting: Sums,
 ) -> tuple[Verdict, list[str]]:  # fmt: skip
-    """error > violation > inconclusive > vacuous > pass; every reason is given, whichever decides."""
+    """error > violation > inconclusive > vacuous > pass; returns all reasons, not only the deciding ones."""
     errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
     open_ends = (
@@ -319,7 +319,7 @@ def _verdict(
         for row in coverage
         if not row["met"]
     ]
-    # A scenario's own conditions say better what was not seen.
+    # A scenario's own conditions say more precisely what was not seen.
     nothing = [] if unmet else insufficient.reasons(facts)
     for verdict, reasons in (
         (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
@@ -333,13 +333,13 @@ def _verdict(
 def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
     reasons = [_closed(str(reason)) for reason in given.run.get("inconclusive") or ()]
     for step in facts.context.history.steps:
-        told = step["step"] == given.run.get("plan_ended_at_step")  # the controller said so itself
+        told = step["step"] == given.run.get("plan_ended_at_step")  # the controller has already given this reason
         if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not told:
             seen = f" Seen: {step['seen_text']}." if step["seen_text"] else ""
-            reasons.append(f"Step {step['step'] + 1} waited in vain: {step['step_text']}.{seen}")
+            reasons.append(f"Step {step['step'] + 1} timed out: {step['step_text']}.{seen}")
     reasons += [
         f"Records of {client_name(history.topic)}-{history.partition} were acknowledged while its topic was deleted "
-        "and created anew, and are not in the final log: nobody can tell which of the two had them."
+        "and created again, and are not in the final log: it is unknown which of the two topics had them."
         for history in facts.context.history.partitions.values()
         if history.is_set_apart and any(row.partition_id == history.partition_id for row in facts.context.flagged)
     ]
@@ -376,7 +376,7 @@ def write(folder: RunFolder, judgement: Judgement, evidences: Evidences) -> None
 
 @cache
 def _empty_evidence(name: str) -> bytes:
-    """Most are; of a thousand runs their making would take longer than the checks."""
+    """An empty table, cached: most are empty, and encoding them for 1000 runs takes longer than the checks."""
     sink = pa.BufferOutputStream()
     pq.write_table(EVIDENCE[name].empty_table(), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()

@@ -1,7 +1,7 @@
-"""The runs that are judged together, as the families of checks see them when they ask questions of their own.
+"""The runs that are judged together, as the queries of the check families see them.
 
-A family whose question the fused pass over the records (detection.py) does not answer brings a query: one small job
-for all runs at once, restricted early to the rows that matter, and none where its tables are empty.
+A family that needs more than the fused pass over the records (detection.py) has its own query: one small job for all
+runs at once, restricted early to the relevant rows, and skipped if its tables are empty.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 
 
 class PlacedEvent(GroupEventRow):
-    """What a consumer did beside polling, with the number of its partition."""
+    """A consumer's group event, with the number of its partition."""
 
     partition_id: int
 
@@ -34,22 +34,22 @@ class JudgedRuns:
 
     @property
     def detection(self) -> Detection:
-        """What the fused pass found; waits for it."""
+        """The result of the fused pass; waits for it."""
         return self.detecting()
 
     def any_was(self, mark: Literal["transactional", "halting", "log_append"]) -> bool:
-        """Whether any run is marked so in the table `activity`."""
+        """Whether any run has this mark in the table `activity`."""
         return any(told[mark] for told in self.tables.activity.values())
 
     def rows(self, table: RowsOf[R]) -> list[R]:
-        """The rows of a small table, of all runs."""
+        """The rows of a small table, for all runs."""
         return self.tables.every(table)
 
     def frame(self, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
         return small_frame(self.spark, columns, rows)
 
     def group_events(self) -> list[PlacedEvent]:
-        """What consumers did beside polling, in order of time, each with its `partition_id`."""
+        """The consumers' group events, in order of time, each with its `partition_id`."""
         numbers = {(row["run"], row["topic"], row["partition"]): row["partition_id"] for row in self.rows(PARTITIONS)}
         placed: list[PlacedEvent] = [
             {**row, "partition_id": numbers[place]}
@@ -59,7 +59,7 @@ class JudgedRuns:
         return sorted(placed, key=lambda row: (row["invoked_ns"], row["completed_ns"]))
 
     def processes(self) -> dict[tuple[int, int], ProcessRow]:
-        """(run, process) -> its client, where the run describes its clients."""
+        """(run, process) -> its client, for runs that describe their clients."""
         return {(row["run"], row["process"]): row for row in self.rows(PROCESSES)}
 
 

@@ -1,4 +1,4 @@
-"""Evidence table `log_rows`: around a finding's offsets, what each replica's log had and ended with, side by side."""
+"""Evidence table `log_rows`: each replica's log around a finding's offsets, before and at the end, side by side."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -22,7 +22,7 @@ _EXPLAINED = ("lost-write", "dirty-read", "unreadable", "inconsistent-offsets", 
 
 
 def shown_offsets(finding: Finding) -> list[tuple[int, int]]:
-    """Closed ranges: all offsets of a short loss with some around it, or the two ends of a long one."""
+    """Closed ranges: all offsets of a short loss with some around them, or the two ends of a long one."""
     if not finding.offsets:
         return []
     first, last = max(0, min(finding.offsets) - AROUND), max(finding.offsets) + AROUND
@@ -38,15 +38,15 @@ def log_rows(
     explained = [(name, each) for name, each in chosen(findings) if each.check in _EXPLAINED and each.offsets]
     explained = explained[:100]
     numbers = {
-        (run, history.topic, history.partition): tp
+        (run, history.topic, history.partition): partition_id
         for run, c in contexts.items()
-        for tp, history in c.history.partitions.items()
+        for partition_id, history in c.history.partitions.items()
     }
     spans = [
-        {"run": finding.run, "partition_id": tp, "low": low, "high": high}
+        {"run": finding.run, "partition_id": partition_id, "low": low, "high": high}
         for _, finding in explained
-        for tp in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
-        if tp is not None
+        for partition_id in [numbers.get((finding.run, finding.topic or "", finding.partition or 0))]
+        if partition_id is not None
         for low, high in shown_offsets(finding)
     ]
     if not spans:
@@ -58,15 +58,15 @@ def log_rows(
     snapshots = {(row["run"], row["snapshot"], row["node"]): row for row in tables.every(REPLICA_SNAPSHOTS)}
     rows: list[LogComparisonRow] = []
     for name, finding in explained:
-        tp = numbers.get((finding.run, finding.topic or "", finding.partition or 0))
-        if tp is None:
+        partition_id = numbers.get((finding.run, finding.topic or "", finding.partition or 0))
+        if partition_id is None:
             continue
-        history = contexts[finding.run].partition(tp)
+        history = contexts[finding.run].partition(partition_id)
         decisive = finding.ruling.cause_epoch if finding.ruling else None
         for low, high in shown_offsets(finding):
-            for off in range(low, high + 1):
-                place = (finding.run, tp, off)
-                head = _head(name, finding, off, seen.get(place, ()))
+            for offset in range(low, high + 1):
+                place = (finding.run, partition_id, offset)
+                head = _head(name, finding, offset, seen.get(place, ()))
                 nodes = sorted({*history.replicas, *held.get(place, {})})
                 for node in nodes:
                     copies = held.get(place, {}).get(node, [])
@@ -85,7 +85,7 @@ class _CopyRow(TypedDict):
 
 
 class _SeenRow(TypedDict):
-    """What clients know of a value at an offset; leader_epoch: as the final read had it."""
+    """What clients know of a value at an offset; leader_epoch: from the final read."""
 
     run: int
     partition_id: int
@@ -115,7 +115,7 @@ class _Head(TypedDict):
 
 
 class _OfReplica(TypedDict):
-    """The others."""
+    """The columns of `log_rows` that differ for each replica."""
 
     replica: int
     leader_epoch: int | None
@@ -159,7 +159,7 @@ def _seen(tables: Tables, wanted: DataFrame) -> dict[tuple[int, int, int], list[
 
 
 def _head(name: str, finding: Finding, offset: int, seen: Sequence[_SeenRow]) -> _Head:
-    """What clients know of the offset. Of several acknowledged values the one that is gone is shown."""
+    """What clients know of the offset. If several values were acknowledged, the lost one is shown."""
     acknowledged = sorted(
         (row for row in seen if row["acknowledged_ns"] is not None),
         key=lambda row: (row["in_final"], row["acknowledged_ns"] or 0),
@@ -180,7 +180,7 @@ def _replica(
     run: int, node: int, copies: Sequence[_CopyRow], snapshots: Mapping[tuple[int, int, int], SnapshotRow],
     decisive: int | None, head: _Head,
 ) -> _OfReplica:  # fmt: skip
-    """The replica's record from before the deciding epoch (or the acknowledged one), and what its log ended with."""
+    """The replica's record from before the deciding epoch (or the acknowledged one), and its record at the end."""
 
     def reason(row: _CopyRow) -> str:
         snapshot = snapshots.get((run, row["snapshot"], row["node"]))
@@ -188,7 +188,7 @@ def _replica(
 
     ended = [row for row in copies if reason(row) == "end"]
     end = ended[-1] if ended else None
-    # Records from before Kafka 0.11 have no epoch: only their value tells the old ones from the new.
+    # Records from before Kafka 0.11 have no epoch: only their value distinguishes old from new ones.
     epochs = [row["leader_epoch"] for row in copies]
     if decisive is not None and None not in epochs:
         older = [row for row, epoch in zip(copies, epochs, strict=True) if epoch is not None and epoch < decisive]

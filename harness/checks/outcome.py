@@ -1,4 +1,4 @@
-"""Whether a run came out as its scenario states: the verdict, the findings it requires, the findings it forbids."""
+"""Whether a run's result is as its scenario states: the verdict, the required findings, the forbidden findings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from harness.verdict import Verdict
 
 
 class ExpectationRow(TypedDict):
-    """Of verdict.json."""
+    """A row of verdict.json."""
 
     expectation: str
     required: str
@@ -21,7 +21,7 @@ class ExpectationRow(TypedDict):
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     holds: bool
-    expected: str  # the verdict the scenario states
+    expected: str  # the verdict that the scenario states
     expectations: Sequence[ExpectationRow]
 
 
@@ -51,7 +51,7 @@ def matches(pattern: FindingPattern, finding: Finding) -> bool:
 
 
 def _seen(pattern: FindingPattern, findings: Sequence[Finding]) -> int:
-    """Records, summed over the findings that match."""
+    """The number of records, summed over the findings that match."""
     return sum(finding.count for finding in findings if matches(pattern, finding))
 
 

@@ -1,1 +1,1 @@
-"""The command line: options in, one clear line or a table out."""
+"""The command line: reads options, prints one clear line or a table."""

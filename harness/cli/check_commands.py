@@ -1,4 +1,4 @@
-"""The commands that need no cluster: they judge, export and show what runs, ours or Jepsen's, have left."""
+"""The commands that need no cluster: they judge, export and show stored runs, ours or Jepsen's."""
 
 from pathlib import Path
 from typing import Annotated

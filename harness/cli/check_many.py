@@ -1,6 +1,6 @@
-"""Checking what is there already: many runs as one Spark job, or histories that Jepsen recorded.
+"""Checks stored data: many runs as one Spark job, or histories that Jepsen recorded.
 
-The worst verdict is the command's. What takes long says what it is at, on stderr, so that stdout stays for answers.
+The worst verdict is the command's. Long work reports its progress on stderr; stdout is only for answers.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PAGES_UNASKED = 20  # a page takes longer than the verdict of a small run
 
 
 class Stages:
-    """Tells what a check is at once it has taken some seconds: a line when that is so, and one for each stage then."""
+    """Reports the stages of a check, but only after it has taken some seconds: first the current one, then each new."""
 
     def __init__(
         self, tell: Callable[[str], None], *, first: str = "start of Spark", quiet_s: float = _QUIET_S
@@ -68,9 +68,9 @@ class Stages:
 def check_runs(
     folders: Sequence[Path], *, master: str, pages: bool | None, tell: Callable[[str], None]
 ) -> Iterator[list[Judged | NotJudged]]:
-    """Judges all of them as one job. pages: whether theirs are written again; None: unless there are very many.
+    """Judges all of them as one job. pages: whether their pages are written again; None: up to PAGES_UNASKED runs.
 
-    The JVM ends after whatever is done with the verdicts: once on a machine that takes long (class_archive.py).
+    The JVM ends last, after the verdicts were used: on a machine's first run its end takes long (class_archive.py).
     """
     bench = compose.Bench(master=master, folders=folders)
     wanted = len(folders) <= PAGES_UNASKED if pages is None else pages
@@ -79,7 +79,7 @@ def check_runs(
             judged = bench.judge_many(folders, progress=stages.begins, pages=wanted)
         if not wanted and pages is None:
             verdicts = sum(isinstance(each, Judged) for each in judged)
-            tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` that of one")
+            tell(f"{verdicts} verdicts and no pages; --pages writes them, `kafka-chaos report RUN` writes one")
         yield judged
     finally:
         bench.close()
@@ -97,9 +97,9 @@ def verdict_line(each: Judged | NotJudged) -> str:
 def check_jepsen(
     paths: Sequence[Path], *, master: str, ww_deps: bool, sub_via: str, compatible: bool, tell: Callable[[str], None]
 ) -> Iterator[list[Any]]:
-    """The answers to Jepsen's histories (files, or folders of .edn files), in order, from one job.
+    """The answers for Jepsen's histories (files, or folders of .edn files), in order, from one job.
 
-    One that cannot be judged costs only itself, and has a NotJudged in its place.
+    A history that cannot be judged gets a NotJudged in its place; the others are still judged.
     """
     if sub_via not in SUB_VIA:
         raise UsageError(f"--sub-via {sub_via}: consumers got their partitions by one of: {', '.join(SUB_VIA)}")
@@ -128,7 +128,7 @@ def check_jepsen(
                 except MISFITS as error:
                     if len(some) == 1:
                         return [NotJudged(folder=Path(some[0].name), error=misfit(some[0].name, error))]
-                    half = len(some) // 2  # which of them it is, is found by judging fewer at once
+                    half = len(some) // 2  # finds the one that fails by judging fewer at once
                     return [*judged(some[:half]), *judged(some[half:])]
                 return found
 
@@ -145,7 +145,7 @@ def check_jepsen(
             for place, (file, links) in enumerate(files):
                 try:
                     size = memory_of(file.stat().st_size) if links or not file.is_symlink() else 0
-                    if waiting and not held.has_room_for(size):  # no more are held at a time than there is room for
+                    if waiting and not held.has_room_for(size):  # holds no more at a time than there is memory for
                         settle()
                         held = memory.Together()
                     waiting[place] = read_history(file, through_links=links)
@@ -175,7 +175,7 @@ def answer_json(answer: Any) -> str:
 
 
 def answer_summary(answer: Any) -> list[str]:
-    """An answer for a reader: its verdict, and a line for each kind of anomaly, marked where it decides."""
+    """An answer for people: its verdict, and a line for each kind of anomaly, with a mark if it decides the verdict."""
     if isinstance(answer, NotJudged):
         return [verdict_line(answer)]
     head = f"{answer_verdict(answer).value:<13}{answer.name}"

@@ -1,7 +1,7 @@
-"""Makes the runs of a comparison or takes stored ones, judges what is not judged, and has the page made of the folders.
+"""Does the runs of a comparison or takes stored ones, judges those not yet judged, and writes the page.
 
-Repeats go round the columns (A, B, A, B, ...), so that a machine that slows down does so for all of them; judging comes
-after the last run, since a JVM beside a run would disturb its times.
+Repeats alternate between the columns (A, B, A, B, ...), so that a machine that slows down affects all of them; judging
+comes after the last run, since a JVM beside a run would disturb its times.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def compare_scenario(
     master: str,
     tell: Tell,
 ) -> tuple[Path, Comparison]:
-    """(the page, what it tells). A run that cannot be made is told in its column, and the others go on."""
+    """(the page, its content). A run that fails is reported in its column, and the others continue."""
     scenarios = all_ready([(reference, [*overrides, *variant.overrides]) for variant in variants])
     made: dict[str, list[GivenRun]] = {variant.label: [] for variant in variants}
     interrupted = False
@@ -118,7 +118,7 @@ def _run(
 def compare_stored(
     stored: Sequence[StoredRun], *, runs: Path, out: Path | None, master: str, tell: Tell
 ) -> tuple[Path, Comparison]:
-    """Runs that were made before; only those that nobody judged are judged now."""
+    """Compares stored runs; judges only those that have no verdict yet."""
     open_ = [run.path for run in stored if not _is_judged(run.path)]
     failures = _judge(open_, master=master, tell=tell)
     told = [StoredRun(path=run.path, label=run.label, failure=failures.get(run.path, "")) for run in stored]
@@ -127,7 +127,7 @@ def compare_stored(
 
 
 def stored_run(reference: str, find: Callable[[str], Path]) -> StoredRun:
-    """RUN, or NAME=RUN to name its column. `find` raises UsageError for what is no run."""
+    """RUN, or NAME=RUN to name its column. `find` raises UsageError for anything that is not a run."""
     label, equals, rest = reference.partition("=")
     if not equals or Path(reference).is_dir():
         return StoredRun(path=find(reference))
@@ -168,10 +168,10 @@ def _judged(given: GivenRun, failures: dict[Path, str]) -> GivenRun:
 
 
 def _folder(runs: Path, columns: Sequence[GivenColumn]) -> Path:
-    """The same runs in the same columns have the same folder, and no others do."""
+    """The page's folder: the same runs in the same columns always have the same folder, other comparisons another."""
     told = [(column.label, run.path.name) for column in columns for run in column.runs if run.path is not None]
     if not told:
-        return runs / "comparison"  # nothing will be written there: there is nothing to compare
+        return runs / "comparison"  # never written: there is nothing to compare
     mark = hashlib.sha256(repr(told).encode()).hexdigest()[:6]
     folder = runs / f"comparison-{told[0][1]}-{mark}"
     if folder.is_symlink():

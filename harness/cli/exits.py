@@ -1,8 +1,8 @@
-"""How a command ends: a line for each thing that is wrong, and an exit code that is a promise.
+"""How a command ends: one line for each error, and a fixed meaning for each exit code.
 
-0 and 1, 3 and 4 of a verdict are harness/verdict.py's; 1 is a violation and nothing else. 2: the user named something
-wrongly. 4: it could not be done, foreseen or not. 130: interrupted. What nobody foresaw is one line, too; its traceback
-lies in a file that the line names, and with KAFKA_CHAOS_DEBUG=1 it is shown.
+harness/verdict.py defines 0, 1, 3 and 4 for verdicts; 1 is a violation and nothing else. 2: wrong usage. 4: it could
+not be done, for a known reason or an unforeseen one. 130: interrupted. An unforeseen error is one line, too; it names a
+file with the traceback; KAFKA_CHAOS_DEBUG=1 shows the traceback.
 """
 
 import errno
@@ -34,10 +34,10 @@ _SHOWN = 200
 
 
 def quiet_gateway() -> None:
-    """What goes wrong between Spark and us is raised, and told as all else is.
+    """Silences the log of Spark's gateway, whose errors are raised and reported like all others.
 
-    Its gateway logs it too, with a traceback, even when the work is done and the JVM ends before all of its objects
-    were given back.
+    The gateway would also log them with a traceback, even when the work is done and the JVM ends before all of its
+    objects were released.
     """
     logger = logging.getLogger("py4j")
     logger.addHandler(logging.NullHandler())
@@ -45,7 +45,7 @@ def quiet_gateway() -> None:
 
 
 def code_for(error: BaseException) -> int:
-    """Says what went wrong, and how the process is to end."""
+    """Prints the error. Returns the exit code."""
     error = _one_of(error)
     if os.environ.get(DEBUG) and not isinstance(error, SystemExit):
         for line in _traceback(error).splitlines():
@@ -76,15 +76,15 @@ def code_for(error: BaseException) -> int:
         for line in str(error).splitlines():
             terminal.say(line)
         return USAGE_ERROR
-    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # the option parser's own
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # an error of the option parser
         return _said(error.format_message(), USAGE_ERROR)
-    if type(error).__name__ == "Abort":  # the option parser's word for the end of its input
+    if type(error).__name__ == "Abort":  # the option parser raises it at the end of its input
         return INTERRUPTED
     return _unforeseen(error)
 
 
 def finished(code: int) -> int:
-    """The exit code once all that was said has been written; an answer that nobody could take is no answer."""
+    """The final exit code: `code`, or an error if the output could not be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -96,7 +96,7 @@ def finished(code: int) -> int:
 
 
 def _one_of(error: BaseException) -> BaseException:
-    """Of several at once the first; of the harness's own kinds, if there is one."""
+    """The first of several errors; preferably one of the harness's own types."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     leaves = [_one_of(each) for each in error.exceptions]
@@ -104,7 +104,7 @@ def _one_of(error: BaseException) -> BaseException:
 
 
 def _of_exit(error: SystemExit) -> int:
-    """The option parser ends with 1 where a pipe broke, whosever it was."""
+    """The exit code of a SystemExit. The option parser exits with 1 for any broken pipe, not only our output's."""
     cause = error.__context__
     if isinstance(cause, OSError) and cause.errno == errno.EPIPE and error.code == 1:
         return 0 if _nobody_reads() else _unforeseen(cause)
@@ -112,7 +112,7 @@ def _of_exit(error: SystemExit) -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether our own output is the pipe that broke."""
+    """Whether the broken pipe is our own output."""
     looked = select.poll()
     looked.register(1, 0)
     return any(events & (select.POLLERR | select.POLLNVAL) for _, events in looked.poll(0))
@@ -134,7 +134,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _kept(text: str) -> str:
-    """Where the details are now."""
+    """Writes the details to a file. Returns where they are."""
     for folder in (state_directory, lambda: Path(tempfile.mkdtemp(prefix="kafka-chaos-"))):
         try:
             path = folder() / _DETAILS

@@ -1,6 +1,6 @@
-"""The list of runs: a line each, readable at 80 columns and in a pipe, or a JSON object each.
+"""The list of runs: one line per run, readable at 80 columns and in a pipe, or one JSON object per run.
 
-A folder that cannot be read costs only its own line.
+A folder that cannot be read affects only its own line.
 """
 
 import json
@@ -14,7 +14,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 
 _HEADS = ("run", "time (UTC)", "system", "verdict", "violations", "permitted")
-_LEFT_OUT_FIRST = ("permitted", "violations", "time (UTC)")  # where lines would be too long; a run's name has its time
+_LEFT_OUT_FIRST = ("permitted", "violations", "time (UTC)")  # if lines are too long; a run's name has its time
 _GAP = "  "
 _UNREADABLE = "unreadable"
 
@@ -36,7 +36,7 @@ def print_runs(terminal: Terminal, aside: Terminal, runs: Path, *, as_json: bool
 
 
 def _summaries(runs: Path) -> Iterator[dict[str, Any]]:
-    """Newest first. Raises UsageError where `runs` is no folder."""
+    """Summaries of the runs, newest first. Raises UsageError if `runs` is not a folder."""
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"--runs {runs}: this is no folder; name the one that run folders are in")
     for path in sorted(runs.glob("*/run.json"), reverse=True):
@@ -45,7 +45,7 @@ def _summaries(runs: Path) -> Iterator[dict[str, Any]]:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    """What a run says of itself; where it cannot be read, what is wrong with it."""
+    """A run's own data; if it cannot be read, the error."""
     run: dict[str, Any] = {}
     verdict: dict[str, Any] = {}
     error = ""
@@ -73,7 +73,7 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 
 def _time(run: Mapping[str, Any]) -> str:
-    """When it began, as ISO 8601 has it; empty where nobody knows, or where the number is none of a run of ours."""
+    """When the run began, as ISO 8601; empty if it is not known or not a possible time."""
     for anchor in run.get("anchors", ())[:1]:
         try:
             return datetime.fromtimestamp(anchor["wall_ns"] / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -83,7 +83,7 @@ def _time(run: Mapping[str, Any]) -> str:
 
 
 def _system(run: Mapping[str, Any]) -> str:
-    """As the scenario names it; older runs have its title alone."""
+    """The system's name in the scenario; older runs have only its title."""
     title = (run.get("environment") or {}).get("system", "")
     return str(run.get("system") or title)
 
@@ -101,7 +101,7 @@ def _cells(told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def table(rows: Sequence[Mapping[str, str]], *, width: int) -> list[str]:
-    """Aligned, with its heads. `width`: what a line may have, 0 for any; then the less needed columns are left out."""
+    """Aligned lines with a header. `width`: the longest line, 0: no limit; less important columns are dropped."""
     heads = list(_HEADS)
     widths = {head: max(len(head), *(len(row[head]) for row in rows)) for head in heads}
     for head in _LEFT_OUT_FIRST:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
+from harness.cli import campaign_commands, check_many, exits, presentation, serving, verification
 from harness.cli import check_commands as cli_checking
-from harness.cli import check_many, exits, presentation, serving, verification
 from harness.cli.controlled import Control
 from harness.cli.options import (  # fmt: skip
     MASTER,
@@ -151,6 +151,7 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
 
 
 cli_checking.add_to(app)
+campaign_commands.add_to(app)
 
 
 @app.command()
@@ -218,7 +219,8 @@ def _list_scenarios(names: Sequence[str], *, only_names: bool) -> None:
 @app.command()
 def compare(
     stored: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=]RUN...", help="Runs that were made before.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME=]RUN...|CAMPAIGN...", help="Runs, or campaigns, that were made before."),
     ] = None,
     scenario: Annotated[str | None, typer.Option(help="What to run on each.")] = None,
     systems: Annotated[list[str] | None, typer.Option("--system", help="A column: a system under test.")] = None,
@@ -235,11 +237,16 @@ def compare(
     master: MasterOption = MASTER,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
-    """Puts systems, settings or stored runs of one scenario side by side, and says what differs."""
+    """Puts systems, settings or stored runs of one scenario, or campaigns, side by side, and says what differs."""
     if bool(stored) == bool(scenario):
         raise UsageError("give runs to compare, or --scenario with --system or --variant twice")
-    from harness.cli import comparison_runs
+    from harness.cli import campaign_comparison, comparison_runs
 
+    if campaigns := campaign_comparison.campaigns_of(stored or (), runs):
+        place, headline = campaign_comparison.compare_campaigns(campaigns, runs=runs, out=out)
+        terminal.say(headline)
+        terminal.say(f"Page: {place}")
+        return
     if stored:
         found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
         page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how what they name is found."""
+"""Options that several commands share, and functions that find what they name."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def scenario_names(incomplete: str) -> list[str]:
 
 
 def run_names(incomplete: str) -> list[str]:
-    """For the shell's completion: of the runs where they usually are."""
+    """For the shell's completion: the runs in the default folder."""
     return sorted(path.parent.name for path in RUNS.glob("*/run.json") if path.parent.name.startswith(incomplete))
 
 
@@ -82,7 +82,7 @@ ClientOption = Annotated[
 
 
 def target(system: str | None, world: str | None, kafka_home: Path | None, client: str | None) -> list[Override]:
-    """What the options say of the cluster and its clients, as overrides of the scenario. Raises UsageError."""
+    """The options about the cluster and its clients, as overrides of the scenario. Raises UsageError."""
     named = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
     chosen = (
         ("cluster.system", system_named(system, kafka_home), named),
@@ -98,11 +98,11 @@ def system_named(system: str | None, kafka_home: Path | None) -> str | None:
         return system
     if system is not None:
         raise UsageError("--kafka-home names the system under test by itself; leave --system out")
-    return f"kafka:{os.path.realpath(kafka_home)}"  # a ring of links has a name, too, and is refused by it
+    return f"kafka:{os.path.realpath(kafka_home)}"  # also works for a ring of links, which is refused later
 
 
 def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> list[Override]:
-    """What --bootstrap and --attached say, as overrides of the scenario. Raises UsageError."""
+    """--bootstrap and --attached as overrides of the scenario. Raises UsageError."""
     overrides = attached_overrides(file) if file is not None else []
     if bootstrap is not None:
         overrides.append(Override(f"cluster.bootstrap={bootstrap}", f"--bootstrap {bootstrap}"))
@@ -113,7 +113,7 @@ def attachment(system: str | None, bootstrap: str | None, file: Path | None) -> 
 
 
 def run_folder(reference: str, runs: Path) -> Path:
-    """A path, or the name of a run below `runs`. Looked at here: what is no run folder of ours is told first of all."""
+    """A path, or the name of a run below `runs`. Raises UsageError at once if it is not a run folder."""
     for path in (Path(reference), runs / reference):
         if os.path.lexists(path / "run.json"):
             return RunFolder(path).path
@@ -121,14 +121,14 @@ def run_folder(reference: str, runs: Path) -> Path:
 
 
 def run_folders(references: list[str], runs: Path) -> list[Path]:
-    """The runs that are named, and those in the folders of runs that are named, each once.
+    """The named runs, and the runs in named folders, each once.
 
-    What is wrong with one of the latter costs only itself, and is told where it is judged."""
+    An error in a run of a named folder affects only that run, and is reported when it is judged."""
     found: dict[Path, None] = {}
     for reference in references:
         inside = sorted(path.parent for path in Path(reference).glob("*/run.json") if not path.parent.is_symlink())
         if inside and not (Path(reference) / "run.json").is_file():
-            found.update(dict.fromkeys(path.resolve() for path in inside))  # looked at later: a bad one costs itself
+            found.update(dict.fromkeys(path.resolve() for path in inside))  # checked later, one by one
         else:
             found[run_folder(reference, runs)] = None
     return list(found)

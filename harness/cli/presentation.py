@@ -1,4 +1,4 @@
-"""What the command line prints: the live line of a run, verdicts, findings, lists. Decides nothing."""
+"""Prints for the command line: the live line of a run, verdicts, findings, lists. Decides nothing."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,9 +18,9 @@ _STYLES = {"pass": "green", "violation": "bold red", "inconclusive": "yellow", "
 
 
 class Live:
-    """One line that is rewritten on a terminal, a line per phase elsewhere. Starts Spark once the faults are over.
+    """One line that is rewritten on a terminal, otherwise a line per phase. Starts Spark when the faults are over.
 
-    `checks`: whether the run is judged here, so that Spark is wanted at all.
+    `checks`: whether the run is judged here, so that Spark is needed.
     """
 
     def __init__(self, terminal: Terminal, *, master: str, checks: bool = True) -> None:
@@ -43,7 +43,7 @@ class Live:
             self.bench.close()
 
     def healed(self, folder: Path) -> None:
-        """The last fault is over: the JVM may warm up now without disturbing what is measured."""
+        """Called when the last fault is over: the JVM may now warm up without disturbing the measurements."""
         if self.bench is None and self._checks:
             self.bench = compose.Bench(master=self._master, folders=[folder])
             self.bench.warm_up()
@@ -67,7 +67,7 @@ class Live:
 
 
 class Steps:
-    """Where work of many parts is: one line that is rewritten on a terminal, aside a line for each part elsewhere."""
+    """Progress of work in many parts: one line that is rewritten on a terminal, otherwise a line per part on stderr."""
 
     def __init__(self, terminal: Terminal, aside: Terminal) -> None:
         self._terminal = terminal
@@ -106,7 +106,7 @@ def print_outcome(terminal: Terminal, judged: Judged) -> None:
 
 
 def unmet(expectations: Iterable[Mapping[str, Any]]) -> str:
-    """What a scenario states and did not come."""
+    """The stated outcomes of a scenario that were not met."""
     return "; ".join(
         f"{row['expectation']}: required {row['required']}, seen {row['seen']}"
         for row in expectations
@@ -115,7 +115,7 @@ def unmet(expectations: Iterable[Mapping[str, Any]]) -> str:
 
 
 def print_comparison(terminal: Terminal, page: Path, comparison: "Comparison") -> int:
-    """0 when every column has a run whose numbers count; 3 when there is nothing to hold against another."""
+    """0 if every column has a run whose numbers count; 3 if there is nothing to compare."""
     for warning in comparison.warnings:
         terminal.say(f"Not like for like: {warning}")
     terminal.say(comparison.headline)
@@ -141,7 +141,7 @@ def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, ever
 
 
 def print_health(terminal: Terminal, health: list[tuple[str, bool, str]]) -> int:
-    """0 when everything a run needs is there."""
+    """0 if everything that a run needs is there."""
     for name, ok, told in health:
         terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}")
     return 0 if all(ok for _, ok, _ in health) else 4

@@ -1,6 +1,7 @@
-"""The only way to the screen (ruff holds it): a text is a text there, and style is ours alone.
+"""The only module that writes to the screen (ruff enforces it). Text is printed literally; style is an argument.
 
-No square bracket and no colon of a text is markup; what could rewrite or reorder the screen is shown as its code.
+Square brackets and colons in a text are not markup; characters that could rewrite or reorder the screen are shown as
+codes.
 """
 
 import contextlib
@@ -18,18 +19,18 @@ from harness.printable import printable
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich's own way would end the process, with the exit code of a violation."""
+        """Rich's own method would end the process, with the exit code of a violation."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class Terminal:
-    """Lines on standard output, or aside on standard error. What nobody takes ends no run: see `lost`."""
+    """Lines on standard output, or with `aside` on standard error. A failed write does not end a run: see `lost`."""
 
     def __init__(self, *, aside: bool = False) -> None:
         self._aside = aside
         self._console = _Console(stderr=aside, highlight=False, soft_wrap=True, markup=False, emoji=False)
-        self._stands = False  # a line that is rewritten
-        self.lost = ""  # why something that was said has not been written; empty too where the reader has left
+        self._stands = False  # whether a rewritable line is shown
+        self.lost = ""  # why a line could not be written; stays empty if the reader has left
 
     @property
     def is_terminal(self) -> bool:
@@ -37,11 +38,11 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """In characters; 0 where the output is no terminal and lines may be of any length."""
+        """In characters; 0 if the output is not a terminal and lines may have any length."""
         return shutil.get_terminal_size().columns if self.is_terminal or "COLUMNS" in os.environ else 0
 
     def say(self, text: object = "", *, style: str = "", then: object = "") -> None:
-        """A line: `text` in our style, `then` without."""
+        """Prints a line: `text` with the style, `then` without."""
         with self._taken():
             if self._stands:
                 self._rewrite("")
@@ -49,13 +50,13 @@ class Terminal:
             self._console.print(Text.assemble((self._writable(text), style), self._writable(then)))
 
     def rewrite(self, line: str) -> None:
-        """In place of the line that stands there; what is said next takes its place."""
+        """Replaces the current rewritable line; the next output replaces it in turn."""
         with self._taken():
             self._rewrite(self._writable(line))
             self._stands = True
 
     def keep(self) -> None:
-        """The line that was rewritten last stays."""
+        """Keeps the line that was rewritten last."""
         if self._stands:
             self._stands = False
             self.say()
@@ -67,7 +68,7 @@ class Terminal:
         sys.stdout.flush()
 
     def lose(self, error: OSError) -> None:
-        """From now on nothing more is written: whoever read it has left, or its disk is full."""
+        """From now on nothing more is written: the reader has left, or the disk is full."""
         self.lost = self.lost or ("" if error.errno == errno.EPIPE else str(error.strerror))
         stream = sys.stderr if self._aside else sys.stdout
         with contextlib.suppress(OSError, ValueError):
@@ -83,6 +84,6 @@ class Terminal:
             self.lose(error)
 
     def _writable(self, text: object) -> str:
-        """What the terminal's encoding lacks is shown as its code too."""
+        """The text with its code for each character that the terminal's encoding lacks."""
         encoding = self._console.encoding
         return printable(text).encode(encoding, "backslashreplace").decode(encoding)

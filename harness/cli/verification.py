@@ -1,4 +1,4 @@
-"""Holds scenarios against their stated outcomes: runs them all, judges them in one Spark session, prints the table."""
+"""Compares scenarios with their stated outcomes: runs them, judges them in one Spark session, prints the table."""
 
 import sys
 import time
@@ -44,10 +44,10 @@ def verify(
     tell: Callable[[str], None],
     show: Callable[[str, str], None] = lambda part, doing: None,
 ) -> list[Cell]:
-    """Runs one after the other, since runs side by side would disturb each other's times.
+    """Runs them one after the other, since parallel runs would disturb each other's times.
 
-    A scenario that says nothing about the system under test is told and left out. `show` gets which run goes on, and
-    what it is at. Raises UsageError before the first run where something is known against one of them.
+    A scenario that does not apply to the system under test is reported and left out. `show` gets the current run and
+    its progress. Raises UsageError before the first run if a problem of one of them is known.
     """
     loaded = all_ready([(name, overrides) for name in names], leave_out=lambda scenario: bool(scenario.not_here))
     here = []
@@ -81,7 +81,7 @@ def verify(
 
 
 def exit_code(cells: Sequence[Cell]) -> int:
-    """0 if all came as stated; else of those that did not: 1 a violation nobody stated, 4 an error, 3 anything else."""
+    """0 if all ended as stated; otherwise by those that did not: 1 an unstated violation, 4 an error, 3 else."""
     wrong = [cell for cell in cells if not cell.as_stated]
     return exit_code_of({_counts_as(cell) for cell in wrong}) if wrong else 0
 
@@ -124,7 +124,7 @@ def _one(
 
 
 def write_junit(cells: Sequence[Cell], path: Path) -> None:
-    """A test case per run, so that any CI shows which scenario came out otherwise. Raises HarnessError."""
+    """Writes a test case per run, so that any CI shows which scenario did not end as stated. Raises HarnessError."""
     suite = ElementTree.Element(
         "testsuite", name="kafka-chaos", tests=str(len(cells)), failures=str(sum(not cell.as_stated for cell in cells))
     )

@@ -75,14 +75,14 @@ class Answers:
         code: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        t1_ns = time.monotonic_ns()
+        end_ns = time.monotonic_ns()
         outcome = SendOutcome(
             status=status,  # type: ignore[arg-type]
             offset=offset,
             error=error,
             code=code,
-            t0_ns=self._begun_ns[place],
-            t1_ns=t1_ns,
+            begin_ns=self._begun_ns[place],
+            end_ns=end_ns,
             timestamp_ms=timestamp_ms,
         )
         with self._lock:
@@ -105,6 +105,6 @@ class Answers:
         now_ns = time.monotonic_ns()
         with self._lock:
             return [
-                outcome or SendOutcome(status="info", offset=None, error=missing, t0_ns=begun_ns, t1_ns=now_ns)
+                outcome or SendOutcome(status="info", offset=None, error=missing, begin_ns=begun_ns, end_ns=now_ns)
                 for outcome, begun_ns in zip(self._outcomes, self._begun_ns, strict=True)
             ]

@@ -83,7 +83,7 @@ class Listener:
         }
         self._heard.append(
             GroupEvent(
-                event=event, offsets=offsets, t0_ns=now, t1_ns=now, generation=self.generation, member=self.member
+                event=event, offsets=offsets, begin_ns=now, end_ns=now, generation=self.generation, member=self.member
             )
         )
 
@@ -163,7 +163,7 @@ class KafkaPythonMember(KafkaPythonClient):
         offsets: Mapping[TopicPartition, int | None],
         call: Callable[[], Mapping[TopicPartition, int | None] | None],
     ) -> GroupEvent:
-        t0_ns = time.monotonic_ns()
+        begin_ns = time.monotonic_ns()
         status: Literal["ok", "fail", "info"] = "ok"
         error_text: str | None = None
         try:
@@ -171,13 +171,13 @@ class KafkaPythonMember(KafkaPythonClient):
             offsets = offsets if answered is None else answered
         except Exception as error:  # noqa: BLE001  # whatever a library raises is the event's outcome
             error_text = str(library_error_of(error))
-            status = "fail" if event != "committed" or _refused_at_once(error, t0_ns) else "info"
+            status = "fail" if event != "committed" or _refused_at_once(error, begin_ns) else "info"
         listener = self._listener
         return GroupEvent(
             event=event,
             offsets=offsets,
-            t0_ns=t0_ns,
-            t1_ns=time.monotonic_ns(),
+            begin_ns=begin_ns,
+            end_ns=time.monotonic_ns(),
             status=status,
             error=error_text,
             generation=None if listener is None else listener.generation,
@@ -250,12 +250,12 @@ def _with_metadata(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
     }
 
 
-def _refused_at_once(error: Exception, t0_ns: int) -> bool:
+def _refused_at_once(error: Exception, begin_ns: int) -> bool:
     """Only a refusal of the first attempt is certain: an earlier one may have been stored before its answer was lost.
 
     The library waits for its back-off before each further attempt.
     """
-    return type(error).__name__ in _REFUSED and time.monotonic_ns() - t0_ns < RETRY_BACKOFF_MS * 1_000_000
+    return type(error).__name__ in _REFUSED and time.monotonic_ns() - begin_ns < RETRY_BACKOFF_MS * 1_000_000
 
 
 def _say_nothing(*_: Any, **__: Any) -> None:

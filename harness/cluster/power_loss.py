@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.cluster.confined import open_unlinked, refuse_links
 from harness.cluster.record_batches import batches
 from harness.cluster.replica_logs import segment_files
-from harness.errors import HarnessError
+from harness.ports.faults import NothingToStrike
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
@@ -26,14 +26,14 @@ class LostTail:
 
 
 def lose_tail(folder: Path, *, records: int) -> LostTail:
-    """Removes at least `records` offsets from the replica in `folder`. Raises HarnessError if it has fewer."""
+    """Removes at least `records` offsets from the replica in `folder`. Raises NothingToStrike if it has fewer."""
     refuse_links(folder)
     found = [(segment, batch) for segment in segment_files(folder) for batch in batches(segment.read_bytes())]
     end = found[-1][1].next_offset if found else 0
     # The kept part ends at or before the first lost offset; a batch is lost as a whole or not at all.
     kept = [(segment, batch) for segment, batch in found if batch.next_offset <= end - records]
     if not found or end - int(found[0][0].stem) < records:
-        raise HarnessError(f"{folder}: the replica holds fewer than {records} records that could be lost")
+        raise NothingToStrike(f"{folder}: the replica holds fewer than {records} records that could be lost")
     last, at = (kept[-1][0], kept[-1][1].stop) if kept else (found[0][0], 0)
     removed = 0
     for segment in segment_files(folder):

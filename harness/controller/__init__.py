@@ -1,1 +1,1 @@
-"""A run, phase by phase; its plan, which is a schedule of faults or ordered steps; the observer of leaders and ISRs."""
+"""A run, phase by phase; its plan (a schedule of faults, or ordered steps); the observer of leaders and ISRs."""

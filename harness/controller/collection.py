@@ -1,7 +1,7 @@
-"""Collecting the cluster's books: the replicas' logs as they lie on disk, and what the system journalled about itself.
+"""Collects the cluster's books: the replicas' logs on disk, and what the system recorded about itself.
 
-They go into RUN/history/books, which is begun anew each time: a collection cut short by a kill is simply repeated. The
-run itself collects them from its cluster; whoever seals the folder later reads only what lies in it.
+They are written to RUN/history/books, which is emptied first: a collection that was interrupted by a kill is repeated.
+The run collects them from its cluster; a later sealing reads only what is in the folder.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS
 from harness.history.sealed.sealing import seal
 from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
 
-# What a reader meets in files that are broken, or were made to break it.
+# What reading a damaged file, or one written to cause an error, can raise.
 _UNREADABLE = (
     HarnessError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error,
     RecursionError,
@@ -30,7 +30,7 @@ _UNREADABLE = (
 
 
 class Books(Protocol):
-    """The replicas' logs, broker by broker, the cluster's own history, and what of both is not to be had, in words."""
+    """The replicas' logs, broker by broker, the cluster's own history, and a text that names what is missing."""
 
     @property
     def not_collected(self) -> str: ...
@@ -42,7 +42,7 @@ class Books(Protocol):
 
 @dataclass(frozen=True)
 class RunningBooks:
-    """Those of a cluster that this harness runs."""
+    """The books of a cluster that this harness runs."""
 
     cluster: Cluster
     not_collected: str = ""
@@ -77,7 +77,7 @@ def _collect(folder: RunFolder, books: Books, clock: Clock, after: SoFar) -> Non
 
 
 def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
-    """Of the scenario's topics only: nobody writes to, reads or judges those that Kafka or a step makes beside them."""
+    """Keeps only the scenario's topics: topics created by Kafka or by a step are not written, read or judged."""
     return replace(
         history,
         partition_states=[state for state in history.partition_states if state.topic in topics],
@@ -87,9 +87,9 @@ def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
 
 
 def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
-    """Makes the tables of a run whose harness was killed, from its folder alone; then `check` works.
+    """Writes the tables of a run whose harness was killed, from its folder alone; then `check` works.
 
-    What was not collected makes the run inconclusive. Does nothing for a run that was sealed.
+    What was not collected makes the run inconclusive. Does nothing if the run was sealed.
     """
     run = folder.run
     was_killed = run.get("status") == "started"
@@ -104,7 +104,7 @@ def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
             reasons.extend(_collected_later(folder, books, clock))
         reasons.extend(_missing_snapshots(folder))
         seal(folder)
-    except OSError as error:  # a folder in the place of a file, say
+    except OSError as error:  # for example a folder in the place of a file
         raise HarnessError(f"{error.filename or folder.path} cannot be read: {error.strerror or error}") from error
     except MISFITS as error:
         raise misfit(folder.path, error, what="what its journals hold") from error
@@ -112,7 +112,7 @@ def seal_unfinished(folder: RunFolder, *, books: Books, clock: Clock) -> None:
 
 
 def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]:
-    """Goes on after the pen of the harness that was killed; why the run is inconclusive then."""
+    """Continues the recording of the killed harness. Returns why the run is inconclusive."""
     rows = read_rows(folder.history / ROWS)
     after = SoFar(
         names=ValueNames((row["value"], row["name"]) for row in rows[VALUE_NAMES]),
@@ -123,12 +123,12 @@ def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]
         reasons += [books.not_collected] if books.not_collected else []
         _collect(folder, books, clock, after)
     except _UNREADABLE as error:
-        reasons.append(f"the cluster's books could not be read: {error}")  # killed before they were begun
+        reasons.append(f"the cluster's books could not be read: {error}")  # killed before their collection began
     return reasons
 
 
 def _missing_snapshots(folder: RunFolder) -> list[str]:
-    """What replicas held is in files beside the rows that tell of them: a folder may have come without some."""
+    """Snapshots are files beside the rows that name them; a copied folder may lack some of the files."""
     missing = [
         row["snapshot"]
         for place in (folder.history, folder.history / BOOKS)

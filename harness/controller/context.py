@@ -1,7 +1,7 @@
-"""What a plan is given to act with: the cluster, eyes (observer), a pen (recorder), chance, and its own small clients.
+"""What a plan works with: the cluster, the observer, the recorder, random numbers, and small clients of its own.
 
-A plan begins and ends faults itself, and tells for each how it is undone (`heal_later`); whatever happens then, the run
-heals what is still in force, newest first.
+A plan begins and ends faults itself, and registers for each how to undo it (`heal_later`). At the end the run heals
+every fault that is still in force, newest first.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from harness.scenario.model import Scenario
 
 
 class Acknowledgements:
-    """Counts what the workers' producers were told. `wait_for` is the trigger "after the n-th ack"."""
+    """Counts the outcomes of the workers' sends and polls. `wait_for` is the trigger "after the n-th ack"."""
 
     def __init__(self) -> None:
         self.ok = 0
@@ -39,7 +39,7 @@ class Acknowledgements:
         woken.set()
 
     async def wait_for(self, count: int) -> None:
-        """Returns when `count` records were acknowledged in all, counted from the start of the load."""
+        """Returns when `count` records in total are acknowledged, counted from the start of the load."""
         while self.ok < count:
             await self._changed.wait()
 
@@ -49,7 +49,7 @@ class Acknowledgements:
 
 @dataclass(frozen=True, kw_only=True)
 class SkippedFault:
-    """A planned fault that could not begin: its trigger never came, or whoever it was to hit was never there or up."""
+    """A planned fault that could not begin: its trigger never fired, or its victims were never there or never up."""
 
     kind: str
     target: str
@@ -59,10 +59,10 @@ class SkippedFault:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """inconclusive: one sentence per wait that ran out. scenario: with the schedule as it was drawn, written out.
+    """inconclusive: one sentence per wait that timed out. scenario: with the schedule that was drawn, written out.
 
-    ended_at: the step that ended the plan, which one of the sentences tells of.
-    skipped: costs no verdict; a scenario that needs what it would have done says so in its coverage conditions.
+    ended_at: the step that ended the plan; one of the sentences is about it.
+    skipped: does not change the verdict; a scenario that needs these faults says so in its coverage conditions.
     """
 
     inconclusive: tuple[str, ...] = ()
@@ -104,23 +104,23 @@ class RunContext:
         return self.scenario.topics[0].name
 
     def chance(self, name: str) -> random.Random:
-        """A stream of chance of its own for each user and purpose, e.g. "faults/3"."""
+        """A separate random stream for each user and purpose, e.g. "faults/3"."""
         return stream(self.seed, name)
 
     # -- healing ----------------------------------------
 
     def heal_later(self, label: str, heal: Heal) -> int:
-        """Promises that `heal` will be called, by the run if not by the plan. Call it BEFORE the harm is begun."""
+        """Makes sure that `heal` is called, by the run if not by the plan. Call it BEFORE the fault begins."""
         self._next_heal += 1
         self._heals[self._next_heal] = (label, heal)
         return self._next_heal
 
     def healed(self, number: int) -> None:
-        """The plan has undone it itself."""
+        """The plan has undone the fault itself: the run no longer needs to."""
         self._heals.pop(number, None)
 
     async def heal_everything(self) -> list[str]:
-        """Undoes what is in force, newest first; one sentence for each that could not be undone."""
+        """Undoes what is in force, newest first. Returns one sentence for each fault that could not be undone."""
         failures = []
         for number in sorted(self._heals, reverse=True):
             label, heal = self._heals.pop(number)
@@ -139,7 +139,7 @@ class RunContext:
         *,
         topics: Sequence[str] | None = None,
     ) -> None:
-        """Reads the node's replica logs into the history; does nothing for a cluster that shows no disks.
+        """Reads the node's replica logs into the history; does nothing if the cluster does not show its disks.
 
         Take one after each kill and before each heal, resume, restart and wipe: a log may be cut right afterwards.
         """
@@ -164,7 +164,7 @@ class RunContext:
         timeout_s: float,
         link: ClientId | None = None,
     ) -> Sequence[SendOutcome]:
-        """Sends `values`, all in flight at once and in order, by a client of its own: no idempotence, no retries.
+        """Sends `values`, all in flight at once and in order, with a separate client: no idempotence, no retries.
 
         `link`: through that client link's own addresses, which may be cut; else through the nodes' real ones.
         """
@@ -173,14 +173,14 @@ class RunContext:
     async def probe_read(
         self, topic: str, partition: int, *, timeout_s: float, link: ClientId | None = None
     ) -> ProbeRead:
-        """Reads from the beginning to the end offset that the leader answers, by a client of its own.
+        """Reads from the beginning to the end offset that the leader returns, with a separate client.
 
-        A leader that answers none yet is read until nothing more comes for a second.
+        If the leader returns no end offset yet, reads until nothing more arrives for one second.
         """
         return await self.probes.read(topic, partition, timeout_s=timeout_s, link=link)
 
 
 class Plan(Protocol):
-    """Faults by time, chance and trigger, or ordered steps. Returns when it is over; is cancelled by an interrupt."""
+    """Faults by time, chance and trigger, or ordered steps. `run` returns at its end; an interrupt cancels it."""
 
     async def run(self, context: RunContext) -> PlanResult: ...

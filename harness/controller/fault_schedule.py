@@ -1,26 +1,28 @@
 """A plan of faults by time and by trigger: each begins at its moment, whatever the others do, and ends after its time.
 
-Who cannot be struck then is not waited for: a fault begins on those who can, or is skipped, and the run says so. Only a
-role that nobody holds for a while, as between a leader and the next, is waited for; the fault comes late, and the run
-says by how much. The schedule that ran is written out, so that running it again is the same plan.
+The plan does not wait for a node that cannot be hit at that moment: the fault begins on the other victims, or is
+skipped, and the run reports it. It waits only for a role that no node holds for a while, as between two leaders; then
+the fault begins late, and the run reports by how much. The schedule is written out, so that a rerun is the same plan.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from harness.controller.context import PlanResult, RunContext, SkippedFault
+from harness.controller.faults.awaited import Awaited
 from harness.controller.faults.engine import FaultEngine, Moment, Victims, called
-from harness.controller.faults.in_force import Occasion
+from harness.controller.faults.in_force import FaultInForce, Occasion
 from harness.errors import HarnessError, UsageError
-from harness.ports.faults import FaultBook, PlannedFault, Trigger
+from harness.ports.faults import FaultBook, NothingToStrike, PlannedFault
 from harness.scenario.model import FaultSpec, Scenario
 
-_GRACE_S = 1.0  # for finding victims when the plan's time is over as the fault begins
+_GRACE_S = 1.0  # to find victims when the plan's time ends as the fault begins
 
 
 class FaultSchedule:
-    """Runs for the workload's duration, or longer when a fault that has begun still has to end."""
+    """Runs for the workload's duration, or longer if a fault that has begun must still end."""
 
     def __init__(self, *, scenario: Scenario, book: FaultBook) -> None:
         self._scenario = scenario
@@ -50,7 +52,7 @@ class FaultSchedule:
 
 
 class _Played:
-    """One play of a schedule; times are counted since the load began."""
+    """One execution of a schedule; times are seconds since the load began."""
 
     def __init__(
         self, context: RunContext, book: FaultBook, *, began_ns: int, warmed_s: float, duration_s: float
@@ -61,7 +63,8 @@ class _Played:
         self._began_ns = began_ns
         self._warmed_s = warmed_s
         self._duration_s = duration_s
-        self._moments: dict[tuple[float | None, str | None, float], Moment] = {}
+        self._awaited = Awaited(context, self._engine.in_force, began_ns=began_ns)
+        self._moments: dict[tuple[float | None, str | None, float, int], Moment] = {}
         self.missed: list[str] = []
         self.skipped: list[SkippedFault] = []
 
@@ -72,14 +75,20 @@ class _Played:
         return second - (self._context.clock.monotonic_ns() - self._began_ns) / 1e9
 
     async def one(self, number: int, spec: FaultSpec) -> None:
-        """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time."""
+        """Waits for the fault's moment, finds its victims, begins it on them, and ends it after its time; as often as
+        it may begin and its trigger comes."""
         planned = self._book.of_schedule(spec)
-        planned_ns = await self._its_moment(spec)
-        if planned_ns is None:
-            self._skip(spec, "no-trigger")
-            return
-        moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s), Moment(self._context.observer))
-        victims = await self._victims(planned, f"faults/{number}", moment)
+        for time in range(spec.times):
+            planned_ns = await self._its_moment(spec)
+            if planned_ns is None:
+                if time == 0:
+                    self._skip(spec, "no-trigger")
+                return
+            await self._once(number, spec, planned, planned_ns, time)
+
+    async def _once(self, number: int, spec: FaultSpec, planned: PlannedFault, planned_ns: int, time: int) -> None:
+        moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s, time), Moment(self._context.observer))
+        victims = await self._victims(planned, f"faults/{number}/{time}" if time else f"faults/{number}", moment)
         if not victims.nodes and planned.fault.may_hit:
             self._skip(spec, "no-victim")
             return
@@ -89,7 +98,7 @@ class _Played:
         await self._begin_and_end(planned, victims, occasion, spec)
 
     async def _its_moment(self, spec: FaultSpec) -> int | None:
-        """Returns when it has come, and when it was planned for; None where its trigger never came."""
+        """Waits for the fault's moment. Returns the planned time; None if its trigger never fired."""
         clock = self._context.clock
         if spec.when is None:
             assert spec.at_s is not None, "a schedule that was written out has times only"
@@ -98,7 +107,7 @@ class _Played:
             return self._began_ns + int(at_s * 1e9)
         try:
             async with asyncio.timeout(max(0.0, self._left_s(self._duration_s))):
-                await self._triggered(self._book.trigger(spec.when))
+                await self._awaited.all_of(self._book.trigger(spec.when))
         except TimeoutError:
             return None
         planned_ns = clock.monotonic_ns() + int(spec.delay_s * 1e9)
@@ -106,7 +115,7 @@ class _Played:
         return planned_ns
 
     async def _victims(self, planned: PlannedFault, chance: str, moment: Moment) -> Victims:
-        """Who holds the role now or, if nobody does who can be struck, is the next to hold it before the plan's end."""
+        """The nodes that hold the role now; if none of them can be hit, the next holders before the plan's end."""
         look_again = bool(planned.fault.may_hit) and self._book.by_role(planned.target)
         found = Victims()
         try:
@@ -116,12 +125,12 @@ class _Played:
                         found = self._engine.victims(planned, chance=chance, moment=moment)
                     except UsageError:
                         raise
-                    except HarnessError:  # nobody has that role now
+                    except HarnessError:  # no node has that role now
                         found = Victims()
                     if found.nodes or not look_again:
                         return found
                     await self._context.observer.next_round()
-                    moment = Moment(self._context.observer)  # roles have moved, or will
+                    moment = Moment(self._context.observer)  # looks again: roles move
         except TimeoutError:
             return found
 
@@ -135,35 +144,25 @@ class _Played:
             self.missed.append(f"fault {spec.kind} ({occasion.trigger}): {error}")
             return
         for each, why in failed:
-            if each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
-                self._skip(spec, "no-victim")  # another fault ended it before it was seen to stand still
+            if isinstance(why, NothingToStrike):
+                self._skip(spec, "no-victim")
+                await self._end([each], occasion, spec)  # what there may be of it
+            elif each.fault.leaves == "paused" and any(engine.in_force.state_of(node) == "down" for node in each.nodes):
+                self._skip(spec, "no-victim")  # another fault ended it before it took effect
             else:
                 self.missed.append(f"fault {each.label}: {why}")
         if spec.for_s is not None and planned.fault.lasts_s is None:
             await asyncio.sleep(spec.for_s)
-            try:
-                await engine.end(begun)
-            except HarnessError as error:
-                self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
+            await self._end(begun, occasion, spec)
+
+    async def _end(self, begun: Sequence[FaultInForce], occasion: Occasion, spec: FaultSpec) -> None:
+        try:
+            await self._engine.end(begun)
+        except HarnessError as error:
+            self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
 
     def _skip(self, spec: FaultSpec, why: Literal["no-trigger", "no-victim"]) -> None:
         self.skipped.append(SkippedFault(kind=spec.kind, target=spec.target or "all", trigger=_trigger(spec), why=why))
-
-    async def _triggered(self, trigger: Trigger) -> None:
-        if trigger.kind == "acks":
-            await self._context.acks.wait_for(trigger.count)
-            return
-        observer = self._context.observer
-        first = observer.leader(trigger.topic, trigger.partition)
-        while True:
-            if trigger.kind == "new_leader":
-                leader = observer.leader(trigger.topic, trigger.partition)
-                if leader not in (-1, first) and first != -1:
-                    return
-                first = leader if first == -1 else first
-            elif 0 < len(observer.isr(trigger.topic, trigger.partition)) <= trigger.count:
-                return
-            await observer.next_round()
 
 
 def _trigger(spec: FaultSpec) -> str:

@@ -1,10 +1,10 @@
-"""The final read: every partition from the beginning to the end offset its leader answers, by fresh clients.
+"""The final read: every partition from the beginning to the end offset that its leader returns, by fresh clients.
 
-A client that fails or stalls is replaced until time is up. A partition that was not read to its end is said to be so,
-never taken as read. Optionally every replica is read too, each made leader by stopping the others.
+A client that fails or stalls is replaced until the time is up. A partition that was not read to its end is reported,
+and never counts as read. Optionally every replica is read too, after it became leader because the others were stopped.
 
-Where the load has transactions the final log is what read_committed reads, to the end that read_uncommitted was told;
-what that reads is journalled as the polls of a reader of its own. A group's committed offsets are fetched as well.
+If the load has transactions, the final log is what read_committed reads, up to the end offset that read_uncommitted
+got; its reads are journalled as polls of a separate reader. A group's committed offsets are fetched as well.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class FinalRead:
         self._stable: dict[TopicPartition, int] = {}
 
     async def read_all(self) -> list[str]:
-        """Reads every partition; returns one sentence for each that was not read to its end."""
+        """Reads every partition. Returns one sentence for each that was not read to its end."""
         facts, partitions = self._context.scenario.workload.facts, list(self._layout)
         watermarks: dict[TopicPartition, int] = {}
         if facts.outputs:
@@ -90,7 +90,7 @@ class FinalRead:
         return contextlib.closing(JournalFile(self._folder / f"{name}.jsonl", worker=name, clock=self._context.clock))
 
     async def _fetch_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[str]:
-        """The offsets that the group's coordinator has, asked until it answers; a sentence if it never does."""
+        """Asks the group's coordinator for its offsets until it answers. Returns a sentence if it never does."""
         context = self._context
         use = ClientUse(role="consumer", group=group, isolation="read_committed")
         deadline_ns = context.clock.monotonic_ns() + self._timeout_ns
@@ -122,10 +122,10 @@ class FinalRead:
         use: ClientUse,
         at_least: Mapping[TopicPartition, int] | None = None,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
-        """End offsets of what was read to its end, and why the others were not. First all at once, then singly:
+        """Returns the end offsets of partitions read to their end, and why the others were not.
 
-        one partition without a leader must not keep the others from being read. Progress extends the time. `at_least`:
-        an end before this is none yet (a transaction that is still open holds readers back).
+        Reads first all together, then one by one, since a partition without a leader must not stop the others. Progress
+        extends the time. `at_least`: a smaller end offset does not count yet (an open transaction holds readers back).
         """
         clock = self._context.clock
         ends: dict[TopicPartition, int] = {}
@@ -177,7 +177,7 @@ class FinalRead:
                 self._starts[partition] = max(start, self._starts.get(partition, start))
             if use.isolation == "read_committed":
                 self._stable |= reading.ends
-        except Exception as error:  # noqa: BLE001  # whatever a client library raises: the next client tries again
+        except Exception as error:  # noqa: BLE001  # a client library may raise anything: the next client tries again
             return None, f"{type(error).__name__}: {error}".rstrip(": ")
         finally:
             await client.close()
@@ -186,9 +186,9 @@ class FinalRead:
     # -- every replica ------------------------------------
 
     async def read_every_replica(self) -> list[str]:
-        """Makes each broker the only one running, in turn, and reads what it leads. Sentences on what did not count.
+        """Lets each broker in turn run alone, and reads what it leads. Returns a sentence for each replica not counted.
 
-        Rows carry the broker's id. A replica counts only where it was seen as leader and read to its log end.
+        Rows carry the broker's id. A replica counts only if it was seen as leader and read to its log end.
         """
         cluster = self._context.cluster
         if not isinstance(cluster, CanStop):
@@ -248,7 +248,7 @@ class FinalRead:
         return cluster.log_end(broker, partition.topic, partition.partition)
 
     async def _settle(self) -> None:
-        """All replicas in sync again, or the next one would lead with a short log by an unclean election."""
+        """Waits until all replicas are in sync; otherwise the next could lead with a short log (unclean election)."""
         observer = self._context.observer
         await observer.wait_until(
             lambda: all(

@@ -1,7 +1,7 @@
-"""The process beside a run that converts its journals as they are written (harness.history.journals.converter).
+"""The process beside a run that converts its journals while they are written (harness.history.journals.converter).
 
-It is started with the workers and ends with the run. Nothing depends on it: whatever becomes of it, the seal takes the
-rest of the journals itself, and harness.log tells why that took longer.
+It starts with the workers and ends with the run. Nothing depends on it: if it fails, the seal converts the rest of the
+journals itself, and harness.log says why that took longer.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from pathlib import Path
 from harness.controller.workers import Spawn
 from harness.history.journals.pieces import FOLDER
 
-END_S = 1.0  # to put away what it has, on a busy machine; to convert that again takes no longer
+END_S = 1.0  # to save what it has, on a busy machine; converting that again takes no longer
 _LOG = "log"
 
 
 class Follower:
-    """`end` once; nothing is left of the process then."""
+    """Call `end` once; the process is gone afterwards."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, log: Path) -> None:
         self._process = process
@@ -30,7 +30,7 @@ class Follower:
         return cls(await spawn(command, log=log), log=log)
 
     async def end(self) -> str | None:
-        """None if it ended as told; else a sentence."""
+        """Ends the process. Returns None if it ended in time and without error; otherwise a sentence."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._process.stdin.write(b"stop\n")

@@ -1,8 +1,8 @@
-"""Watches leaders, in-sync replicas and the controller while a run goes on, as each broker tells them.
+"""Watches leaders, in-sync replicas and the controller during a run, as each broker reports them.
 
-What it sees is polled, so it is late by up to a round and may disagree between brokers: the exact history is read from
-the cluster's own books afterwards. Plans use the latest view to choose victims and to wait for conditions. Rounds
-that took too long are kept as gaps, because what happened inside them was not seen.
+It polls, so its view is late by up to one round and may differ between brokers: the exact history is read from the
+cluster's own books afterwards. Plans use the latest view to choose victims and to wait for conditions. Rounds that
+took too long are recorded as gaps, because what happened during them was not seen.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ GAP_NS = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """Nothing was heard of a broker between two moments; broker -1: the observer itself had no round."""
+    """A broker did not answer between two moments; broker -1: the observer itself completed no round."""
 
     t_from_ns: int
     t_to_ns: int
@@ -70,7 +70,7 @@ class Observer:
             await asyncio.sleep(self._interval_s)
 
     async def poll_once(self) -> None:
-        """One round. A cluster that cannot be asked at all (all nodes down) gives an empty round, which is a gap."""
+        """One round. If no node can be asked (all are down), the round is empty, which counts as a gap."""
         try:
             states = await self._cluster.live_partition_states(self._topics)
             controller = await self._cluster.controller()
@@ -95,7 +95,7 @@ class Observer:
     def _take(self, state: PartitionState) -> None:
         views = self._views.setdefault((state.topic, state.partition), {})
         before = views.get(state.observer)
-        if before is None or _told(before) != _told(state):
+        if before is None or _content(before) != _content(state):
             self._changed_ns[state.topic, state.partition, state.observer] = state.t_ns
             self._recorder.partition_state(state)
         views[state.observer] = state
@@ -112,12 +112,12 @@ class Observer:
 
     @property
     def hears_nobody(self) -> bool:
-        """Whether every broker has been silent for a while: then what was seen last says nothing about now."""
+        """Whether every broker has been silent for a while: then the last view says nothing about the present."""
         newest = max(self._heard_ns.values(), default=None)
         return newest is not None and self._last_round_ns is not None and self._last_round_ns - newest > GAP_NS
 
     def state(self, topic: str, partition: int) -> PartitionState | None:
-        """The most credible view: highest leader epoch, then the controller's own, then the one that changed last.
+        """The most credible view: highest leader epoch, then the controller's own view, then the latest change.
 
         A zombie's view has a lower epoch; at equal epochs a broker cut off from the controller holds an older ISR.
         """
@@ -140,16 +140,16 @@ class Observer:
         return [state for state in found if state is not None]
 
     def view_of(self, broker: int, topic: str, partition: int) -> PartitionState | None:
-        """What one broker said last; a zombie leader still names itself here."""
+        """The last answer of one broker; a zombie leader still names itself here."""
         return self._views.get((topic, partition), {}).get(broker)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id; -1 when there is none or nothing is known."""
+        """The leader's node id; -1 if there is none or it is not known."""
         state = self.state(topic, partition)
         return state.leader if state is not None else -1
 
     def last_leader(self, topic: str, partition: int) -> int:
-        """Who was seen to lead last; -1 when nobody was."""
+        """The node last seen as leader; -1 if there was none."""
         return self._led.get((topic, partition), -1)
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...]:
@@ -160,7 +160,7 @@ class Observer:
         await self._round.wait()
 
     async def wait_until(self, predicate: Callable[[], bool], *, timeout_s: float) -> bool:
-        """True as soon as `predicate` holds, looked at now and after every round; False when time ran out."""
+        """True as soon as `predicate` holds, tested now and after every round; False when the time is over."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not predicate():
@@ -170,5 +170,5 @@ class Observer:
         return True
 
 
-def _told(state: PartitionState) -> tuple[object, ...]:
+def _content(state: PartitionState) -> tuple[object, ...]:
     return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr)

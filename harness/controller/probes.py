@@ -1,7 +1,7 @@
-"""Probes: one small question to the cluster by a client of its own, journalled like any other operation.
+"""Probes: one small request to the cluster with a separate client, journalled like any other operation.
 
 A probe's producer has no idempotence and no retries, so that the broker's own answer is seen: with retries
-kafka-python makes a time-out of NOT_ENOUGH_REPLICAS.
+kafka-python turns NOT_ENOUGH_REPLICAS into a time-out.
 """
 
 import dataclasses
@@ -17,15 +17,15 @@ from harness.ports.client_events import TellsEvents
 from harness.ports.cluster import ClientId, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario.model import WorkloadSpec
 
-READ_TIMEOUT_MS = 1000  # a library asks again and again for an end offset that is not to be had: time for reading stays
+READ_TIMEOUT_MS = 1000  # a library repeats a request for an unavailable end offset: this leaves time to read
 QUIET_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRead:
-    """What a reading probe saw. end_offset None: no leader answered one in time; then `error` says why.
+    """What a reading probe saw. end_offset None: no leader returned one in time; then `error` says why.
 
-    There may be records all the same: what came until nothing more did.
+    There may still be records: those that arrived until nothing more came.
     """
 
     records: Sequence[ReadRecord]
@@ -39,7 +39,7 @@ class ProbeRead:
 
 
 class Probes:
-    """Makes probes. `numbers` is the controller's own stream of process numbers."""
+    """Sends probes. `numbers` is the controller's own series of process numbers."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Probes:
         *,
         acks: str,
     ) -> Sequence[SendOutcome]:
-        """By a bare request of the caller's, journalled like any other."""
+        """Like `produce`, with a request that the caller sends; journalled like any other."""
         records = [Send(topic=topic, partition=partition, value=value.encode()) for value in values]
         journal = self._journal(acks=acks)
         try:
@@ -143,7 +143,7 @@ class Probes:
                 keep=True,
                 quiet_s=QUIET_S,
             )
-        except Exception as error:  # noqa: BLE001  # whatever a client library raises is the probe's answer
+        except Exception as error:  # noqa: BLE001  # any error of a client library is the probe's answer
             return ProbeRead(records=(), end_offset=None, reached_end=False, error=in_words(error))
         finally:
             await client.close()

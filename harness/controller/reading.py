@@ -1,7 +1,8 @@
-"""Reading partitions from the beginning to the end offset that the leader answers: final reads and read probes.
+"""Reads partitions from the beginning to the end offset that the leader returns, for final reads and read probes.
 
-A new leader answers no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207: R15 of
-docs/replication.md), although it serves what is below it. Whoever may settle for that reads until nothing more comes.
+A new leader returns no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207: R15 of
+docs/replication.md), although it serves the records below it. With `quiet_s` such a read goes on until nothing more
+arrives.
 """
 
 import asyncio
@@ -20,9 +21,9 @@ RECORDS_MAX = 5000
 class Reading:
     """How far a reading got. A partition is done when the reader is at the end offset, or when that offset is 0.
 
-    What no reader is handed lies at an end too (a transaction's marker, an aborted record): a client that knows its
-    position is believed. `ends_error` says why there are no end offsets; then nothing is ever done. `starts`: the
-    earliest offsets when it began, where they were asked for and told.
+    The last offsets may hold nothing that a reader gets (a transaction's marker, an aborted record): if the client
+    knows its position, that counts. `ends_error` says why there are no end offsets; then no partition is ever done.
+    `starts`: the earliest offsets when the reading began, if they were requested and answered.
     """
 
     ends: Mapping[TopicPartition, int]
@@ -51,10 +52,10 @@ async def read_to_end(
     quiet_s: float | None = None,
     with_starts: bool = False,
 ) -> Reading:
-    """Reads until every partition is done, time is up, or nothing came for `stall_s`.
+    """Reads until every partition is done, the time is up, or nothing arrived for `stall_s`.
 
-    `quiet_s`: when no end offsets are answered, reads all the same, until nothing came for so long after a record.
-    Raises what the client raises; what was read before is in the journal all the same.
+    `quiet_s`: reads even without end offsets, until nothing arrives for this long after a record.
+    Raises what the client raises; what was read before is in the journal anyway.
     """
     left_s = max(0.1, (deadline_ns - clock.monotonic_ns()) / 1e9)
     async with asyncio.timeout(left_s):
@@ -68,7 +69,7 @@ async def read_to_end(
         operation = journal.invoke(f)
         try:
             records = await client.poll(RECORDS_MAX, timeout_s=POLL_S)
-        except Exception as error:  # whatever a client library raises, nothing was read
+        except Exception as error:  # any error of a client library: nothing was read
             journal.complete_poll(operation, (), error=type(error).__name__)
             raise
         journal.complete_poll(operation, records)
@@ -84,22 +85,22 @@ async def read_to_end(
         if keep:
             reading.records.extend(records)
     if with_starts and isinstance(client, KnowsPositions):
-        reading.starts = await client.first_offsets(partitions)  # again: retention goes on while it is read
+        reading.starts = await client.first_offsets(partitions)  # again: retention may delete records during the read
     return reading
 
 
 async def _begun(client: Client, partitions: Sequence[TopicPartition], *, left_s: float, settles: bool) -> Reading:
-    """A reading that knows its ends, or one that `settles` for not knowing them."""
+    """A reading with its end offsets; without them if `settles` allows that."""
     if not settles:
         return Reading(ends=dict(await client.end_offsets(partitions)))
     try:
         async with asyncio.timeout(left_s / 2):
             return Reading(ends=dict(await client.end_offsets(partitions)))
-    except Exception as error:  # noqa: BLE001  # libraries wrap error 78 each in their own way, or in a time-out
+    except Exception as error:  # noqa: BLE001  # each library wraps error 78 differently, or reports a time-out
         return Reading(ends={}, ends_error=in_words(error))
 
 
 def in_words(error: BaseException) -> str:
-    """The error with its class, which some libraries put in front of the message themselves."""
+    """The error with its class in front; some libraries already put it there."""
     name = type(error).__name__
     return str(error) if str(error).startswith(name) else f"{name}: {error}".rstrip(": ")

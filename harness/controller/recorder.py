@@ -1,8 +1,8 @@
-"""Collects what the controller saw and did, as rows of the history's tables, and loses none of it.
+"""Records what the controller saw and did, as rows of the history's tables, without losing any.
 
-Each row goes at once, unbuffered, to RUN/history/controller.jsonl; replica logs, which are long, go to Parquet files of
-their own beside it. A row with an identity (a fault, a step) may be written again when more is known: the last one
-counts. So a harness killed at any moment leaves a folder that can be sealed (history/sealing.py).
+Each row is written at once, unbuffered, to RUN/history/controller.jsonl; replica logs, which are long, go to separate
+Parquet files beside it. A row with an identity (a fault, a step) may be written again when more is known: the last one
+counts. So a harness that is killed at any moment leaves a folder that can be sealed (history/sealing.py).
 """
 
 import dataclasses
@@ -25,16 +25,16 @@ from harness.ports.cluster import BrokerEvent, ClusterHistory, Evidence, Link, L
 
 @dataclass(frozen=True, kw_only=True)
 class SoFar:
-    """How far a pen came: its value names, which are shared, and how many snapshots it took."""
+    """The state of a recorder: its value names, which are shared, and how many snapshots it wrote."""
 
     names: ValueNames
     snapshots: int
 
 
 class Recorder:
-    """The controller's pen. `run` is the number of the run in tables that hold several; a fresh run is 0.
+    """Writes the controller's rows. `run` is the number of the run in tables that hold several; a fresh run is 0.
 
-    A second pen writes the cluster's books into a folder of its own: `after` is how far the first one came.
+    A second recorder writes the cluster's books to another folder: `after` is the state of the first one.
     """
 
     def __init__(self, *, folder: Path, clock: Clock, run: int = 0, after: "SoFar | None" = None) -> None:
@@ -72,7 +72,7 @@ class Recorder:
                 self._append(encoded)
 
     def _append(self, encoded: bytes) -> None:
-        """Raises HarnessError, from the first line on that could not be written whole: nothing may come after it."""
+        """Raises HarnessError at the first line that could not be written completely, and at every later one."""
         if not self._failed:
             try:
                 whole = self._file.write(encoded) == len(encoded)
@@ -95,7 +95,7 @@ class Recorder:
         planned_ns: int | None = None,
         scheduled: int | None = None,
     ) -> int:
-        """A fault is about to be begun; returns its number, with which the moments that follow are told."""
+        """A fault is about to begin. Returns its number, which the later calls need."""
         fault = len(self._faults)
         self._faults[fault] = {
             "fault": fault,
@@ -118,7 +118,7 @@ class Recorder:
         return self._fault_changed(fault)
 
     def fault_begun(self, fault: int, evidence: Evidence, *, links: Sequence[Link] = ()) -> None:
-        """The harm was seen on the victims."""
+        """The fault's effect was seen on the victims."""
         self._faults[fault] |= {
             "begin_ns": evidence.t_ns,
             "links": [{"source": link.source, "client": link.client, "target": link.target} for link in links],
@@ -150,7 +150,7 @@ class Recorder:
     # -- steps ----------------------------------------
 
     def step_began(self, step: int, *, kind: str, act: str, text: str, arguments: Mapping[str, Any]) -> None:
-        """Until it ends, a step counts as skipped: that is what it is when the run is interrupted before."""
+        """Until it ends, a step counts as skipped: so it is right if the run is interrupted before that."""
         now = self._clock.monotonic_ns()
         row = {
             "step": step,
@@ -171,10 +171,10 @@ class Recorder:
         self._steps[step] |= {"end_ns": self._clock.monotonic_ns(), "outcome": outcome, "seen_text": seen}
         self.write("steps", self._steps[step], ["step", step])
 
-    # -- what the cluster is and says ----------------------------------------
+    # -- the cluster's state ----------------------------------------
 
     def partition_state(self, state: PartitionState) -> None:
-        """Writes a state if it differs from what this observer said last of this partition."""
+        """Writes a state if it differs from the last one of this partition by the same observer."""
         key = (state.topic, state.partition, state.observer, state.topic_id)
         before = self._last_states.get(key)
         if before is not None and _content(before) == _content(state):
@@ -205,7 +205,7 @@ class Recorder:
         )
 
     def replica_logs(self, reason: str, node: int, logs: Sequence[ReplicaLog]) -> None:
-        """What one node's disk held. Safe to call from a thread."""
+        """Records what one node's disk held. Safe to call from a thread."""
         with self._lock:
             for log in logs:
                 self._snapshot(reason, node, log)
@@ -246,7 +246,7 @@ class Recorder:
         )
 
     def cluster_history(self, history: ClusterHistory) -> None:
-        """What the cluster's own books say, written once, after the nodes were read for the last time."""
+        """Records the cluster's own books, once, after the nodes were read for the last time."""
         for life in history.topics:
             lived = {"created_ns": life.created_ns, "deleted_ns": life.deleted_ns}
             self.write(
@@ -296,7 +296,7 @@ class Recorder:
         last_stable_offset: int | None = None,
         cleanup_policy: str | None = None,
     ) -> None:
-        """How a partition is laid out and how its final read went; written when known, the last counts."""
+        """Records a partition's replicas and the result of its final read; the last row written counts."""
         self.write(
             "partitions",
             {
@@ -315,15 +315,15 @@ class Recorder:
 
 
 def _content(state: PartitionState) -> tuple[object, ...]:
-    """What makes two states of a partition differ; a later controller epoch alone is told by the exact books only."""
+    """What makes two states of a partition differ; a new controller epoch alone counts only in the exact books."""
     return (state.leader, state.leader_epoch, state.partition_epoch, state.isr, state.elr, state.replicas)
 
 
 def _eligible(before: PartitionState, now: PartitionState) -> tuple[int, ...]:
-    """Whose election is clean: eligible leader replicas have every committed record too (KIP-966).
+    """The replicas whose election is clean: eligible leader replicas have every committed record too (KIP-966).
 
-    When the last of them is gone, perhaps by the same change, the last member of the ISR leads, as it would without
-    them. While one of them is only away, that member's election is an unclean one, which clears them too.
+    When the last of them is gone, perhaps by the same change, the last member of the ISR leads, as without them. If
+    one of them is only down, that member's election is unclean, and clears them too.
     """
     copies = (*before.isr, *(before.elr or ()))
     waited_for = before.last_known_leader

@@ -1,7 +1,7 @@
-"""A run, phase by phase: start, prepare, act under the plan, heal, recover, read back, collect, stop, seal.
+"""A run, phase by phase: start, prepare, act (the plan runs), heal, recover, read back, collect, stop, seal.
 
-Whatever happens, faults are healed and processes stopped, and what was recorded is sealed. The first interrupt ends the
-acting early: no final read is made then, and what there is gets analysed.
+In every case faults are healed, processes stopped, and the recorded data sealed. The first interrupt ends the plan
+early: then there is no final read, and the data recorded so far is analysed.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from harness.scenario.model import Scenario
 PROGRESS_S = 0.25
 STEADY_S = 1.0
 LEADERS_S = 30.0  # for new topics to have all their replicas in sync
-TOLD_S = 5.0  # for every broker to have heard of them
+KNOWN_EVERYWHERE_S = 5.0  # for every broker to know them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome:
-    """status: complete | interrupted | error. The reasons are in run.json too, where the verdict is made from."""
+    """status: complete | interrupted | error. The reasons are in run.json too, from which the verdict is computed."""
 
     status: str
     inconclusive: Sequence[str]
@@ -60,7 +60,7 @@ class RunOutcome:
 
 @dataclass(kw_only=True)
 class Run:
-    """compose fills this in; `go` does it. `workers` is asked once the cluster runs; None: no workload."""
+    """compose fills in the fields; `go` does the run. `workers` is called once the cluster runs; None: no workload."""
 
     folder: RunFolder
     scenario: Scenario
@@ -74,7 +74,7 @@ class Run:
     interrupt: asyncio.Event
     write_out: Callable[[Scenario], str]
     progress: Callable[[Progress], None] = lambda progress: None
-    needs: Sequence[tuple[str, type]] = ()  # what the plan takes of the cluster: (what for, the capability)
+    needs: Sequence[tuple[str, type]] = ()  # what the plan needs of the cluster: (the use, the capability)
     follow: Callable[[], Coroutine[Any, Any, Follower]] | None = None  # starts the conversion beside the run
     _phase: str = "start"
     _began_ns: int = 0
@@ -98,7 +98,7 @@ class Run:
             error = "; ".join(in_a_line(each) for each in _leaves(group))
         finally:
             try:
-                with contextlib.suppress(HarnessError):  # a full disk keeps nobody from healing
+                with contextlib.suppress(HarnessError):  # a full disk must not prevent healing
                     self._enter("stop")
                 self._inconclusive.extend(await context.heal_everything())
                 if self._clients is not None:
@@ -144,7 +144,7 @@ class Run:
         await self._read_back(context)
 
     def _refuse_what_is_missing(self) -> None:
-        """Before any load: what this kind of cluster can do and this machine cannot. Raises HarnessError."""
+        """Before any load. Raises HarnessError for a capability that the cluster has but this machine lacks."""
         if isinstance(self.cluster, TellsWhatIsMissing):
             for what, need in self.needs:
                 why = self.cluster.missing(need)
@@ -163,7 +163,7 @@ class Run:
         self._enter("read back")
         unread: list[str] = []
         if await self._unless_interrupted(_into(unread, final.read_all)):
-            # A partition nobody can read may be what the scenario is about.
+            # The scenario may be about a partition that cannot be read.
             self._inconclusive.extend([] if self.scenario.expect.unreadable else unread)
             self._was_read = True
         self._enter("collect")
@@ -188,7 +188,7 @@ class Run:
             note(self.folder, f"no conversion beside the run: {error}")
 
     async def _end_following(self) -> None:
-        """Before the seal, which takes whatever has not been converted by then."""
+        """Called before the seal, which converts what is left."""
         complaint = await self._follower.end() if self._follower is not None else None
         if complaint is not None:
             note(self.folder, complaint)
@@ -210,12 +210,12 @@ class Run:
                 f"see the nodes' logs in {self.folder.nodes}"
             )
 
-        def told_everywhere() -> bool:
+        def known_everywhere() -> bool:
             brokers = [int(node.node) for node in self.cluster.nodes if node.role == "broker"]
             return all(context.observer.view_of(b, each.topic, each.partition) for b in brokers for each in wanted)
 
-        # A client may ask any of them first; one that the harness cannot reach must not hold the run up.
-        await context.observer.wait_until(told_everywhere, timeout_s=TOLD_S)
+        # A client may ask any broker first; a broker that the harness cannot reach must not delay the run.
+        await context.observer.wait_until(known_everywhere, timeout_s=KNOWN_EVERYWHERE_S)
         for partition, replicas in self._layout(context).items():
             context.recorder.partition(
                 topic=partition.topic,
@@ -241,7 +241,7 @@ class Run:
             self.folder.write_scenario(self.write_out(result.scenario))
 
     async def _recover(self, context: RunContext) -> None:
-        """Every partition has a leader, and all its replicas on running brokers are in sync; seen, not assumed."""
+        """Waits until every partition is seen to have a leader and all its replicas on running brokers in sync."""
         layout = self._layout(context)
         cluster = self.cluster
 
@@ -274,7 +274,7 @@ class Run:
                 return True
         return holds()
 
-    # -- around them --------------------------------------
+    # -- helpers of the phases --------------------------------------
 
     def _context(self, recorder: Recorder) -> RunContext:
         topics = [topic.name for topic in self.scenario.topics]
@@ -309,7 +309,7 @@ class Run:
         self.folder.update(phases=phases)
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Does `work`; False if an interrupt came first, or had come already: then the work was cancelled."""
+        """Does `work`. False if an interrupt came first, or before the call: then the work is cancelled."""
         if self.interrupt.is_set():
             self._interrupted_in = self._interrupted_in or self._phase
             work.close()
@@ -388,7 +388,7 @@ def topic_definitions(scenario: Scenario) -> list[TopicDefinition]:
 
 
 def partitions_of(scenario: Scenario, topics: Sequence[str] = ()) -> list[TopicPartition]:
-    """All partitions of the scenario's topics, or of those named."""
+    """All partitions of the scenario's topics, or of the named ones."""
     return [
         TopicPartition(topic=topic.name, partition=partition)
         for topic in scenario.topics

@@ -1,5 +1,5 @@
-"""The acts of an ordered plan: a fault of the catalogue, what ends one, and what is none: produce, configure, elect,
-delete and create a topic. Each returns what was seen."""
+"""The acts of an ordered plan: begin a fault of the catalogue, end one, and acts that are not faults: produce,
+configure, elect, delete and create a topic. Each returns what was seen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,11 +17,11 @@ from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
 from harness.scenario.steps import values_of
 
-Act = Callable[[Mapping[str, Any], str], Awaitable[str]]  # a step's body, its text; what was seen
+Act = Callable[[Mapping[str, Any], str], Awaitable[str]]  # (a step's body, its text) -> what was seen
 
 
 class Acts:
-    """Performs acts and keeps what they leave in force."""
+    """Performs acts, and knows the faults that they left in force."""
 
     def __init__(self, context: RunContext, book: FaultBook) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class Acts:
         return self._engine.in_force
 
     async def finish(self) -> list[str]:
-        """Waits for what was to be healed after a while, so that its end is recorded; a sentence for each failure."""
+        """Waits for faults that end after a time (`for`), so that their end is recorded. A sentence per failure."""
         failures = []
         for task in self._later:
             try:
@@ -62,12 +62,12 @@ class Acts:
         return failures
 
     async def cancel(self) -> None:
-        """Leaves to the run what was to be healed after a while and has not been."""
+        """Stops waiting for faults that end after a time (`for`); the run heals them."""
         for task in self._later:
             task.cancel()
         await asyncio.gather(*self._later, return_exceptions=True)
 
-    # -- faults: one begins now, and ends at `for`, at the step that undoes its kind, or with the run ------------------
+    # -- faults: one begins now, and ends after `for`, at the step that undoes its kind, or with the run --------------
 
     async def _begin(self, planned: PlannedFault, number: int) -> str:
         return "; ".join(self.seen(each) for each in await self.begin(planned, step=number))
@@ -82,7 +82,7 @@ class Acts:
         """
         victims = self._engine.victims(planned, chance=chance, moment=Moment(self._context.observer))
         occasion = Occasion(planned_ns=self._context.clock.monotonic_ns(), step=step, trigger=trigger)
-        # Who is down already is not passed over in silence: the cluster refuses it, and the story cannot go on.
+        # A victim that is down already is not skipped silently: the cluster refuses the act, and the plan ends.
         begun, failed = await self._engine.begin(planned, victims.meant, occasion)
         if failed and step is None:
             await self._engine.end([*begun, *(each for each, _ in failed)])
@@ -98,7 +98,7 @@ class Acts:
         return f"{fault.fault.name} {done} on {what}"
 
     async def _end_after(self, faults: Sequence[FaultInForce], for_s: float) -> None:
-        """`for = "1 s"`: the harm is undone by itself while the plan goes on, unless a step undoes it before."""
+        """`for = "1 s"`: the fault ends after that time while the plan goes on, unless a step undoes it before."""
         try:
             async with asyncio.timeout(for_s):
                 for fault in faults:
@@ -181,7 +181,7 @@ def _names(links: Sequence[Link]) -> str:
 
 def _reconfigured(context: RunContext) -> CanReconfigure:
     if not isinstance(context.cluster, CanReconfigure):
-        raise HarnessError("this cluster can neither be reconfigured nor be asked for an election")
+        raise HarnessError("this cluster cannot be reconfigured and cannot be asked for an election")
     return context.cluster
 
 

@@ -1,7 +1,7 @@
-"""What a wait waits for and an expectation demands, as one question with two answers: does it hold, and what was seen.
+"""The conditions of `wait` and `expect`: each returns whether it holds, and what was seen.
 
-Leaders and ISRs come from the observer; log ends and high watermarks from the replicas' own files, since no request
-could ask a broker that is cut off or dead.
+Leaders and ISRs come from the observer; log ends and high watermarks from the replicas' own files, since a broker that
+is cut off or dead answers no request.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Question = Callable[[], Awaitable[Answer]]
 
 
 class Condition:
-    """One condition of a step, asked again and again; "+50" acks counts from when the step began."""
+    """One condition of a step, tested repeatedly; "+50" acks counts from the step's begin."""
 
     def __init__(self, body: Mapping[str, Any], context: RunContext) -> None:
         self.name, self.wanted = next(iter(body.items()))
@@ -35,7 +35,7 @@ class Condition:
         self._question = self._questions()[self.name]
 
     def _questions(self) -> Mapping[str, Question]:
-        """Every word of CONDITIONS (scenario_steps.py), and `epoch_file`, which can only be expected."""
+        """Every word of CONDITIONS (harness/scenario/steps.py), and `epoch_file`, which only `expect` may use."""
         return {
             "isr": self._isr,
             "isr_order": self._isr_order,
@@ -100,21 +100,21 @@ class Condition:
         return seen == wanted, ", ".join(f"broker {node} says {leader}" for node, leader in seen.items())
 
     async def _agreed(self) -> Answer:
-        """Every running broker tells the same leader, epoch and ISR of every partition."""
+        """Every running broker reports the same leader, epoch and ISR for every partition."""
         odd = []
         for state in self._context.observer.states():
             views = {
                 node: self._context.observer.view_of(node, state.topic, state.partition)
                 for node in _running(self._context)
             }
-            told = {
+            reported = {
                 node: (view.leader, view.leader_epoch, sorted(view.isr)) if view else None
                 for node, view in views.items()
             }
-            if len({str(each) for each in told.values()}) > 1:
-                odd.append(f"{state.topic}-{state.partition}: {told}")
+            if len({str(each) for each in reported.values()}) > 1:
+                odd.append(f"{state.topic}-{state.partition}: {reported}")
         agree = not odd and bool(self._context.observer.states())
-        return agree == bool(self.wanted), "; ".join(odd[:3]) or "every broker tells the same"
+        return agree == bool(self.wanted), "; ".join(odd[:3]) or "every broker reports the same"
 
     async def _registered(self) -> Answer:
         try:
@@ -181,7 +181,7 @@ class Condition:
 
 def disks(context: RunContext) -> ShowsLogs:
     if not isinstance(context.cluster, ShowsLogs):
-        raise HarnessError("this cluster shows no disks: log ends and epoch files cannot be awaited on it")
+        raise HarnessError("this cluster does not show its disks: log ends and epoch files cannot be read")
     return context.cluster
 
 
@@ -215,7 +215,7 @@ def unrecovered(context: RunContext) -> list[str]:
 
 
 async def holds(condition: Condition, *, within_s: float, throughout_s: float) -> Answer:
-    """Whether the condition came to hold in time, and then held for as long as `throughout_s` asks."""
+    """Whether the condition held within `within_s` seconds, and then for `throughout_s` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     ok, seen = await condition.ask()
@@ -232,11 +232,11 @@ async def holds(condition: Condition, *, within_s: float, throughout_s: float) -
 
 
 async def _soon(condition: Condition) -> None:
-    # A tenth of a second, or sooner for acknowledgements: plans act within a fetch round trip of an ack.
+    # A tenth of a second, or less for acknowledgements: plans act within a fetch round trip of an ack.
     await asyncio.sleep(0.01 if condition.name == "acks" else 0.1)
 
 
 def sentence_of(values: Sequence[str]) -> str:
-    """Values as people read them: at most eight of them, and how many there are."""
+    """Values for people: their number, and at most eight of them."""
     shown = ", ".join(values[:8])
     return f"{len(values)} values ({shown}{', …' if len(values) > 8 else ''})" if values else "no value"

@@ -1,7 +1,7 @@
-"""Expectations that one named broker answers by itself: a fetch, the end of an epoch, a default, a refusal.
+"""Expectations about the answer of one named broker: a fetch, the end of an epoch, a default, a refusal.
 
-Client libraries ask the leader, and hide what another broker would have said. These ask exactly one, over an address
-that is never cut. What the question adds to a log is journalled like any other operation.
+Client libraries ask the leader, and hide what another broker would answer. These requests go to exactly one broker,
+over an address that is never cut. What a request appends to a log is journalled like any other operation.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from harness.scenario.steps import values_of
 
 Ask = Callable[[Mapping[str, Any], RunContext], Awaitable[Answer]]
 _POLL_S = 0.1
-_FETCH_VERSION = 11  # the first in which a follower answers consumers (KIP-392)
-# Errors by which a leader says that it appended nothing; time-outs (7) and "after append" (20) leave it open.
+_FETCH_VERSION = 11  # the first version in which a follower answers consumers (KIP-392)
+# Errors with which a leader says that it appended nothing; after time-outs (7) and "after append" (20) it is unknown.
 _NOT_APPENDED = (3, 6, 9, 19, 21, 56, 74, 75, 87)
 
 
 async def expect_answer(step: StepSpec, context: RunContext) -> Answer:
-    """Asked again until it is as expected, or time is up; a broker that does not answer at all is asked again too."""
+    """Asks until the answer is as expected or the time is up; asks again too if the broker does not answer at all."""
     ask = _ASKS[next(iter(step.body))]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + step.within_s
@@ -44,13 +44,13 @@ def _partition(body: Mapping[str, Any], context: RunContext) -> TopicPartition:
 
 
 def _broker(body: Mapping[str, Any], context: RunContext) -> NodeId:
-    """The one that is named, or the partition's leader."""
+    """The named broker, or the partition's leader."""
     if "broker" in body:
         return NodeId(int(body["broker"]))
     partition = _partition(body, context)
     leader = context.observer.leader(partition.topic, partition.partition)
     if leader < 0:
-        raise HarnessError(f"{partition.topic}-{partition.partition} has no leader to be asked; name a broker")
+        raise HarnessError(f"{partition.topic}-{partition.partition} has no leader that could be asked; name a broker")
     return NodeId(leader)
 
 
@@ -75,8 +75,8 @@ async def _epoch_end(body: Mapping[str, Any], context: RunContext) -> Answer:
     error = int(body.get("error", 0))
     wanted = {int(epoch): (error, offset) for epoch, offset in body["epoch_end"].items()}
     ok = seen == wanted if not error else all(code == error for code, _ in seen.values())
-    told = (f"error {code}" if code else f"epoch {epoch} ends at {offset}" for epoch, (code, offset) in seen.items())
-    return ok, ", ".join(told)
+    answers = (f"error {code}" if code else f"epoch {epoch} ends at {offset}" for epoch, (code, offset) in seen.items())
+    return ok, ", ".join(answers)
 
 
 def _text(value: Any) -> str:
@@ -121,16 +121,16 @@ ASKED = frozenset(_ASKS)
 
 
 async def expect_produce_to(body: Mapping[str, Any], context: RunContext) -> Answer:
-    """One bare request with all values to one broker, whoever leads; asked once, since it may append them."""
+    """Sends one request with all values to one broker, leader or not; only once, since the broker may append them."""
     broker, partition = NodeId(int(body["to"])), _partition(body, context)
     acks, timeout_s = str(body.get("acks", "all")), seconds(body.get("timeout", "5 s"))
     answers: list[tuple[int | None, str]] = []
 
     async def ask(values: Sequence[bytes]) -> Sequence[SendOutcome]:
-        asked = questions(context)
+        brokers = questions(context)
         offset = -1
         try:
-            code, offset = await asked.produce(broker, partition, values, acks=acks, timeout_s=timeout_s)
+            code, offset = await brokers.produce(broker, partition, values, acks=acks, timeout_s=timeout_s)
             answers.append((code, f"offset {offset}" if code == 0 else f"error {code}"))
         except ConnectionError:
             answers.append((None, "the broker closed the connection"))
@@ -145,7 +145,7 @@ async def expect_produce_to(body: Mapping[str, Any], context: RunContext) -> Ans
                 offset=offset + number if code_seen == 0 else None,
                 error=None if code_seen == 0 else words,
                 code=code_seen,
-                t1_ns=now,
+                end_ns=now,
             )
             for number in range(len(values))
         ]

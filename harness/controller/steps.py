@@ -1,5 +1,5 @@
-"""Ordered steps: act, wait, expect, one after the other. A wait that runs out makes the run inconclusive and ends the
-plan; an expectation that fails is recorded as failed, becomes a finding, and the story goes on."""
+"""Ordered steps: act, wait, expect, one after the other. A wait that times out makes the run inconclusive and ends the
+plan; an expectation that fails is recorded as failed, becomes a finding, and the plan goes on."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ class OrderedSteps:
             for number, step in enumerate(self._scenario.steps):
                 reason = await self._one(context, acts, number, step)
                 if reason is not None:
-                    told = f"step {number + 1} (line {step.line}): {reason}"
-                    return PlanResult(inconclusive=(told,), ended_at=number)
+                    sentence = f"step {number + 1} (line {step.line}): {reason}"
+                    return PlanResult(inconclusive=(sentence,), ended_at=number)
             return PlanResult(inconclusive=tuple(await acts.finish()))
         finally:
             await acts.cancel()
@@ -83,7 +83,7 @@ async def _expect(step: StepSpec, context: RunContext) -> Answer:
 
 
 async def _expect_produce(body: Mapping[str, Any], context: RunContext) -> Answer:
-    """Every record is answered with the stated error (0: acknowledged), and named logs have not grown."""
+    """Every record is answered with the stated error (0: acknowledged), and the named logs did not grow."""
     topic = context.topic_of(body)
     partition = int(body.get("partition", 0))
     still = body.get("log_end_unchanged_on")
@@ -108,7 +108,7 @@ async def _expect_produce(body: Mapping[str, Any], context: RunContext) -> Answe
 
 
 async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
-    """Exactly these values, in this order, are readable from the beginning; asked again until time is up."""
+    """Exactly these values, in this order, are readable from the beginning; reads again until the time is up."""
     body = step.body
     topic = context.topic_of(body)
     wanted = values_of(body["read"])
@@ -126,8 +126,8 @@ async def _expect_read(step: StepSpec, context: RunContext) -> Answer:
 
 
 def _to_its_end(read: ProbeRead) -> bool:
-    """Whether nothing more was there to be read. Without an end offset (a frozen high watermark) quiet has to do,
+    """Whether the read reached the end. Without an end offset (a frozen high watermark) silence after a record counts;
 
-    but reading nothing then proves nothing: perhaps nobody could be asked.
+    a read without any record then proves nothing: perhaps no broker answered.
     """
     return read.reached_end if read.end_offset is not None else bool(read.records)

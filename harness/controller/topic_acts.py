@@ -1,4 +1,4 @@
-"""Acts on whole topics: one is deleted, or created anew as the scenario describes it. Both return when it is seen."""
+"""Acts on whole topics: delete one, or create it again as the scenario describes it. Both return when that is seen."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ async def delete(context: RunContext, body: Mapping[str, Any]) -> str:
     if not isinstance(cluster, CanDeleteTopics):
         raise HarnessError("this cluster cannot delete a topic")
     await cluster.delete_topic(topic)
-    await _until(context, topic, lambda states: not states, "is still told of by a broker")
+    await _until(context, topic, lambda states: not states, "is still reported by a broker")
     return f"topic {topic} deleted"
 
 
@@ -39,7 +39,7 @@ def definition_of(context: RunContext, name: str) -> TopicDefinition:
     spec = next((topic for topic in context.scenario.topics if topic.name == name), None)
     if spec is None:
         known = ", ".join(topic.name for topic in context.scenario.topics)
-        raise HarnessError(f"create_topic {name!r}: the scenario describes no such topic in [[topics]]; known: {known}")
+        raise HarnessError(f"create_topic {name!r}: the scenario has no such topic in [[topics]]; known: {known}")
     return TopicDefinition(
         name=name, partitions=None if spec.assignment else spec.partitions, assignment=spec.assignment,
         replication_factor=None if spec.assignment else spec.replication_factor, settings=spec.settings,
@@ -53,5 +53,5 @@ async def _until(context: RunContext, topic: str, holds: Callable[[list[Partitio
         if holds([state for state in states if state.topic == topic]):
             return
         if context.clock.monotonic_ns() > deadline_ns:
-            raise HarnessError(f"topic {topic} {else_} {_SEEN_S:g} s after it was asked for")
+            raise HarnessError(f"topic {topic} {else_} {_SEEN_S:g} s after the request")
         await asyncio.sleep(_LOOK_AGAIN_S)

@@ -1,7 +1,7 @@
-"""What truncations cut, for brokers that do not keep it: taken from what the replica's disk held before.
+"""The records that truncations cut, for brokers that do not keep them: taken from an earlier read of the disk.
 
-Real Kafka logs that it truncates, and to which offset, and drops the records. But the run reads a node's disk at each
-kill and before each heal and restart, after which truncations happen; the records above the new log end are there.
+Real Kafka logs that it truncates, and to which offset, but drops the records. The run reads a node's disk at each kill
+and before each heal and restart, after which truncations happen: there the records above the new log end still exist.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,44 +20,44 @@ _Key = tuple[int, str | None, int | None]
 
 
 def history_with_cuts(history: ClusterHistory, folder: Path) -> ClusterHistory:
-    """`folder`: where the run's controller wrote its rows and snapshots."""
+    """Adds the cut records to the truncations. `folder`: where the controller wrote its rows and snapshots."""
     wanted = {_key(event) for event in history.broker_events if _lacks_cut(event)}
     events = events_with_cuts(history.broker_events, stored_snapshots(folder, wanted))
     return replace(history, broker_events=events)
 
 
 def cut_from(snapshots: Sequence[ReplicaLog], event: BrokerEvent) -> tuple[LogRecord, ...]:
-    """The records that this truncation cut, as far as the latest snapshot of that replica before it had them."""
+    """The records that this truncation cut, if the replica's latest snapshot before it had them."""
     before = [log for log in snapshots if _key(log) == _key(event) and log.t_ns <= event.t_ns]
     return _cut(max(before, key=lambda log: log.t_ns), event) if before else ()
 
 
 def events_with_cuts(events: Iterable[BrokerEvent], snapshots: Iterable[ReplicaLog]) -> list[BrokerEvent]:
-    """The events in order of time, truncations with what they cut and, where it was unknown, the log end before.
+    """The events in order of time; truncations get the records they cut and, if unknown, the log end before.
 
-    A snapshot serves until the next one; what one truncation cut, a later one cannot cut again.
+    A snapshot is used until the next one; records that one truncation cut, a later one cannot cut again.
     """
     coming: dict[_Key, list[ReplicaLog]] = {}
     for log in sorted(snapshots, key=lambda log: log.t_ns, reverse=True):
         coming.setdefault(_key(log), []).append(log)
     known: dict[_Key, ReplicaLog] = {}
-    told = []
+    events_so_far = []
     for event in sorted(events, key=lambda event: event.t_ns):
         if not _lacks_cut(event):
-            told.append(event)
+            events_so_far.append(event)
             continue
         key = _key(event)
         ahead = coming.get(key, [])
         while ahead and ahead[-1].t_ns <= event.t_ns:
             known[key] = ahead.pop()
-        told.append(_with_cut(event, known[key]) if key in known else event)
+        events_so_far.append(_with_cut(event, known[key]) if key in known else event)
         if key in known and event.to_offset is not None:
             known[key] = _shortened(known[key], event)
-    return told
+    return events_so_far
 
 
 def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
-    """The snapshots of those replicas as the recorder wrote them. Of values only what identifies them came back."""
+    """The snapshots of those replicas as the recorder wrote them. Values contain only what identifies them."""
     rows = read_rows(folder / ROWS)
     names = {row["value"]: row["name"] for row in rows[VALUE_NAMES]}
     of = set(wanted)
@@ -74,7 +74,7 @@ def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
             records=tuple(
                 LogRecord(
                     offset=record["offset"],
-                    epoch=_told(record["leader_epoch"]),
+                    epoch=_epoch_in_log(record["leader_epoch"]),
                     value=text(record["value"], names).encode(),
                 )
                 for record in _records(folder / f"snapshot-{row['snapshot']:05d}.parquet")
@@ -85,8 +85,8 @@ def stored_snapshots(folder: Path, wanted: Iterable[_Key]) -> list[ReplicaLog]:
     ]
 
 
-def _told(epoch: int | None) -> int:
-    """As a log says it: -1 for a record from before brokers knew epochs."""
+def _epoch_in_log(epoch: int | None) -> int:
+    """The epoch as a log writes it: -1 for a record from before brokers knew epochs."""
     return -1 if epoch is None else epoch
 
 
@@ -105,7 +105,7 @@ def _lacks_cut(event: BrokerEvent) -> bool:
 
 
 def _drops_all(event: BrokerEvent) -> bool:
-    """The log begins anew behind its old end, where the leader's begins."""
+    """Whether the log starts again behind its old end, where the leader's begins."""
     return None not in (event.from_offset, event.to_offset) and (event.to_offset or 0) > (event.from_offset or 0)
 
 
@@ -116,7 +116,7 @@ def _cut(log: ReplicaLog, event: BrokerEvent) -> tuple[LogRecord, ...]:
 
 
 def _with_cut(event: BrokerEvent, log: ReplicaLog) -> BrokerEvent:
-    """An unknown log end before is the one that was read: the truncation says that the log ended behind `to_offset`."""
+    """An unknown earlier log end is taken from the snapshot: the truncation shows that it was above `to_offset`."""
     read = log.log_end if event.to_offset is not None and log.log_end > event.to_offset else None
     from_offset = event.from_offset if event.from_offset is not None else read
     return replace(event, from_offset=from_offset, cut=_cut(log, event))

@@ -1,8 +1,8 @@
 """A worker process: one loop, one client at a time, one journal.
 
-Commands come down stdin, one word a line: start, stop. Counters go up stdout, one JSON object a line, after every
-answer, so that a trigger such as "after the 500th ack" fires at once. A closed stdin means the harness is gone: the
-worker ends. It always ends by `os._exit`, because a client library's thread may hang for as long as it likes.
+Commands come on stdin, one word a line: start, stop. Counters go to stdout, one JSON object a line, after every
+answer, so that a trigger such as "after the 500th ack" fires at once. A closed stdin means that the harness is gone:
+the worker ends. It always ends with `os._exit`, because a client library's thread may hang without limit.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a worker is told; written to a JSON file by the harness."""
+    """Everything a worker needs to know; the harness writes it to a JSON file."""
 
     name: str  # e.g. producer-1; also the journal's name
     role: str  # producer | consumer | processor
@@ -42,12 +42,12 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     process_step: int
     bootstrap: str
     partitions: list[tuple[str, int]]
-    workload: dict[str, Any]  # as [workload] gives it
+    workload: dict[str, Any]  # the table [workload]
     seed: int
     journal: str
     parent: int  # pid of the harness
-    names: dict[str, str] = {}  # of brokers that advertise names: where each leads for this client
-    brokers_version: list[int] = []  # of brokers that cannot be asked for it
+    names: dict[str, str] = {}  # for brokers that advertise names: the address of each name for this client
+    brokers_version: list[int] = []  # for brokers that cannot be asked for their version
 
 
 def read_spec(path: str) -> WorkerSpec:
@@ -61,9 +61,9 @@ def settings_of(spec: WorkerSpec) -> WorkloadSettings:
 
 
 class CountingJournal:
-    """A journal that tells `count` what was answered; otherwise the journal it wraps.
+    """Wraps a journal, and reports each answer to `count`.
 
-    `tell`: has what the client met written down, which must be there before the answer that came after it.
+    `tell`: writes the client's events to the journal first; they must stand before the answer that followed them.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class CountingJournal:
     def group_event(self, event: GroupEvent, *, transaction: int | None = None) -> None:
         self._journal.group_event(event, transaction=transaction)
 
-    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
-        self._journal.done(f, t0_ns=t0_ns, count=count, error=error)
+    def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+        self._journal.done(f, begin_ns=begin_ns, count=count, error=error)
 
     def begin_transaction(self) -> int:
         return self._journal.begin_transaction()
@@ -111,7 +111,7 @@ class CountingJournal:
 
 
 class FreshClients:
-    """The worker's ClientFactory: each client is a new process number, said in the journal before it acts."""
+    """The worker's ClientFactory: each client gets a new process number, journalled before the client acts."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class FreshClients:
         return client
 
     def tell(self) -> None:
-        """Journals what the present client met since the last time."""
+        """Journals the present client's events since the last call."""
         if self._present is not None:
             number, client = self._present
             if isinstance(client, TellsEvents):
@@ -166,7 +166,7 @@ async def act(
     count: Callable[[Mapping[str, int]], None],
     clock: Clock,
 ) -> None:
-    """The worker's work, on any loop: also what a simulated world runs as a task."""
+    """The worker's work, on any loop; a simulated world runs it as a task."""
     journal = JournalFile(Path(spec.journal), worker=spec.name, clock=clock)
     clients = FreshClients(
         make_client=make_client,
@@ -197,13 +197,13 @@ def run_worker(
     """The hidden command `worker`. Does not return."""
     spec = read_spec(spec_path)
     _die_with(spec.parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's business; it says stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness handles Ctrl-C, and sends `stop`
     exit_code = 1
     try:
         settings = settings_of(spec)
         asyncio.run(_serve(spec, settings=settings, make_client=clients[settings.client]))
         exit_code = 0
-    except BaseException as error:  # noqa: BLE001  # the last words of the process, whatever ended it
+    except BaseException as error:  # noqa: BLE001  # the last message of the process, for any error
         sys.stderr.write(f"{spec.name}: {type(error).__name__}: {error}\n")
     finally:
         sys.stderr.flush()
@@ -211,7 +211,7 @@ def run_worker(
 
 
 def _die_with(parent: int) -> None:
-    """Ends this process with the harness, also when that is killed. The check closes the race with a death before."""
+    """Ends this process when the harness ends, even if killed. The check covers a harness that was gone before."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -237,7 +237,7 @@ async def _serve(spec: WorkerSpec, *, settings: WorkloadSettings, make_client: C
             )
         )
         await asyncio.wait([work, asyncio.create_task(until.wait())], return_when=asyncio.FIRST_COMPLETED)
-        # What is in flight may still be answered: its outcome is worth a delivery time-out.
+        # Operations in flight may still be answered: wait up to a delivery time-out for them.
         grace_s = settings.delivery_timeout_ms / 1000 + STOP_GRACE_S
         done, _ = await asyncio.wait([work], timeout=grace_s)
         for task in done:

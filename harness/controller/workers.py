@@ -1,6 +1,6 @@
-"""The worker processes, seen from the harness: started, told when to begin and to stop, listened to.
+"""The harness's side of the worker processes: starts them, sends `start` and `stop`, reads their counters.
 
-A worker that dies by itself is no finding about the system: it makes the run inconclusive, with the place of its log.
+A worker that dies by itself is not a finding about the system: it makes the run inconclusive; the reason names its log.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Spawn(Protocol):
 
 
 async def spawn_plainly(arguments: Sequence[str], *, log: Path) -> asyncio.subprocess.Process:
-    """A process that no sweep knows; it still dies with the harness (worker_main)."""
+    """Starts a process that no sweep knows; it still ends with the harness (worker_main)."""
     with log.open("ab") as errors:
         return await asyncio.create_subprocess_exec(
             *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors
@@ -44,13 +44,13 @@ class Workers(Protocol):
 
     def start(self) -> None: ...
 
-    async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; sentences on what went wrong
+    async def stop(self) -> list[str]: ...  # in-flight operations get their time-out; returns a sentence per failure
 
     async def kill(self) -> None: ...  # at once; idempotent
 
 
 class WorkerProcesses:
-    """Implements Workers. `command` is what starts the hidden command, e.g. [python, -m, harness, worker]."""
+    """Implements Workers. `command` starts a worker, e.g. [python, -m, harness, worker]."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class WorkerProcesses:
 
 
 class _Worker:
-    """One worker process: what it says is passed on as it comes."""
+    """One worker process; passes its counters on as they arrive."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Worker:
                 self._ended_well = True
             else:
                 self._heard(counts)
-        self._ready.set()  # it will say no more; wait_ready looks at the exit code
+        self._ready.set()  # no more output; wait_ready looks at the exit code
 
     async def wait_ready(self) -> None:
         try:
@@ -149,7 +149,7 @@ class _Worker:
             self._process.stdin.write(f"{command}\n".encode())
 
     async def wait_end(self, timeout_s: float) -> str | None:
-        """None if it ended as told; else a sentence."""
+        """Waits for its end. Returns None if it ended in time and without error; otherwise a sentence."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._listening
@@ -181,9 +181,9 @@ def worker_specs(
     names: Callable[[int], Mapping[str, str]] = lambda number: {},
     brokers_version: Sequence[int] = (),
 ) -> list[WorkerSpec]:
-    """One spec per client, each on a client link of its own (numbered from 1). The last process series is left free:
+    """One spec per client, each with its own client link (numbered from 1).
 
-    it is the controller's, for probes and final reads (`controller_numbers`).
+    The last process series stays free: the controller uses it for probes and final reads (`controller_numbers`).
     """
     counts = workload.facts.clients
     table = workload_table(workload)

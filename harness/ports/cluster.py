@@ -312,9 +312,9 @@ class SendOutcome:
     status: Literal["ok", "fail", "info"]
     offset: int | None
     error: str | None
-    t1_ns: int
+    end_ns: int
     code: int | None = None  # Kafka's error code; None if no broker answered with one
-    t0_ns: int | None = None  # when this record was passed to the library; None: when the operation was invoked
+    begin_ns: int | None = None  # when this record was passed to the library; None: when the operation was invoked
     timestamp_ms: int | None = None  # ms; the broker's answer, otherwise what the client set
 
 

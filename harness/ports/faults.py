@@ -1,7 +1,8 @@
 """What a fault is. One file declares all of it: how it is called, which options it takes, what it needs of a cluster,
-whom it may hit, what it destroys, how it begins, ends and proves itself, how it is drawn and how it is counted.
+whom it may hit, what it destroys, how it begins and ends, how chance chooses it and how it is counted. Its proof is the
+Evidence of the cluster's methods that it calls: each world sees for itself that a process stopped or a link is cut.
 
-Schedules, steps, preflight and campaigns read it from there, and none of them knows a fault by name. An instance is one
+Schedules, steps and preflight read it from there, and none of them knows a fault by name. An instance is one
 fault with its options: a frozen dataclass whose fields are the options, read by their types (scenario/readers.py). It
 keeps nothing else: what it struck is handed to it again when it is to end.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
+from harness.errors import HarnessError
 from harness.ports.cluster import Cluster, Evidence, Link, NodeId
 from harness.scenario.model import FaultSpec, StepSpec
 from harness.verdict import coverage_of_kind
@@ -34,6 +36,10 @@ class Struck:
     links: tuple[Link, ...] = ()
     named: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+
+
+class NothingToStrike(HarnessError):
+    """The victim is there and has not what the fault would harm. A schedule skips it, and it costs no verdict."""
 
 
 class Fault(ABC):
@@ -100,11 +106,21 @@ class PlannedFault:
     given: Mapping[str, Any]
 
 
+# acks: so many records were acknowledged since the load began; more_acks: since it is waited for. new_leader: another
+# leader than then. epoch_change: a higher leader epoch. isr_shrinks, isr_grows: a member less or more. truncated: a
+# replica's log ends sooner than it did. restarted: a node that a fault took down runs again. elapsed: since the load
+# began.
+TriggerKind = Literal[
+    "acks", "more_acks", "elapsed", "restarted", "new_leader", "no_leader", "epoch_change",
+    "isr_at_most", "isr_at_least", "isr_shrinks", "isr_grows", "truncated",
+]  # fmt: skip
+
+
 class Trigger(Protocol):
-    """What the `when` of a fault means; faults/triggers.py parses it."""
+    """A part of what the `when` of a fault means; faults/triggers.py parses it."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> TriggerKind: ...
 
     @property
     def topic(self) -> str: ...
@@ -114,6 +130,9 @@ class Trigger(Protocol):
 
     @property
     def count(self) -> int: ...
+
+    @property
+    def after_s(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,5 +145,5 @@ class FaultBook:
     resolve: Callable[..., list[NodeId]]  # a target's victims (faults/targets.py)
     by_role: Callable[[Any], bool]  # whether a target names roles, which move
     named: Callable[[Sequence[Link], Sequence[str]], list[Link]]  # links by their names
-    trigger: Callable[[str], Trigger]
+    trigger: Callable[[str], Sequence[Trigger]]  # what has to be seen, one after the other
     written_out: Callable[..., tuple[FaultSpec, ...]]

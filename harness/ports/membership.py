@@ -17,8 +17,8 @@ class GroupEvent:
 
     event: Literal["assigned", "revoked", "lost", "committed", "fetched", "seek"]
     offsets: Mapping[TopicPartition, int | None]
-    t0_ns: int
-    t1_ns: int
+    begin_ns: int
+    end_ns: int
     status: Literal["ok", "fail", "info"] = "ok"
     error: str | None = None
     generation: int | None = None
@@ -77,7 +77,7 @@ class GroupJournal(Journal, Protocol):
 
     def group_event(self, event: GroupEvent, *, transaction: int | None = None) -> None: ...
 
-    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+    def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         """A completed operation without records: subscribe, crash."""
         ...
 

@@ -1,4 +1,4 @@
-"""What can be known to fail before a run begins: all of it at once, each with its place and its remedy.
+"""Finds, before a run begins, everything that is known to make it fail: all problems at once, with place and remedy.
 
-`looking.preflight` is the one way in. It starts nothing and writes nothing; what it finds costs no run.
+`looking.preflight` is the entry point. It starts nothing and writes nothing.
 """

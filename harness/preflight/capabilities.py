@@ -1,4 +1,4 @@
-"""What a scenario asks of a cluster that cannot do it, and what would have to be given: faults, steps, settings."""
+"""Finds what a scenario needs and its cluster cannot do, with the remedy: faults, steps, settings."""
 
 from collections.abc import Iterator, Mapping
 
@@ -33,13 +33,13 @@ _CONDITIONS: Mapping[str, type] = {
     **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),
     **dict.fromkeys(("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), CanBeAsked),
 }
-# Coverage that only the brokers' own journals and logs show.
+# Coverage conditions that only the brokers' own journals and logs can meet.
 _FROM_BOOKS = ("truncations", "truncated_records", "broker_starts", "deaths_and_births_in_one_event")
 _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Of a scenario whose target is known (target.py)."""
+    """For a scenario whose target is known (target.py)."""
     on, places = scenario.cluster, scenario.places
     try:
         check_workload(scenario)
@@ -70,7 +70,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def check_workload(scenario: Scenario) -> None:
-    """Raises UsageError where groups or transactions are needed and are not there."""
+    """Raises UsageError if the load needs groups or transactions and the system has none."""
     workload = scenario.workload
     if not (workload.facts.group or workload.facts.outputs):
         return
@@ -83,7 +83,7 @@ def check_workload(scenario: Scenario) -> None:
 
 
 def ignored(scenario: Scenario) -> list[str]:
-    """What of a scenario has no meaning on a cluster that runs already, in one line each."""
+    """One line for each part of a scenario that has no effect on a cluster that already runs."""
     if not scenario.cluster.is_foreign:
         return []
     told = []
@@ -93,7 +93,7 @@ def ignored(scenario: Scenario) -> list[str]:
     unseen = [name for name in scenario.coverage if name in _FROM_BOOKS]
     if unseen:
         told.append(
-            f"{_of(scenario)} keeps no books for us: the coverage conditions {', '.join(unseen)} will not be met"
+            f"{_of(scenario)} gives no access to its logs: the coverage conditions {', '.join(unseen)} will not be met"
         )
     return told
 
@@ -104,12 +104,12 @@ def _of(scenario: Scenario) -> str:
 
 
 def needs(scenario: Scenario) -> list[tuple[str, type]]:
-    """(what of the scenario, the capability that it takes)."""
+    """(the part of the scenario, the capability that it needs)."""
     return [(f"{place}: {what}", need) for place, what, need in _needs(scenario)]
 
 
 def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
-    """Faults that nobody knows need nothing: names.py tells them."""
+    """Unknown faults need nothing here: names.py reports them."""
     places = scenario.places
     for section, index, planned in faults.catalogue.planned(scenario):
         for need in planned.fault.needs:
@@ -155,7 +155,7 @@ def _fault_at(scenario: Scenario, section: str, index: int) -> tuple[Place, str]
 
 _APART_ONLY = "the isolate command sets a broker apart from all others, nothing else; give cut and heal in [attached]"
 _NO_COORDINATION = (
-    'where its coordination service is, nobody knows; name it as node 100: nodes = { 100 = "host:port" } in [attached]'
+    'where its coordination service is, is unknown; name it as node 100: nodes = { 100 = "host:port" } in [attached]'
 )
 
 

@@ -1,4 +1,4 @@
-"""Who and what a plan may name: the nodes, the topics with their partitions, the links, the clients."""
+"""Everything a plan may name: the nodes, the topics with their partitions, the links, the clients."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ _NOWHERE = Path("/nonexistent")
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """`brokers`, `apart` and `links` are empty where somebody else runs the cluster: nobody knows them yet."""
+    """`brokers`, `apart` and `links` are empty for a cluster that somebody else runs: they are not known yet."""
 
     topics: Mapping[str, int]  # name -> partitions
     brokers: tuple[int, ...]
-    apart: tuple[int, ...]  # coordination services and controllers that are no brokers
+    apart: tuple[int, ...]  # coordination services, and controllers that are not brokers
     links: Sequence[Link]
     clients: int
 
@@ -33,7 +33,7 @@ class Cast:
         return bool(self.brokers)
 
     def lacks_node(self, node: Any, *, also: Sequence[int] = ()) -> Wrong | None:
-        """What is wrong with naming this broker, or one of `also`."""
+        """Why this node cannot be named: it is no broker, and not one of `also`. None if it can."""
         if not isinstance(node, int) and not str(node).lstrip("-").isdigit():
             return f"{node!r} is no broker's id", self._brokers_told()
         if not self.knows_nodes or int(node) in (*self.brokers, *also):
@@ -52,7 +52,7 @@ class Cast:
         return None
 
     def wrong_target(self, expression: Any) -> Wrong | None:
-        """What is wrong with a target as faults and steps name it: faults/targets.py parses it."""
+        """Why a target of a fault or step is wrong; faults/targets.py parses it. None if it is right."""
         try:
             terms = faults.targets.parse(expression)
         except UsageError as error:
@@ -62,7 +62,7 @@ class Cast:
             if wrong is not None:
                 return f"target {expression!r}: {wrong[0]}", wrong[1]
         if self.certainly(expression) == frozenset():
-            return f"target {expression!r}: nobody is left of it", "take less away"
+            return f"target {expression!r}: no node is left of it", "subtract less"
         return None
 
     def _wrong_term(self, word: str, argument: str | None, expression: Any) -> Wrong | None:
@@ -84,7 +84,7 @@ class Cast:
         return None
 
     def certainly(self, expression: Any) -> frozenset[int] | None:
-        """Whom a target means, whatever happens in the run; None where that depends on roles or on chance."""
+        """The nodes a target means in every case; None if that depends on roles or on chance."""
         found: set[int] = set()
         try:
             terms = faults.targets.parse(expression)
@@ -105,10 +105,10 @@ class Cast:
 
 
 def of(scenario: Scenario) -> Cast:
-    """Of a scenario whose target is known (target.py)."""
+    """For a scenario whose target is known (target.py)."""
     clients = max(scenario.workload.workers, 1)
     topics = {topic.name: len(topic.assignment) if topic.assignment else topic.partitions for topic in scenario.topics}
-    cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing of it is started
+    cluster = made(scenario.cluster, _NOWHERE, client_links=clients)  # nothing is started
     if not isinstance(cluster, BrokerCluster):
         return Cast(topics=topics, brokers=(), apart=(), links=(), clients=clients)
     return Cast(

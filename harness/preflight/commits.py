@@ -1,8 +1,8 @@
-"""Of which commit the project and the scenario's file were when a run began: asked once, written down, never later.
+"""The commit of the project and of the scenario's file when a run begins; determined once and recorded.
 
-Git is asked for names of commits and of what is in them, and for nothing that runs a filter, a hook or a watcher of the
-repository it looks at. Whether the scenario's file is as committed is told by its own text, hashed as git hashes it.
-Without git, or outside of a repository, nothing is told.
+Git is asked only for names of commits and their contents, never for anything that runs a filter, a hook or a watcher
+of the repository. Whether the scenario's file equals the committed one is decided by its text, hashed as git does it.
+Without git, or outside of a repository, nothing is recorded.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ Commit = Mapping[str, str]  # commit: its whole name; state: one of the three ab
 
 
 def commits(scenario: Path, text: str) -> dict[str, Commit]:
-    """Of the project, and of the file whose text was read; what is not known is not in it."""
+    """The commits of the project and of the file whose text was read; unknown ones are left out."""
     project = commit_of_project()
     ships_with_us = scenario.resolve().is_relative_to(PROJECT)
     told = {
@@ -32,7 +32,7 @@ def commits(scenario: Path, text: str) -> dict[str, Commit]:
 
 
 def commit_of_project(top: Path = PROJECT) -> Commit | None:
-    """Only of a checkout: what was installed may lie in a repository of somebody else's."""
+    """Only for a checkout: an installed package may be inside another repository."""
     if not (top / ".git").exists():
         return None
     commit = _asked(top, "rev-parse", "--verify", "HEAD")
@@ -43,7 +43,7 @@ def commit_of_project(top: Path = PROJECT) -> Commit | None:
 
 
 def commit_of_file(path: Path, text: str) -> Commit | None:
-    """`text`: what was read from the file. A file that HEAD does not have is "not committed"."""
+    """The commit of a file. `text`: its content. A file that HEAD does not have is "not committed"."""
     real = path.resolve()
     commit = _asked(real.parent, "rev-parse", "--verify", "HEAD")
     if not commit:
@@ -58,8 +58,8 @@ def commit_of_file(path: Path, text: str) -> Commit | None:
 
 
 def _asked(folder: Path, *question: str) -> str | None:
-    """Git's answer; None where it has none, is not there, or does not come back."""
-    # What git's own hooks set would lead it to their repository.
+    """Git's answer; None if it fails, is not installed, or does not return in time."""
+    # Variables that git sets for its hooks would point it to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         answer = subprocess.run(

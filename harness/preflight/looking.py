@@ -1,4 +1,4 @@
-"""One look at a scenario and its target before anything is started: every problem, not the first alone."""
+"""Checks a scenario and its target before anything is started: reports every problem, not only the first."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,9 +13,9 @@ from harness.systems import traits_of
 
 
 def ready(reference: str, *, overrides: Sequence[str] = (), checks: bool = True) -> Scenario:
-    """The scenario that `reference` names, with nothing known against it. Raises Problems, all there are.
+    """The scenario that `reference` names. Raises Problems, with all of them, if anything is known to be wrong.
 
-    `checks`: its run is to be judged on this machine.
+    `checks`: whether its run will be judged on this machine.
     """
     (scenario,) = all_ready([(reference, overrides)], checks=checks)
     return scenario
@@ -27,7 +27,7 @@ def all_ready(
     checks: bool = True,
     leave_out: Callable[[Scenario], bool] = lambda scenario: False,
 ) -> list[Scenario]:
-    """The same of several, (reference, overrides) each. `leave_out`: those that need not be ready."""
+    """Like `ready` for several (reference, overrides). `leave_out`: scenarios that need not be ready."""
     scenarios: list[Scenario] = []
     found: list[Problem] = []
     for reference, overrides in wanted:
@@ -53,9 +53,9 @@ def refuse(problems: Sequence[Problem]) -> None:
 def preflight(
     scenario: Scenario | None, on: ClusterSpec, *, checks: bool = True, places: Places | None = None
 ) -> list[Problem]:
-    """Everything that is known beforehand against running this scenario on this target, each with its place.
+    """Everything known in advance that prevents a run of this scenario on this target, each with its place.
 
-    No scenario: of a cluster alone, of which `places` says where it was asked for.
+    No scenario: checks a cluster alone; `places` says where it was requested.
     """
     if scenario is None:
         return target.problems(on, places or Places(), checks=checks)

@@ -1,8 +1,8 @@
-"""Whether what a scenario names is there: brokers, topics, partitions, links and clients, in faults and in steps."""
+"""Checks that everything a scenario names exists: brokers, topics, partitions, links, clients, in faults and steps."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import faults.catalogue
@@ -13,7 +13,7 @@ from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
 
-_OF_TARGETS = ("start", "resume", "free")  # faults have theirs from faults/catalogue.py
+_OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
 _LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
 _KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
 _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
@@ -54,7 +54,7 @@ def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
         if names[topic.name] > 1:
             place = scenario.places.key("topics", "name", index=index, topic=topic.name)
             yield Problem(place=place, what=f"topic {topic.name!r} is there twice", remedy="give one another name")
-            names[topic.name] = 0  # told once
+            names[topic.name] = 0  # reported once
 
 
 def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
@@ -62,11 +62,7 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     if not _LEGAL_TOPIC.fullmatch(topic.name) or topic.name in (".", ".."):
         yield "name", "no name of a topic", "letters, digits, '.', '_' and '-' are allowed, up to 249"
     if topic.assignment is not None:
-        for partition, replicas in enumerate(topic.assignment):
-            if len(set(replicas)) < len(replicas):
-                yield "assignment", f"partition {partition} has a replica twice on one broker", "name each broker once"
-        if len({len(replicas) for replicas in topic.assignment}) > 1:
-            yield "assignment", "its partitions have different numbers of replicas", "Kafka wants one for all of them"
+        yield from (("assignment", *wrong) for wrong in _of_assignment(topic.assignment))
         return
     if topic.partitions < 1:
         yield "partitions", f"{topic.partitions} partitions", "a topic has at least 1"
@@ -76,6 +72,14 @@ def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     elif cast.knows_nodes and topic.replication_factor > brokers:
         what = f"{topic.replication_factor} replicas on {brokers} brokers"
         yield "replication_factor", what, f"at most {brokers} are possible; [cluster] brokers says who there is"
+
+
+def _of_assignment(assignment: Sequence[Sequence[int]]) -> Iterator[Wrong]:
+    for partition, replicas in enumerate(assignment):
+        if len(set(replicas)) < len(replicas):
+            yield f"partition {partition} has a replica twice on one broker", "name each broker once"
+    if len({len(replicas) for replicas in assignment}) > 1:
+        yield "its partitions have different numbers of replicas", "Kafka wants one for all of them"
 
 
 # ---- [[faults]] -----------------------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def _of_fault(spec: FaultSpec, cast: Cast) -> Iterator[tuple[str, Wrong]]:
 
 
 def _planned(step: StepSpec) -> PlannedFault | None:
-    """None for what begins no fault, and for what makes no sense, which is told already."""
+    """None for a step that begins no fault, and for a wrong one, which is reported already."""
     try:
         return faults.catalogue.of_step(step)
     except UsageError:
@@ -123,10 +127,11 @@ def _is_known(kind: str) -> bool:
 
 def _of_trigger(when: str, cast: Cast) -> Wrong | None:
     try:
-        trigger = faults.triggers.parse(when)
+        parts = faults.triggers.parse(when)
     except UsageError as error:
         return str(error), ""
-    return cast.lacks_partition(trigger.topic, trigger.partition) if trigger.topic else None
+    lacking = (cast.lacks_partition(part.topic, part.partition) for part in parts if part.topic)
+    return next((wrong for wrong in lacking if wrong is not None), None)
 
 
 def _of_links(names: Any, cast: Cast) -> Wrong | None:
@@ -148,7 +153,7 @@ def _of_partition(body: Mapping[str, Any], cast: Cast) -> Wrong | None:
 
 
 def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
-    """`made`: topics that steps before it have made, of which nothing more is known."""
+    """`made`: topics created by earlier steps, about which nothing else is known."""
     body = step.body
     word, value = next(iter(body.items()))
     found: list[Wrong | None] = []
@@ -164,13 +169,28 @@ def _of_step(step: StepSpec, cast: Cast, made: set[str]) -> Iterator[Wrong]:
     if step.kind == "act" and word in ("delete_topic", "create_topic"):
         found.append(cast.lacks_partition(str(value), 0))
     elif {"topic", "partition"} & set(body) and not body.get("error") and str(body.get("topic")) not in made:
-        found.append(_of_partition(body, cast))  # what a broker is to refuse may be of a topic that is not there
+        found.append(_of_partition(body, cast))  # the broker may be expected to refuse an unknown topic
     if step.kind != "act":
         found += _of_condition(word, value, cast, body)
+    if word == "create_topic" and step.kind == "expect" and not body.get("error"):
+        found += _of_created(body.get("assignment"))
     found += [cast.lacks_node(body[key], also=(*cast.apart, *_NOBODY)) for key in _NAMES_A_BROKER if key in body]
     if word == "read" and not 1 <= body.get("from", 1) <= cast.clients:
         found.append((f"there is no client link {body['from']}", f"links of clients: 1 to {cast.clients}"))
     yield from (wrong for wrong in found if wrong is not None)
+
+
+def _of_created(assignment: Any) -> Iterator[Wrong]:
+    """Of a topic that a step creates; where the step expects an error, a wrong assignment is what it is about."""
+    if assignment is None:
+        return
+    if not isinstance(assignment, list) or not all(
+        isinstance(replicas, list) and replicas and all(type(broker) is int for broker in replicas)
+        for replicas in assignment
+    ):
+        yield f"assignment lists the brokers of each partition, not {assignment!r}", "write assignment = [[1, 2, 3]]"
+        return
+    yield from _of_assignment(assignment)
 
 
 def _of_condition(word: str, value: Any, cast: Cast, body: Mapping[str, Any]) -> Iterator[Wrong | None]:

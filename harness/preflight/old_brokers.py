@@ -1,4 +1,4 @@
-"""What brokers of old cannot do, said before a run begins: whom they cannot serve, and who cannot serve them."""
+"""Finds, before a run begins, what old brokers cannot do, and which clients cannot use them."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _CAN_BE_TOLD_THE_VERSION = ("kafka-python",)
 
 
 def silent_version(traits: Traits) -> tuple[int, ...]:
-    """The version of brokers that cannot be asked for it; empty where they can."""
+    """The version of brokers that cannot be asked for it; empty if they can."""
     return traits.version if traits.version and traits.version < ANSWER_THEIR_VERSION_SINCE else ()
 
 
@@ -26,7 +26,7 @@ def problems(scenario: Scenario, traits: Traits) -> Iterator[Problem]:
     of_client = places.key("workload", "client")
     if workload.workers:
         if version < ANSWER_THEIR_VERSION_SINCE and workload.client not in _CAN_BE_TOLD_THE_VERSION:
-            asks = f"client {workload.client!r}: it asks brokers for their version, and {kafka} knows no answer"
+            asks = f"client {workload.client!r}: it asks brokers for their version, and {kafka} cannot answer that"
             yield Problem(place=of_client, what=asks, remedy=f"use {' or '.join(_CAN_BE_TOLD_THE_VERSION)}")
         elif version < NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
             named = f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot be told"

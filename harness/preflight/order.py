@@ -1,7 +1,7 @@
-"""What an ordered plan asks for when it cannot be: a heal of nothing, a kill of the dead, a wipe of who runs.
+"""Finds steps that cannot work in their order: a heal without a fault, a kill of a node that is down, and the like.
 
-Only what is certain is told. A role may be anybody's, and what is done `for` a while may be over or not: then nothing
-is said, and the run finds out.
+Only certain problems are reported. Any node may have a role, and a fault with `for` may be over or not: then nothing is
+reported, and the run shows it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import Scenario, StepSpec
 
 _ENDS_NODES = ("kill", "stop")
-_KILLS = ("wipe", "power-loss")  # whoever runs
+_KILLS = ("wipe", "power-loss")  # a running node
 _UNDOES = {"resume": "pause", "free": "fill"}
 _MOVES_NO_LEADER = ("produce", "elect", "heal", "create_topic", "delete_topic")
 
@@ -30,19 +30,19 @@ def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
 
 
 class Foreseen:
-    """What is in force after the steps so far, as far as that is certain."""
+    """The faults in force after the steps so far, as far as that is certain."""
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
-        self._links: list[frozenset[Link] | None] = []  # harmed; None: which ones depends on roles
+        self._links: list[frozenset[Link] | None] = []  # harmed links; None: which ones depends on roles
         self._down: set[int] = set()
-        self._perhaps_down = False  # somebody else may be down, too
+        self._perhaps_down = False  # other nodes may be down, too
         self._harmed: Mapping[str, set[int]] = {"pause": set(), "fill": set()}
         self._perhaps_harmed: set[str] = set()
-        self._untouched = cast.knows_nodes  # a cluster of ours is new: its first replicas lead
+        self._untouched = cast.knows_nodes  # our own cluster is new: its first replicas lead
 
     def act(self, step: StepSpec) -> Wrong | None:
-        """What is wrong with this act now; after it, its effect is in force."""
+        """Why this act is wrong at this place, or None. Also applies its effect."""
         word, value = next(iter(step.body.items()))
         wrong = None
         try:
@@ -77,7 +77,7 @@ class Foreseen:
         if value == "all":
             self._links.clear()
             return None
-        wanted = self._named(value) if isinstance(value, list) else None  # a fault's name: any of that
+        wanted = self._named(value) if isinstance(value, list) else None  # a fault's name: any fault of that kind
         if wanted is None or None in self._links:
             return None
         if wanted not in self._links:

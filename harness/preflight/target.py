@@ -1,4 +1,4 @@
-"""What the target must have on this machine: a known system, its jars, a Java, an engine, addresses for its nodes."""
+"""Checks what the target needs on this machine: a known system, its jars, Java, a container engine, node addresses."""
 
 import platform
 import socket
@@ -23,7 +23,7 @@ _Found = TypeVar("_Found")
 
 
 def is_known(on: ClusterSpec) -> bool:
-    """Whether it can be said what the target can do; if not, `problems` says why."""
+    """Whether the target's capabilities are known; if not, `problems` says why."""
     try:
         cluster_kind(on)
         traits_of(on)
@@ -35,7 +35,7 @@ def is_known(on: ClusterSpec) -> bool:
 
 
 def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Problem]:
-    """`checks`: what runs there is judged on this machine."""
+    """`checks`: whether the runs are judged on this machine."""
     found: list[Problem] = []
     system, world = places.key("cluster", "system"), places.key("cluster", "world")
     kind = _tried(found, world if on.world not in WORLDS else system, lambda: cluster_kind(on))
@@ -82,7 +82,7 @@ def _of_brokers(on: ClusterSpec, places: Places) -> list[Problem]:
         Problem(
             place=place,
             what=f"{broker} is no broker's id here",
-            remedy=f"choose one from 0 to {COORDINATION - 1}: what comes after is for controllers",
+            remedy=f"choose one from 0 to {COORDINATION - 1}: higher ids are for controllers",
         )
         for broker in on.brokers
         if not 0 <= broker < COORDINATION
@@ -100,14 +100,14 @@ def _check_java(brokers: KafkaSystem) -> None:
 
 @cache
 def _find_engine() -> None:
-    """Once a process where there is one: of many scenarios each is looked at for itself."""
-    from harness.cluster.docker.engine import connect  # its libraries take a while to load
+    """Looks once per process: with many scenarios each of them asks."""
+    from harness.cluster.docker.engine import connect  # its libraries load slowly
 
     connect().close()
 
 
 def _find_listener(bootstrap: str) -> None:
-    """One that listens is enough: from it the others are learnt, once the run begins."""
+    """One listening broker is enough: when the run begins, it names the others."""
     silent = []
     for host, port in [address_of(each, "bootstrap") for each in bootstrap.split(",") if each.strip()]:
         try:

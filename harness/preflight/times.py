@@ -1,4 +1,4 @@
-"""Whether a fault that is planned by time can begin while the load goes on."""
+"""Checks that a fault planned by time can begin while the load runs."""
 
 from collections.abc import Iterator
 
@@ -25,9 +25,13 @@ def _of_fault(spec: FaultSpec, duration_s: float) -> Iterator[tuple[str, str, st
     if spec.every_s is not None:
         lasting_s = spec.for_s if spec.for_s is not None else spec.every_s / 2
         if spec.every_s <= 0:
-            yield "every", "every 0 s is always", 'write for example every = "10 s"'
+            yield "every", "every 0 s has no pause", 'write for example every = "10 s"'
         elif lasting_s >= duration_s:
             what = f"one of {lasting_s:g} s never fits into a load of {duration_s:g} s"
             yield "for" if spec.for_s is not None else "every", what, f"make it shorter, or {longer}"
     if spec.delay_s and spec.when is None:
-        yield "delay", "delay is how long after a trigger, and there is none", "give `when`, or a later `at`"
+        yield "delay", "delay is the time after a trigger, and there is none", "give `when`, or a later `at`"
+    if spec.times < 1:
+        yield "times", f"{spec.times} times is never", "at least 1"
+    if spec.times > 1 and spec.when is None:
+        yield "times", "times is how often a trigger begins it, and there is none", "give `when`, or `every`"

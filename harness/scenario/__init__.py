@@ -1,1 +1,1 @@
-"""Scenarios: what a run is to do and what it must show, read from TOML."""
+"""Scenarios: what a run does and what it must show, read from TOML."""

@@ -1,7 +1,7 @@
-"""Reads scenario files: strict TOML in, frozen `Scenario` out (scenario_written.py is the way back).
+"""Reads scenario files: strict TOML in, frozen `Scenario` out (written.py does the reverse).
 
-Nothing is guessed: an unknown key is an error that names the file, the line and the nearest known name. What differs
-from system to system (scenario_variants.py) is settled here, so that a `Scenario` is of one system.
+Nothing is guessed: an unknown key is an error that names the file, the line and the nearest known name. Differences
+between systems (variants.py) are resolved here, so that a `Scenario` is for one system.
 """
 
 import re
@@ -64,7 +64,7 @@ def _read_table(
     topic: str = "",
     more: str = "",
 ) -> dict[str, Any]:
-    """The fields that can be read; what cannot is told, and left out. `more` is said of an unknown key, too."""
+    """The fields that can be read; the others are reported and left out. `more` is appended for an unknown key."""
     places = source.places
     if not isinstance(table, dict):
         source.wrong(places.section(section, index), f"[{section}] must be a table")
@@ -137,7 +137,7 @@ def _read_workload(
         source.wrong(places.key("workload", "name"), f"unknown workload {name!r:.{NAME_SHOWN}}; {known}")
         return WorkloadSpec()
     keys = keys_of(settings)
-    of_others = issubclass(settings, RecordedWorkload)  # its own keys nobody knows here
+    of_others = issubclass(settings, RecordedWorkload)  # its own keys are not known here
     own = {key: value for key, value in table.items() if key != "name" and not (of_others and key not in keys)}
     more = f"; workload {name!r} has: {', '.join(sorted(keys))}"
     fields = _read_table(source, "workload", 0, own, keys, more=more)
@@ -149,7 +149,7 @@ def _read_workload(
 
 
 def read_workload(table: Mapping[str, Any], *, topics: Sequence[str]) -> WorkloadSpec:
-    """From a [workload] table that was written out. Raises Problems."""
+    """Reads a [workload] table of a written-out scenario. Raises Problems."""
     source = Source("", "workload")
     named = [TopicSpec(name=topic) for topic in dict.fromkeys(topics)]
     workload = _read_workload(source, {"workload": table}, named, settings_of)
@@ -168,7 +168,7 @@ def read_topics(tables: Any, *, brokers: Sequence[int]) -> tuple[TopicSpec, ...]
 
 
 def _is_for(source: Source, section: str, index: int, table: Any, traits: Traits) -> bool:
-    """Whether a step or a fault is for this system; its `on` is taken away, having been obeyed."""
+    """Whether a step or a fault is for this system. Removes its key `on`, which is then applied."""
     if not isinstance(table, dict) or "on" not in table:
         return True
     try:
@@ -179,7 +179,7 @@ def _is_for(source: Source, section: str, index: int, table: Any, traits: Traits
 
 
 def _read_variants(source: Source, document: dict[str, Any], traits: Traits) -> str:
-    """Lays over what differs on this system; why the scenario says nothing here, or an empty text."""
+    """Applies the variants of this system. Returns why the scenario does not apply to it, or an empty text."""
     not_here, places = "", source.places
     for index, table in enumerate(_tables(source, document, "on")):
         if not isinstance(table, dict):
@@ -192,7 +192,7 @@ def _read_variants(source: Source, document: dict[str, Any], traits: Traits) -> 
         own = {key: value for key, value in table.items() if key not in OVERLAID}
         fields = _read_table(source, "on", index, {**own, "system": "reference"}, ON)
         if "system" not in table or not fields.get("why"):
-            source.wrong(places.section("on", index), "[[on]] names a system, and says why it is another story there")
+            source.wrong(places.section("on", index), "[[on]] needs a system, and why the outcome differs there")
             continue
         try:
             applies = holds(table["system"], traits)
@@ -260,7 +260,7 @@ def _read_coverage(source: Source, document: Mapping[str, Any]) -> dict[str, str
 
 
 def story_of(text: str) -> str:
-    """The comment that opens a scenario file, as one paragraph."""
+    """The comment at the start of a scenario file, as one paragraph."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -282,10 +282,10 @@ def parse(
     traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
     workload_of: WorkloadOf = settings_of,
 ) -> Scenario:
-    """A scenario from the text of its file; `place` is what errors call the file. Raises Problems, all of them.
+    """A scenario from the text of its file; `place` is the file's name in errors. Raises Problems, with all of them.
 
-    `traits_of`: what the system that the scenario (or an override) names is like (variants.py). `workload_of`: the
-    settings of a workload by name.
+    `traits_of`: returns the traits (variants.py) of the system that the scenario or an override names. `workload_of`:
+    returns the settings class of a workload by name.
     """
     source = Source(text, place)
     document = _document(text, place)
@@ -302,7 +302,7 @@ def parse(
     with source.telling(lambda: source.places.key("cluster", "system")):
         traits = traits_of(cluster)
     not_here = _read_variants(source, document, traits)
-    for override in overrides:  # again: what the user says goes before what a variant says
+    for override in overrides:  # again: the user's overrides win over a variant
         with suppress(UsageError):
             apply_override(document, override)
     cluster = _read_cluster(source, document)
@@ -348,9 +348,9 @@ def load(
     traits_of: Callable[[ClusterSpec], Traits] = _traits_of_reference,
     workload_of: WorkloadOf = settings_of,
 ) -> Scenario:
-    """The scenario named by `reference` (see `find`), with KEY=VALUE overrides such as workload.acks=1 applied."""
+    """Loads the scenario named by `reference` (see `find`) and applies KEY=VALUE overrides such as workload.acks=1."""
     path = find(reference)
-    below = FilesBelow(path.parent) if is_run(reference) else None  # a run's may be somebody else's: no links
+    below = FilesBelow(path.parent) if is_run(reference) else None  # it may be somebody else's: no links
     try:
         text = text_of(path) if below is None else text_of(path, opened=lambda: below.open(path.name))
     except Unfit as error:

@@ -1,7 +1,7 @@
-"""The keys of a scenario file: what each is called in the file and in `Scenario`, and how its value is read.
+"""The keys of a scenario file: the name of each in the file and in `Scenario`, and how its value is read.
 
-What a key means stands in docs/scenarios.md; the tables here are the loader's own truth, and a test holds the page
-against them. The keys of [workload] are the workload's own (workloads.py).
+docs/scenarios.md explains the keys; the loader uses the tables here, and a test compares the page with them. The keys
+of [workload] belong to each workload (workloads.py).
 """
 
 import re
@@ -13,7 +13,7 @@ from harness.scenario.readers import Reader, count, flag, table_of, text, texts,
 from harness.verdict import Verdict
 
 
-def _settings(value: Any) -> dict[str, str]:
+def settings_table(value: Any) -> dict[str, str]:
     """Kafka's own keys, as in server.properties; true/false and numbers may be written bare."""
     if not isinstance(value, dict):
         raise ValueError(f"a table of Kafka settings is needed, not {value!r}")
@@ -61,23 +61,23 @@ def _bounds(value: Any) -> dict[str, float]:
 # Section -> key in the file -> (field of the dataclass, reader).
 CLUSTER: dict[str, tuple[str, Reader]] = {
     "brokers": ("brokers", whole_numbers),
-    "settings": ("settings", _settings),
+    "settings": ("settings", settings_table),
     "flaws": ("flaws", texts),
     "system": ("system", text),
     "world": ("world", text),
     "layout": ("layout", text),
-    "features": ("features", _settings),
+    "features": ("features", settings_table),
     "image": ("image", text),
     "disk_bytes": ("disk_bytes", whole),
     "network": ("network", _network),
     "bootstrap": ("bootstrap", text),
 }
 ATTACHED: dict[str, tuple[str, Reader]] = {
-    "nodes": ("nodes", _settings),
+    "nodes": ("nodes", settings_table),
     **{name: (name, text) for name in COMMANDS},
     "timeout": ("command_timeout_s", seconds),
     "delete_topics": ("delete_topics", flag),
-    "services": ("services", _settings),
+    "services": ("services", settings_table),
     "project": ("project", text),
     "data": ("data", text),
 }
@@ -86,7 +86,7 @@ TOPIC: dict[str, tuple[str, Reader]] = {
     "partitions": ("partitions", count),
     "replication_factor": ("replication_factor", whole),
     "assignment": ("assignment", _assignment),
-    "settings": ("settings", _settings),
+    "settings": ("settings", settings_table),
 }
 FAULT: dict[str, tuple[str, Reader]] = {
     "kind": ("kind", text),
@@ -95,6 +95,7 @@ FAULT: dict[str, tuple[str, Reader]] = {
     "every": ("every_s", seconds),
     "when": ("when", text),
     "delay": ("delay_s", seconds),
+    "times": ("times", count),
     "for": ("for_s", seconds),
     "options": ("options", table_of),
 }
@@ -116,7 +117,7 @@ RUN: dict[str, tuple[str, Reader]] = {
     "recovery_timeout": ("recovery_timeout_s", seconds),
     "seed": ("seed", whole),
 }
-# [[on]]: what differs on some systems; each of its tables is laid over the file's own.
+# [[on]]: what differs on some systems; each of its tables replaces keys of the file's own table.
 ON: dict[str, tuple[str, Reader]] = {
     "system": ("system", text),
     "why": ("why", text),

@@ -1,7 +1,7 @@
-"""A scenario as frozen data: what cluster, what topics, what load, what is done to it, and what should come of it.
+"""A scenario as frozen data: the cluster, the topics, the load, the faults or steps, and the expected outcome.
 
-`load` (scenario_file.py) reads it strictly from TOML; every key is described in docs/scenarios.md, and a test holds the
-two together. A written-out scenario (scenario_written.py) lies in every run folder, so that a run is itself a scenario.
+`load` (file.py) reads it strictly from TOML; docs/scenarios.md describes every key, and a test compares the two. Every
+run folder contains its written-out scenario (written.py), so that a run is itself a scenario.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from harness.scenario.places import Places
 from harness.scenario.readers import Acks, Seconds
 
-ATTACHED, COMPOSE = "attached", "compose:"  # systems that somebody else runs: at addresses, or of a compose file
+ATTACHED, COMPOSE = "attached", "compose:"  # systems run by somebody else: given by addresses, or by a compose file
 COMMANDS = (
     "kill", "start", "stop", "pause", "resume", "cut", "heal", "isolate", "rejoin", "slow", "wipe", "read_log",
 )  # fmt: skip
@@ -19,9 +19,9 @@ COMMANDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class AttachedSpec:
-    """How somebody else's cluster is harmed and healed: by commands (system "attached"), or as containers (compose)."""
+    """How faults begin and end on somebody else's cluster: by commands ("attached"), or as containers (compose)."""
 
-    nodes: Mapping[str, str] = field(default_factory=dict)  # broker id -> host:port, where not as registered
+    nodes: Mapping[str, str] = field(default_factory=dict)  # broker id -> host:port, if not as registered
     kill: str = ""
     start: str = ""
     stop: str = ""
@@ -37,7 +37,7 @@ class AttachedSpec:
     command_timeout_s: float = 30.0
     delete_topics: bool = False
     services: Mapping[str, str] = field(default_factory=dict)  # node id -> service of the compose file
-    project: str = ""  # of the compose file, where several were made of it
+    project: str = ""  # the compose project, if the file was started under several names
     data: str = ""  # the brokers' data directory in their containers, to read their logs from
 
     @property
@@ -54,12 +54,12 @@ class ClusterSpec:
     flaws: tuple[str, ...] = ()
     system: str = "reference"
     world: str = "local"
-    layout: str = ""  # how real Kafka is laid out; empty: the version's own way
-    image: str = ""  # containers: an image of that Kafka made by others, such as the official one; empty: of its jars
+    layout: str = ""  # how real Kafka's nodes are arranged; empty: the version's default
+    image: str = ""  # containers: an existing image of that Kafka, such as the official one; empty: built from its jars
     features: Mapping[str, str] = field(default_factory=dict)  # Kafka's feature levels, given when storage is formatted
     disk_bytes: int = 0  # of each node's data directory; 0: without a limit
-    network: Literal["internal", "open"] = "internal"  # containers: whether it leads anywhere but to this machine
-    bootstrap: str = ""  # of a cluster that is there already: "host:port,host:port"
+    network: Literal["internal", "open"] = "internal"  # containers: "internal": reaches this machine only
+    bootstrap: str = ""  # of a cluster that already runs: "host:port,host:port"
     attached: AttachedSpec = AttachedSpec()
 
     @property
@@ -81,12 +81,12 @@ class TopicSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadFacts:
-    """What others must know of a load: told by its workload, and never read off its name.
+    """What other modules must know about a load. Its workload states it; it is never derived from the workload's name.
 
-    clients: role -> how many; each is a process of its own, on a link of its own. group: the consumer group that they
-    are members of; its committed offsets are fetched after the run. outputs: topics that are written to by transactions
-    only; with one, the final log is what read_committed reads. value_bytes: about so long is a record's value.
-    in_flight: so many records, spread over all partitions, a producer sends at once, and waits for the answers to all.
+    clients: role -> number of clients; each is a separate process on its own link. group: the consumer group of the
+    clients; its committed offsets are fetched after the run. outputs: topics written only by transactions; if there is
+    one, the final log is what read_committed reads. value_bytes: approximate length of a record's value. in_flight: the
+    number of records, over all partitions, that a producer sends at once before it waits for all answers.
     """
 
     clients: Mapping[str, int] = field(default_factory=dict)
@@ -98,8 +98,8 @@ class LoadFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadSpec:
-    """What every load has, whatever its clients do. By itself it is "none": only the probes of the steps talk to the
-    cluster. A workload has its own settings beside these (harness/ports/workload.py)."""
+    """The settings that every load has. Used directly it is the workload "none": only the probes of the steps use the
+    cluster. A workload adds its own settings (harness/ports/workload.py)."""
 
     name: ClassVar[str] = "none"
 
@@ -107,8 +107,8 @@ class WorkloadSpec:
     duration_s: Seconds = 20.0  # a run with [[steps]] ends with the last step instead
     warm_up_s: Seconds = 1.0
     client: str = "kafka-python"
-    stuck_after_s: Seconds = 10.0  # without an acknowledgement on a healthy cluster
-    # ---- what every client library is set to
+    stuck_after_s: Seconds = 10.0  # time without an acknowledgement on a healthy cluster
+    # ---- settings of every client library
     acks: Acks = "all"
     idempotence: bool = True
     linger_ms: int = 0
@@ -121,16 +121,16 @@ class WorkloadSpec:
         return LoadFacts()
 
     def check(self, topics: Sequence[str]) -> None:
-        """Raises ValueError, with the remedy, where these settings do not fit together or the scenario's topics."""
+        """Raises ValueError, with the remedy, if these settings contradict each other or the scenario's topics."""
 
     @property
     def workers(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
         return sum(self.facts.clients.values())
 
     @property
     def idempotent(self) -> bool:
-        """Every library refuses idempotence without acks=all, or without retries."""
+        """Whether producers are idempotent: every library refuses that without acks=all, or without retries."""
         return self.idempotence and self.acks == "all" and self.retries != 0
 
 
@@ -139,7 +139,8 @@ class FaultSpec:
     """A timed, random or triggered fault. Exactly one of at_s, every_s, when is given.
 
     kind: a name of the fault catalogue. target: a role expression (faults/targets.py), e.g. "leader(orders/0)".
-    when: a trigger, e.g. "acks >= 500" or "new_leader(orders/0)".
+    when: a trigger, e.g. "acks >= 500" or "new_leader(orders/0) then acks >= +5". times: how often it may begin; each
+    time its trigger is waited for anew.
     """
 
     kind: str
@@ -148,6 +149,7 @@ class FaultSpec:
     every_s: float | None = None
     when: str | None = None
     delay_s: float = 0.0  # after the trigger
+    times: int = 1
     for_s: float | None = None  # None: until the end of the plan
     options: Mapping[str, Any] = field(default_factory=dict)  # mode, delay_ms, probability ...
 
@@ -160,7 +162,7 @@ class StepSpec:
     body: Mapping[str, Any]
     within_s: float
     line: int  # in the scenario file
-    text: str  # what is done, waited for or expected, in words
+    text: str  # the act or condition in words
 
     @property
     def said(self) -> str:
@@ -186,7 +188,7 @@ class ExpectSpec:
     required: tuple[FindingPattern, ...] = ()
     forbidden: tuple[FindingPattern, ...] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
-    unreadable: bool = False  # a partition that cannot be read to its end is part of the story
+    unreadable: bool = False  # the scenario expects a partition that cannot be read to its end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +202,7 @@ class Given:
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     name: str
-    story: str  # the comment that opens the file: what happens and why
+    story: str  # the comment at the start of the file: what happens and why
     source: str  # the file's text
     cluster: ClusterSpec
     topics: tuple[TopicSpec, ...]
@@ -213,10 +215,10 @@ class Scenario:
     recovery_timeout_s: float = 30.0
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
-    given: Given | None = field(default=None, compare=False)  # None: it was read from a text
-    not_here: str = ""  # why it says nothing about the system it was loaded for; empty: it does
+    given: Given | None = field(default=None, compare=False)  # None: read from a text
+    not_here: str = ""  # why it does not apply to the system it was loaded for; empty: it applies
 
     @property
     def topic_names(self) -> frozenset[str]:
-        """Others that Kafka or a step makes are neither watched nor judged."""
+        """The topics of the scenario. Other topics, created by Kafka or by a step, are neither watched nor judged."""
         return frozenset(topic.name for topic in self.topics)

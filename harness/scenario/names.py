@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 
-NAME_SHOWN = 100  # characters of a name that is wrong; longer ones are nobody's slip
+NAME_SHOWN = 100  # characters shown of a wrong name; a longer one is not a typing error
 SHIPPED = Path(__file__).parents[1] / "scenarios"
 
 
@@ -21,12 +21,12 @@ def shipped_names() -> list[str]:
 
 
 def seed_names() -> list[str]:
-    """What the seed documents claim, as scenarios (docs/seed_claims.md)."""
+    """The scenarios that test the claims of docs/seed_claims.md."""
     return sorted(f"seeds/{path.stem}" for path in SHIPPED.glob("seeds/*.toml"))
 
 
 def find(reference: str) -> Path:
-    """The file of a shipped scenario's name, of a TOML path, or of a run folder (its written-out scenario)."""
+    """The file of a shipped scenario, of a TOML path, or of a run folder (its written-out scenario)."""
     path = Path(reference)
     if path.is_dir():
         written = path / "scenario.toml"
@@ -44,12 +44,12 @@ def find(reference: str) -> Path:
 
 
 def is_run(reference: str) -> bool:
-    """Whether a run folder is meant, and no scenario's name or file."""
+    """Whether the reference is a run folder, not a scenario's name or file."""
     return Path(reference).is_dir()
 
 
 def lasting(reference: str) -> str:
-    """The reference as it was given, but for a link beside a run folder, such as `latest`, which moves on."""
+    """The reference as given; a link beside a run folder, such as `latest`, is resolved, since it will change."""
     path = Path(reference)
     if is_run(reference) and path.is_symlink() and path.resolve().parent == path.parent.resolve():
         return str(path.parent / path.resolve().name)

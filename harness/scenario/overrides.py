@@ -1,7 +1,7 @@
-"""`--set KEY=VALUE`: changes one thing of a scenario before it is checked, as strictly as the file itself.
+"""`--set KEY=VALUE`: changes one value of a scenario before it is checked, as strictly as the file itself.
 
 KEY is a path such as workload.acks or topics.orders.settings.min.insync.replicas, or one of Kafka's own keys alone:
-that goes to every topic that sets it, or else to the brokers. VALUE is TOML; anything else is taken as text.
+that is set for every topic that has it, otherwise for the brokers. VALUE is TOML; anything else is taken as text.
 """
 
 import json
@@ -63,18 +63,18 @@ def attached_overrides(file: Path) -> list[Override]:
     if set(document) != {"attached"} or not isinstance(document["attached"], dict):
         raise UsageError(f"--attached {file}: write one table, [attached]; see docs/other_systems.md")
     said = f"--attached {file}"
-    return [Override(f"attached.{key}={_inline(value)}", said) for key, value in document["attached"].items()]
+    return [Override(f"attached.{key}={inline_toml(value)}", said) for key, value in document["attached"].items()]
 
 
-def _inline(value: Any) -> str:
-    """As TOML on one line."""
+def inline_toml(value: Any) -> str:
+    """The value as TOML on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_inline(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {inline_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)  # the same in TOML for texts, numbers, true and false
 
 
 def apply_override(document: dict[str, Any], override: str) -> list[Said]:
-    """Changes the parsed document in place; what it has set. Raises UsageError where KEY leads nowhere."""
+    """Changes the parsed document in place. Returns what it set. Raises UsageError if KEY names nothing."""
     key, equals, text = override.partition("=")
     key, value = key.strip(), _value(text.strip())
     if not equals or not key:

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def percent(value: Any) -> float:
-    """Raises ValueError that shows how to write one."""
+    """The number of percent. Raises ValueError that shows how to write a share."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1000:
         amount = float(value)
     else:

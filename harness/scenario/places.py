@@ -1,6 +1,6 @@
-"""Where in a scenario's file a thing stands, or which option said it: so that whoever refuses it can point there.
+"""Finds the line of a scenario's file, or the option, that set a value: so that an error can name it.
 
-A line is looked for only when somebody asks: to look for it takes longer than to read it.
+A line is searched only on request: searching takes longer than reading the file.
 """
 
 import re
@@ -14,7 +14,7 @@ _HEADER = re.compile(r"\s*\[\[?\s*([\w.\-]+)\s*\]?\]")
 
 
 class Override(str):
-    """KEY=VALUE, and the option by which the user said it; --set if it does not say."""
+    """KEY=VALUE, and the option that the user gave; by default --set."""
 
     __slots__ = ("option",)
     option: str
@@ -31,7 +31,7 @@ class Override(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What an override has set: a key of a section or of one topic; no key: the section as a whole."""
+    """What an override set: a key of a section or of one topic; no key: the whole section."""
 
     section: str
     topic: str = ""
@@ -40,16 +40,16 @@ class Said:
 
 @dataclass(kw_only=True)
 class Places:
-    """The places of one scenario. `overridden`: what options set, which no line of the file says any more."""
+    """The places of one scenario. `overridden`: values set by options, so no line of the file applies to them."""
 
     text: str = ""
     file: str = ""
     overridden: dict[Said, str] = field(default_factory=dict)
-    faults: Sequence[int] = ()  # of the faults that are for this system: which [[faults]] of the file each is
+    faults: Sequence[int] = ()  # for each fault that is for this system: its index among the file's [[faults]]
 
     def __post_init__(self) -> None:
         self._lines = self.text.splitlines()
-        # All at once: of as many sections as a file has room for, each is asked for.
+        # All at once: a file may have very many sections, and each may be requested.
         self._headers: defaultdict[str, list[int]] = defaultdict(list)
         for number, line in enumerate(self._lines, 1):
             if header := _HEADER.match(line):
@@ -59,20 +59,20 @@ class Places:
         return Place(file=self.file, line=number)
 
     def section(self, section: str, index: int = 0) -> Place:
-        """The header of the index-th [section] or [[section]]."""
+        """The place of the header of the index-th [section] or [[section]]."""
         return self._option(Said(section=section)) or self.line(self._header_line(section, index))
 
     def key(self, section: str, key: str, *, index: int = 0, topic: str = "") -> Place:
-        """A key of the index-th such section; `topic`: its name, where the section is one of [[topics]]."""
+        """The place of a key of the index-th such section; `topic`: the topic's name for a section of [[topics]]."""
         said = self._option(Said(section=section, topic=topic, key=key)) or self._option(Said(section=section))
         return said or self.line(self._key_line(section, index, key))
 
     def fault(self, number: int, key: str) -> Place:
-        """A key of the number-th (from 0) of the scenario's faults."""
+        """The place of a key of the scenario's fault `number` (from 0)."""
         return self.key("faults", key, index=self.faults[number] if number < len(self.faults) else number)
 
     def step(self, line: int, kind: str) -> Place:
-        """What a step does, waits for or expects; `line` is of its header."""
+        """The place of a step's act or condition; `line` is the line of its header."""
         return self._option(Said(section="steps")) or self.line(self._key_from(line, "steps", kind))
 
     def _option(self, said: Said) -> Place | None:
@@ -80,12 +80,12 @@ class Places:
         return Place(option=option) if option is not None else None
 
     def _header_line(self, section: str, index: int) -> int:
-        """1 when it is written otherwise."""
+        """The header's line; 1 if it is written in another form."""
         lines = self._headers.get(section, [])
         return lines[index] if index < len(lines) else 1
 
     def _key_line(self, section: str, index: int, key: str) -> int:
-        """Of the header where the key is not found: a variant, [[on]], may have brought it."""
+        """The key's line; the header's line if the key is not found, because a variant, [[on]], may have added it."""
         return self._key_from(self._header_line(section, index), section, key)
 
     def _key_from(self, start: int, section: str, key: str) -> int:

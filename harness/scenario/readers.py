@@ -1,8 +1,7 @@
-"""How the values of a scenario file are read, one reader for each kind of value: strict, and wrong with a remedy.
+"""Reads the values of a scenario file, with one reader for each kind of value. Errors say what is needed.
 
-A settings class says by the types of its fields how they are read: `bool`, `int`, `float`, `str` and tuples as such,
-and the types here where a number is more than a number. A field of `Seconds` named `stay_s` is the key `stay`, written
-"2.5 s".
+The types of a settings class's fields say how they are read: `bool`, `int`, `float`, `str` and tuples, and the types
+of this module for numbers with a unit or a range. A field `stay_s` of type `Seconds` is the key `stay`: "2.5 s".
 """
 
 import types
@@ -32,7 +31,7 @@ def whole(value: Any) -> int:
 
 
 def count(value: Any) -> int:
-    """Of what is started or made one by one."""
+    """A number of things that are started or created one by one."""
     if whole(value) > COUNT_MAX:
         raise ValueError(f"at most {COUNT_MAX} are possible, not {value!r}")
     return int(value)
@@ -95,7 +94,7 @@ _BY_TYPE: Mapping[Any, Reader] = {
 
 
 def keys_of(settings: type) -> Mapping[str, tuple[str, Reader]]:
-    """Key in the file -> (field of the settings class, its reader). Raises TypeError for a type that has none."""
+    """Key in the file -> (field of the settings class, its reader). Raises TypeError for a type without a reader."""
     hints = get_type_hints(settings, include_extras=True)
     known: dict[str, tuple[str, Reader]] = {}
     for field in fields(settings):
@@ -110,7 +109,7 @@ def keys_of(settings: type) -> Mapping[str, tuple[str, Reader]]:
 
 
 def check_declared(settings: type, *, place: str) -> None:
-    """Raises HarnessError, which begins with the place, where a package's class is none that a scenario can give."""
+    """Raises HarnessError, beginning with the place, if a scenario cannot set the fields of a package's class."""
     if "__dataclass_fields__" not in vars(settings):
         raise HarnessError(f"{place}: decorate {settings.__name__} with @dataclass(frozen=True, kw_only=True)")
     try:
@@ -122,7 +121,7 @@ def check_declared(settings: type, *, place: str) -> None:
 def _reader(kind: Any) -> Reader | None:
     if get_origin(kind) in (Union, types.UnionType):
         others = [each for each in get_args(kind) if each is not type(None)]
-        return _reader(others[0]) if len(others) == 1 else None  # None is what stays unwritten
+        return _reader(others[0]) if len(others) == 1 else None  # None: the key is not written
     if get_origin(kind) is Annotated:
         return next((each for each in get_args(kind)[1:] if callable(each)), None)
     return _BY_TYPE.get(kind)

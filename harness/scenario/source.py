@@ -1,4 +1,4 @@
-"""A scenario's file while it is read: reading goes on after what is wrong, so that all of it is told at once."""
+"""A scenario's file while it is read: reading continues after an error, so that all errors are reported at once."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from harness.scenario.places import Places
 
 
 class Source:
-    """A file while it is read: where things stand in it, and all that is wrong with it."""
+    """A file while it is read: the places in it, and all its errors."""
 
     def __init__(self, text: str, file: str) -> None:
         self.places = Places(text=text, file=file)
@@ -19,7 +19,7 @@ class Source:
 
     @contextmanager
     def telling(self, place: Callable[[], Place]) -> Iterator[None]:
-        """What is refused inside is one more problem, at `place`, which is looked for only then; reading goes on."""
+        """Turns an error inside the block into a problem at `place`, which is searched only then; reading continues."""
         try:
             yield
         except Problems as error:

@@ -1,8 +1,8 @@
-"""The steps of an ordered plan: what may be written, checked when the file is read, not when the step is reached.
+"""The steps of an ordered plan: which words are allowed, checked when the file is read, not when the step is reached.
 
-A step is one of three. `act` does something and proves it; `wait` waits for an observed condition (running out makes
-the run inconclusive); `expect` demands one (failing is a finding of check `expectation`). docs/scenarios.md explains
-every word; the tables here are the truth it is held against.
+There are three kinds of step. `act` does something and proves it; `wait` waits for an observed condition (a time-out
+makes the run inconclusive); `expect` requires one (a failure is a finding of check `expectation`). docs/scenarios.md
+explains every word; a test compares it with the tables here.
 """
 
 import difflib
@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 from harness.scenario.durations import seconds
 from harness.scenario.model import StepSpec
 
-# The first key says what is done; the others go with it. Values are checked by _check_value below. What else a step may
-# do is a fault, by its name: which ones there are, and what goes with them, faults/catalogue.py knows, which is asked
-# before a run. A stored run is read without it, for the package that had the fault may not be installed here.
+# The first key is the act; the others are its options. _check_value below checks the values. Any other act is a fault,
+# by its name: faults/catalogue.py knows the faults and their options, and is used before a run. A stored run is read
+# without it, because the package that had the fault may not be installed here.
 ACTS: dict[str, tuple[str, ...]] = {
     "produce": ("topic", "partition", "acks", "timeout"),
     "start": (),
@@ -72,7 +72,7 @@ WITHIN_S = {"act": 15.0, "wait": 20.0, "expect": 10.0}
 
 
 def values_of(text: str) -> list[str]:
-    """The values a produce or read names: "r0..r9" counts up, "x, y" lists, "" is none."""
+    """The values that a produce or read names: "r0..r9" is a range, "x, y" a list, "" is none."""
     values: list[str] = []
     for part in (piece.strip() for piece in text.split(",") if piece.strip()):
         span = re.fullmatch(r"([A-Za-z_-]*)(\d+)\.\.(?:([A-Za-z_-]*))(\d+)", part)
@@ -148,7 +148,8 @@ def read_step(table: Any, *, line: int) -> StepSpec:
     kind = present[0]
     body = table[kind]
     if not isinstance(body, dict) or not body:
-        raise ValueError(f"{kind} is a table, for example {kind} = {{ {next(iter(kinds[kind]))} = … }}")
+        word = body if isinstance(body, str) and body in kinds[kind] else next(iter(kinds[kind]))
+        raise ValueError(f"{kind} is a table, for example {kind} = {{ {word} = … }}")
     main = [key for key in body if key in kinds[kind]]
     if not main and kind == "act":
         return _step(kind, body, table, line)  # a fault
@@ -156,7 +157,7 @@ def read_step(table: Any, *, line: int) -> StepSpec:
         raise ValueError(f"unknown {kind} {next(iter(body))!r}; {_unknown(next(iter(body)), kinds[kind])}")
     companions = kinds[kind][main[0]]
     for key, value in body.items():
-        # "acks" is both a condition of its own and a companion of produce: the first key says which it is.
+        # "acks" is both a condition and an option of produce: the first key of the table decides.
         if key != main[0] and key not in companions:
             raise ValueError(f"unknown key {key!r} beside {main[0]!r}; {_unknown(key, companions)}")
         _check_value(key, value)

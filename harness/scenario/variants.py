@@ -1,9 +1,9 @@
-"""What of a scenario holds on which system: steps and faults marked `on`, and [[on]] tables laid over the file's own.
+"""Parts of a scenario for some systems only: steps and faults with `on`, and [[on]] tables merged into the file's own.
 
-`on = "kraft"` names what the system under test is: its kind (reference, kafka), how it is coordinated (kraft,
-zookeeper), its world (local, docker), that it knows eligible leader replicas (elr), or its age ("kafka >= 4"; <, = and
->= are known). Several in a list: any of them; "not kraft": everything else. An [[on]] table says why the outcome
-differs there, since that is a fact about Kafka.
+`on = "kraft"` names a property of the system under test: its kind (reference, kafka), its coordination (kraft,
+zookeeper), its world (local, docker), its support of eligible leader replicas (elr), or its version ("kafka >= 4"; <, =
+and >= are known). A list means any of them; "not kraft" means all others. An [[on]] table says why the outcome differs
+there, since that is a fact about Kafka.
 """
 
 import re
@@ -20,14 +20,14 @@ _COMPARED = ("kafka", "reference")
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What a system is, as scenarios may ask. version: () for what has none."""
+    """The properties of a system that `on` can name. version: () for a system without one."""
 
     kind: str = "reference"
     coordination: str = "zookeeper"
     world: str = "local"
     version: tuple[int, ...] = ()
     eligible_leader_replicas: bool = False  # KIP-966
-    groups: bool = True  # it has consumer groups and transactions
+    groups: bool = True  # supports consumer groups and transactions
 
     @property
     def names(self) -> frozenset[str]:
@@ -40,9 +40,9 @@ KNOWN = ("reference", "kafka", "attached", "kraft", "zookeeper", "unknown", "elr
 
 
 def holds(on: Any, traits: Traits) -> bool:
-    """Raises ValueError for what is no name of a system."""
+    """Whether `on` matches the system. Raises ValueError for an unknown name."""
     if isinstance(on, list):
-        found_here = [holds(each, traits) for each in on]  # every one is looked at, so that none is misspelt
+        found_here = [holds(each, traits) for each in on]  # all are evaluated, so that every misspelt one is found
         return any(found_here)
     match = _TERM.fullmatch(on.strip()) if isinstance(on, str) else None
     added = extensions.names(extensions.SYSTEMS) if match is not None and match[2] not in KNOWN else []
@@ -61,7 +61,7 @@ def _compare(version: tuple[int, ...], operator: str, bound: tuple[int, ...]) ->
 
 
 def lay_over(document: dict[str, Any], variant: Mapping[str, Any]) -> None:
-    """Lays a variant's tables over the document's: tables key by key, everything else as a whole."""
+    """Merges a variant's tables into the document: tables key by key, all other values as a whole."""
     for section in OVERLAID:
         if section in variant:
             _merge(document.setdefault(section, {}), variant[section])

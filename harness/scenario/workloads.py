@@ -1,7 +1,7 @@
-"""The workloads by name, ours and those of installed packages: classes whose fields are their keys in [workload].
+"""The workloads by name, our own and those of installed packages: classes whose fields are their keys in [workload].
 
-A class is imported when a scenario first names it. A new workload of ours is a file in workloads/, its test, and a line
-here; one of a package has an entry point (harness/extensions.py).
+A class is imported when a scenario first names it. To add one here: a file in workloads/, its test, and a line in this
+file; a package uses an entry point (harness/extensions.py).
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ _NONE: Mapping[str, type[WorkloadSpec]] = {WorkloadSpec.name: WorkloadSpec}
 
 
 def names() -> list[str]:
-    """Raises HarnessError where two packages have one name."""
+    """All names. Raises HarnessError if two packages use the same one."""
     return [*_OWN, *_NONE, *extensions.names(extensions.WORKLOADS)]
 
 
 def settings_of(name: str) -> type[WorkloadSpec] | None:
-    """The settings class of that workload; None where nobody has one. Raises HarnessError for a broken package."""
+    """The settings class of that workload; None if it is unknown. Raises HarnessError for a broken package."""
     if name in _NONE:
         return _NONE[name]
     if name in _OWN:
@@ -44,18 +44,18 @@ def settings_of(name: str) -> type[WorkloadSpec] | None:
 
 
 class RecordedWorkload(WorkloadSpec):
-    """A package's workload, where that package is not installed: what its run wrote down of it. It cannot be run."""
+    """The workload of a package that is not installed, as a run recorded it. It cannot be run."""
 
 
 def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:
-    """`facts`: the fields of its LoadFacts, as run.json has them."""
+    """A class for that workload. `facts`: the fields of its LoadFacts, from run.json."""
     told = LoadFacts(**{**facts, "outputs": tuple(facts.get("outputs", ()))})
     own = {"name": name, "facts": property(lambda self: told), "__module__": __name__}
     return type("Recorded", (RecordedWorkload,), own)
 
 
 def _check_defaults(place: str, settings: type[WorkloadSpec]) -> None:
-    """Raises HarnessError: a scenario may leave every key out."""
+    """Raises HarnessError if a field has no default: a scenario may leave out every key."""
     if not hasattr(settings, "make_worker"):
         raise HarnessError(f"{place}: derive {settings.__name__} from harness.extending.workloads.WorkloadSettings")
     try:

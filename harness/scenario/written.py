@@ -1,4 +1,4 @@
-"""Writes a scenario out in full: every generated schedule made explicit, so that a run folder is itself a scenario."""
+"""Writes a scenario out in full, with every generated schedule explicit, so that a run folder is itself a scenario."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -31,7 +31,7 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 def _table(spec: Any, keys: Mapping[str, tuple[str, Reader]]) -> dict[str, Any]:
-    """The keys whose value is not the default: a file a person might have written."""
+    """Only the keys whose value is not the default, as a person would write the file."""
     defaults = _defaults(type(spec))
     table: dict[str, Any] = {}
     for key, (name, _) in keys.items():
@@ -54,7 +54,7 @@ def _expect(expect: ExpectSpec) -> dict[str, Any]:
 
 
 def workload_table(workload: WorkloadSpec) -> dict[str, Any]:
-    """As [workload] gives it."""
+    """The table [workload]."""
     name = {} if workload.name == DEFAULT_WORKLOAD else {"name": workload.name}
     return name | _table(workload, keys_of(type(workload)))
 
@@ -64,7 +64,7 @@ def _step(step: StepSpec) -> dict[str, Any]:
 
 
 def written_out(scenario: Scenario) -> str:
-    """The scenario as TOML, opening with its name and story; `load` gives the same scenario back."""
+    """The scenario as TOML, with its name and story first; `load` returns the same scenario."""
     run = _table(scenario, RUN)
     document: dict[str, Any] = {
         "cluster": _table(scenario.cluster, CLUSTER) | {"brokers": list(scenario.cluster.brokers)},

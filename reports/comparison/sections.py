@@ -37,11 +37,10 @@ from reports.comparison.questions import (
     sums_measure,
 )
 from reports.model import Badge, Tone
+from reports.scale import Scale
 
 _TONES: dict[str, Tone] = {"pass": "pass", "violation": "viol"}
 _NOTE_LENGTH_MAX = 200
-_LOG_FROM = 60  # a scale whose ends are so many times apart is logarithmic
-_FLOOR_S = 0.01
 
 
 # ---- verdicts -------------------------------------------------------------------------------------------------------
@@ -239,7 +238,7 @@ def strips(columns: Sequence[Column]) -> Strips | None:
                 drawn.append((fault.title, name, measure, fault))
     points = [_dots(columns, measure, fault) for _, _, measure, fault in drawn]
     values = [value for group in points for dots in group for value, *_ in dots]
-    scale = _Scale(values)
+    scale = Scale(values)
     groups = []
     for number_, ((title, name, measure, _), group) in enumerate(zip(drawn, points, strict=True)):
         first = number_ == 0 or drawn[number_ - 1][0] != title
@@ -279,7 +278,7 @@ def _any_dot(columns: Sequence[Column], fault: FaultKey, measure: Measure) -> bo
     return any(_dots(columns, measure, fault))
 
 
-def _strip(column: Column, values: Sequence[float], points: Sequence[_Point], scale: "_Scale") -> Strip:
+def _strip(column: Column, values: Sequence[float], points: Sequence[_Point], scale: Scale) -> Strip:
     dots = []
     for value, run, never in points:
         title = f"{column.label}, repeat {run.repeat}: {'at least ' if never else ''}{number(value, 's')}"
@@ -300,40 +299,6 @@ def _strip(column: Column, values: Sequence[float], points: Sequence[_Point], sc
         spread=span(values, "s"),
         title=f"{column.label}: {reason}" if middle is None else f"{column.label}: median {text} of {len(values)} runs",
     )
-
-
-class _Scale:
-    """Percent of the width for seconds; logarithmic when the shortest would vanish beside the longest."""
-
-    def __init__(self, values: Sequence[float]) -> None:
-        self.top = max(max(values, default=1.0), 0.1)
-        positive = [value for value in values if value > _FLOOR_S]
-        self.log = bool(positive) and self.top / min(positive) > _LOG_FROM
-        self.floor = 10 ** math.floor(math.log10(min(positive))) if self.log else 0.0
-        self.words = "seconds, logarithmic" if self.log else "seconds"
-        if not self.log:
-            step = _step(self.top)
-            self.top = math.ceil(self.top / step + 0.02) * step
-        else:
-            self.top *= 1.15
-
-    def at(self, value: float) -> float:
-        if self.log:
-            share = math.log(max(value, self.floor) / self.floor) / math.log(self.top / self.floor)
-        else:
-            share = value / self.top
-        return round(100 * min(max(share, 0.0), 1.0), 2)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        if not self.log:
-            step = _step(self.top)
-            return [(self.at(i * step), f"{i * step:g}") for i in range(round(self.top / step) + 1)]
-        decades = range(round(math.log10(self.floor)), math.floor(math.log10(self.top)) + 1)
-        return [(self.at(10.0**decade), f"{10.0**decade:g}") for decade in decades]
-
-
-def _step(top: float) -> float:
-    return next(step for step in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300, 1e9) if top / step <= 9)
 
 
 # ---- throughput and latency -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import catalogue
+from faults import catalogue, triggers
 from harness.errors import UsageError
 from harness.ports.faults import Fault
 from harness.preflight import cast, names, target
@@ -206,7 +206,7 @@ def test_what_differs_from_system_to_system_is_settled_when_the_file_is_read() -
     ("text", "message"),
     [
         ('[[on]]\nsystem = "krafft"\nwhy = "x"\n', "s.toml:4: system: 'krafft' is no system"),
-        ('[[on]]\nsystem = "kraft"\n', "s.toml:3: [[on]] names a system, and says why"),
+        ('[[on]]\nsystem = "kraft"\n', "s.toml:3: [[on]] needs a system, and why"),
         ('[[on]]\nsystem = "kraft"\nwhy = "x"\nstep = 1\n', "s.toml:6: unknown key 'step' in [on]"),
         ('[[steps]]\nwait = { acks = 1 }\non = "kafka > 4"\n', "s.toml:5: on: 'kafka > 4' is no system"),
         ('[[on]]\nsystem = "kraft >= 4"\nwhy = "x"\n', "s.toml:4: system: 'kraft >= 4' is no system"),
@@ -308,6 +308,8 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[coverage]": COVERAGE_CONDITIONS,
         "[[on]]": {**scenario_keys.ON, **dict.fromkeys(scenario_keys.OVERLAID)},
     }
+    told = described.pop("when")
+    assert len({triggers.parse(form)[0].kind for form in told}) == len(told) > 8, "every form is one that is read"
     assert described == {name: set(keys) for name, keys in tables.items()}
 
 

@@ -76,7 +76,7 @@ def tale(
 
 
 class Tale(History):
-    """Partition t-0 (tp 0) on `brokers`, and others as `place` names them. `log`: what the leader of tp 0 holds."""
+    """Partition t-0 (number 0) on `brokers`, and others as `place` names them. `log`: what the leader of t-0 holds."""
 
     def __init__(
         self, *, brokers: Sequence[int] = (1, 2, 3), settings: Mapping[str, str] | None = None,
@@ -102,11 +102,11 @@ class Tale(History):
 
     def _add(self, table: str, **columns: Any) -> dict[str, Any]:
         """What the builder says of t-0 holds for the partition that `partition_id` names."""
-        tp = columns.get(
+        partition_id = columns.get(
             "partition_id", columns.get("partition") if table in ("group_events", "client_events") else None
         )
-        if tp is not None and tp in self._places:
-            columns["topic"], columns["partition"] = self._places[tp]
+        if partition_id is not None and partition_id in self._places:
+            columns["topic"], columns["partition"] = self._places[partition_id]
         return super()._add(table, **columns)
 
     def place(
@@ -183,7 +183,7 @@ class Tale(History):
         self, kind: str, node: int, extent: str, *, at: float, until: float | None = None, first: int | None = None,
         end: int | None = None, partition_id: int | None = None,
     ) -> None:  # fmt: skip
-        """A fault took a disk or a part of it; tp None: whatever lay there."""
+        """A fault took a disk or a part of it; partition_id None: whatever lay there."""
         self.fault(kind, [node], at=at, until=at + 0.5 if until is None else until)
         topic, part = (None, None) if partition_id is None else self._places[partition_id]
         self._add("disk_events", node=node, time_ns=int(at * SECOND), fault=len(self.rows["faults"]) - 1, extent=extent,

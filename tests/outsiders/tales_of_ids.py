@@ -115,14 +115,14 @@ def look_alike_elections() -> Tale:
       why="a sound history")  # fmt: skip
 def six_sound_partitions() -> Tale:
     told = led(4, brokers=(0, 63, 64, 1001))
-    for tp in range(1, 6):
-        told.place(tp, "t", tp)
-        told.state(63, 0, told.brokers, at=0, start=0, partition_id=tp)
-        told.send(1000 + tp, 0, at=1 + tp / 10, partition_id=tp)
-        told.state(1001, 1, (0, 64, 1001), at=5 + tp / 10, start=1, partition_id=tp)
-        told.send(2000 + tp, 1, at=7 + tp / 10, partition_id=tp)
+    for partition_id in range(1, 6):
+        told.place(partition_id, "t", partition_id)
+        told.state(63, 0, told.brokers, at=0, start=0, partition_id=partition_id)
+        told.send(1000 + partition_id, 0, at=1 + partition_id / 10, partition_id=partition_id)
+        told.state(1001, 1, (0, 64, 1001), at=5 + partition_id / 10, start=1, partition_id=partition_id)
+        told.send(2000 + partition_id, 1, at=7 + partition_id / 10, partition_id=partition_id)
     told.fail_over(1001)
     told.finish()
-    for tp in range(1, 6):
-        told.final([(0, 1000 + tp), (1, 2000 + tp)], partition_id=tp)
+    for partition_id in range(1, 6):
+        told.final([(0, 1000 + partition_id), (1, 2000 + partition_id)], partition_id=partition_id)
     return told

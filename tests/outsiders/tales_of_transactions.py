@@ -12,8 +12,8 @@ def _two(*, isolation: str = "read_committed", topics: dict[str, dict[str, str]]
     """Partitions 0 and 1, a transactional producer 1, a reader 9, and the final reader 99."""
     told = Tale(topics=topics)
     told.place(1, "t", 1)
-    for tp, leader in ((0, 1), (1, 2)):
-        told.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=tp)
+    for partition_id, leader in ((0, 1), (1, 2)):
+        told.state(leader, 0, (1, 2, 3), at=0, start=0, partition_id=partition_id)
     told.client(1, role="producer", acks=-1, idempotent=True, transactional_id="id", tells_attempts=True)
     told.client(9, role="consumer", isolation=isolation, offset_reset="earliest")
     told.client(99, role="consumer", isolation=isolation, offset_reset="earliest")
@@ -21,9 +21,11 @@ def _two(*, isolation: str = "read_committed", topics: dict[str, dict[str, str]]
 
 
 def _txn(told: Tale, transaction: int, outcome: int, places: Sequence[tuple[int, int, int]], *, at: float) -> None:
-    """places: (tp, offset, value); sent a tenth of a second apart, ended half a second after the last."""
-    for number, (tp, off, value) in enumerate(places):
-        told.send(value, off, at=at + 0.1 + number / 10, partition_id=tp, transaction=transaction, status=outcome)
+    """places: (partition_id, offset, value); sent a tenth of a second apart, ended half a second after the last."""
+    for number, (partition_id, offset, value) in enumerate(places):
+        told.send(
+            value, offset, at=at + 0.1 + number / 10, partition_id=partition_id, transaction=transaction, status=outcome
+        )
     told.transaction(transaction, outcome, at=at, until=at + 0.6 + len(places) / 10)
 
 

@@ -50,9 +50,9 @@ def by_the_harness(path: Path) -> None:
     for value in VALUES:
         key = b"k7" if value == b"tea" else b"other"
         operation = journal.invoke("send", [Send(topic="orders", partition=2, value=value, key=key)])
-        journal.complete_send(operation, [SendOutcome(status="ok", offset=3, error=None, t1_ns=1)])
+        journal.complete_send(operation, [SendOutcome(status="ok", offset=3, error=None, end_ns=1)])
     operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"lost")])
-    journal.complete_send(operation, [SendOutcome(status="info", offset=None, error="TimeoutError", t1_ns=1)])
+    journal.complete_send(operation, [SendOutcome(status="info", offset=None, error="TimeoutError", end_ns=1)])
     journal.assigned([TopicPartition(topic="orders", partition=2)])
     operation = journal.invoke("poll")
     record = ReadRecord(topic="orders", partition=2, offset=5, epoch=None, value=b"tea", timestamp_ms=9)

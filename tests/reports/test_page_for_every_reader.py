@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.browser import Pipe, browser, chromium
 from reports.render import write_report
-from tests.reports.pages_in_a_browser import Opened
+from tests.reports.pages_in_a_browser import LOW_CONTRASTS, Opened
 from tests.reports.stories.judged_folder import quiet_run
 from tests.reports.stories.unclean_story import loss_run
 from tests.reports.stories.zombie_story import zombie_run
@@ -17,44 +17,6 @@ from tests.reports.test_other_runs import copy_of
 from tests.reports.test_page_in_a_browser import hostile_run
 
 pytestmark = pytest.mark.browser
-
-AA = 4.5
-# The least contrast of each text with what lies under it: the nearest background that is opaque. Texts on a pattern
-# have a background of their own; who has none is told as "pattern".
-_CONTRASTS = """(() => {
-  const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((one) => one / 255)
-    .map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
-  const ratio = (one, other) => {
-    const [high, low] = [light(one), light(other)].sort((a, b) => b - a);
-    return (high + 0.05) / (low + 0.05);
-  };
-  const under = (element) => {
-    for (let each = element; each; each = each.parentElement) {
-      const style = getComputedStyle(each), colour = parts(style.backgroundColor);
-      if (style.backgroundImage !== "none") return null;
-      if (colour.length === 3 || colour[3] === 1) return colour;
-      if (colour[3] > 0) return null;
-    }
-    return [255, 255, 255];
-  };
-  const low = {};
-  for (const element of document.body.querySelectorAll("*")) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !element.checkVisibility({visibilityProperty: true})) continue;
-    if (element.closest(".vh, title, script, style")) continue;
-    const style = getComputedStyle(element);
-    const colour = parts(element.namespaceURI.endsWith("svg") ? style.fill : style.color);
-    const ground = element.closest("svg .key") && element.tagName === "text" ?
-      parts(getComputedStyle(element.parentElement.querySelector("circle")).fill) : under(element);
-    const found = ground === null ? 0 : ratio(colour, ground);
-    const where = element.tagName + "." + (element.getAttribute("class") || "") + " in " +
-      (element.parentElement.getAttribute("class") || element.parentElement.tagName);
-    if (found < AA) low[where] = ground === null ? "pattern" : Math.round(found * 100) / 100;
-  }
-  return low;
-})()""".replace("AA", str(AA))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +54,7 @@ def test_every_text_has_the_contrast_that_aa_asks_for(
     opened.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     opened.ask("document.querySelectorAll('.one:not(.isopen) .open, .unfold').forEach((one) => one.click())")
     assert opened.ask("document.querySelectorAll('*').length") > 200
-    assert opened.ask(_CONTRASTS) == {}
+    assert opened.ask(LOW_CONTRASTS) == {}
 
 
 @pytest.mark.parametrize("width", [360, 800])

@@ -20,7 +20,7 @@ BATCH = 3
 
 def event(kind: Any, offsets: Mapping[TopicPartition, int | None], *, fails: bool = False) -> GroupEvent:
     status: Literal["ok", "fail"] = "fail" if fails else "ok"
-    return GroupEvent(event=kind, offsets=offsets, t0_ns=1, t1_ns=2, status=status, generation=1, member="m")
+    return GroupEvent(event=kind, offsets=offsets, begin_ns=1, end_ns=2, status=status, generation=1, member="m")
 
 
 class Stage:
@@ -109,7 +109,7 @@ class Member:
 
     async def send(self, records: Sequence[Send]) -> Sequence[SendOutcome]:
         status: Literal["ok", "info"] = "info" if self._stage.fails("send") else "ok"
-        return [SendOutcome(status=status, offset=None, error=None, t1_ns=1) for _ in records]
+        return [SendOutcome(status=status, offset=None, error=None, end_ns=1) for _ in records]
 
     async def begin_transaction(self) -> None:
         if self._stage.fails("begin"):

@@ -39,7 +39,7 @@ class Notes:
         self.events.append((event, transaction))
         self.story.append(event.event if transaction is None else f"{event.event} in {transaction}")
 
-    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+    def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         self.story.append(f if error is None else f"{f}: {error}")
 
     def begin_transaction(self) -> int:

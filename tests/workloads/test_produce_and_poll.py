@@ -30,7 +30,7 @@ class Scripted:
         status, error = self._stage.answer(self._stage.operations)
         last = (error or "").rpartition(" ")[2]
         code = int(last) if last.isdigit() else None
-        return [SendOutcome(status=status, offset=None, error=error, code=code, t1_ns=1) for _ in records]
+        return [SendOutcome(status=status, offset=None, error=error, code=code, end_ns=1) for _ in records]
 
     async def assign(self, partitions: Sequence[TopicPartition], *, from_beginning: bool) -> None:
         assert from_beginning

@@ -53,7 +53,7 @@ def run_facts(history: History) -> Row:
 
 def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
     chronicle = history.chronicle
-    places = {partition: tp for tp, partition in enumerate(history.partitions)}
+    places = {partition: partition_id for partition_id, partition in enumerate(history.partitions)}
     snapshots, log = _snapshots(history, visibility, places)
     ops, records = _operations(history, visibility, places)
     polled = polled_states(history, with_epochs=visibility.epochs) if visibility.polled else []
@@ -74,7 +74,7 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         ],
         "replica_snapshots": snapshots,
         "replica_log": log,
-        "partitions": [_partition(history, partition, tp) for partition, tp in places.items()],
+        "partitions": [_partition(history, partition, partition_id) for partition, partition_id in places.items()],
     }
 
 

@@ -1,1 +1,1 @@
-"""What a system may lose: the rules that permit a loss, what cancels an excuse, and the causes behind a loss."""
+"""Decides which losses are permitted: the rules that permit a loss, what invalidates a rule, and a loss's causes."""

@@ -1,4 +1,4 @@
-"""The chain of causes behind a loss, in order of time, each with its evidence; what nobody recorded is left out."""
+"""The chain of causes of a loss, in order of time, each with its evidence; causes without a record are left out."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -30,7 +30,7 @@ from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
 
 _LINKS_MAX = 12
 _FAULTS_MAX = 4
-# Of links of the same moment, the cause comes first.
+# Among links of the same moment, the cause comes first.
 _BY_CAUSE: Sequence[LinkEvent] = (
     "fault", "disk-loss", "isr-shrink", "election", "resume", "acknowledged", "truncation",
 )  # fmt: skip
@@ -38,7 +38,7 @@ _HOLDS: Mapping[str, Hold] = {"pause": "paused", "kill": "dead", "stop": "down",
 
 
 def loss_evidence(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> dict[str, Any]:
-    """What the page needs to explain these rows: rules, chain, truncation, log ends, prevention; bounded."""
+    """Returns what the page needs to explain these rows: rules, chain, truncation, log ends, prevention; bounded."""
     election = ruling.election
     cuts = cuts_of(history, ruling, rows)
     in_sync = in_sync_at_acknowledgement(history, ruling, rows)
@@ -76,9 +76,9 @@ def loss_evidence(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flag
 
 
 def in_sync_at_acknowledgement(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> tuple[int, ...]:
-    """The largest ISR in force when one of these rows was acknowledged; () when it is not known of each of them.
+    """The largest ISR in force when one of these rows was acknowledged; () unless it is known for all of them.
 
-    A leader that was deposed and does not know it acknowledges by an ISR that the cluster has left behind.
+    A deposed leader that does not know it yet acknowledges by an outdated ISR.
     """
     states = [history.state_at(row.completed_ns) for row in rows if row.status == 0 and row.completed_ns is not None]
     if any(state is None or ruling.epoch is None or state["leader_epoch"] != ruling.epoch for state in states):
@@ -114,7 +114,7 @@ def cuts_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) 
 
 
 def faults_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> list[FaultRow]:
-    """Faults in force between the first acknowledgement and the deciding election (or any truncation)."""
+    """The faults in force between the first acknowledgement and the deciding election (or any truncation)."""
     times = [row.completed_ns for row in rows if row.completed_ns is not None]
     if ruling.election is None and not times:
         return []
@@ -130,7 +130,7 @@ def cause_chain(
     history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged], cuts: Sequence[Truncation]
 ) -> list[ChainLink]:
     election = ruling.election
-    # A disk may be lost to a fault that nobody saw begin: its loss is told below.
+    # A disk may be lost to a fault whose begin was not seen: the loss is added below.
     links = [_fault_link(fault) for fault in begun(faults_of(history, ruling, rows))[-_FAULTS_MAX:]]
     links += _isr_links(history, ruling, election)
     acknowledged = [row for row in rows if row.status == 0 and row.completed_ns is not None]
@@ -160,7 +160,7 @@ def _fault_link(fault: FaultRow) -> ChainLink:
 
 
 def _isr_links(history: PartitionHistory, ruling: Ruling, election: Election | None) -> list[ChainLink]:
-    """The last two ISR shrinks, from the record's epoch on, that led to the ISR the deciding election found."""
+    """The last two ISR shrinks, since the record's epoch, before the deciding election."""
     if election is None:
         return []
     links = []
@@ -193,7 +193,7 @@ def _shrink_link(history: PartitionHistory, before: PartitionStateRow, row: Part
 
 
 def what_held(history: PartitionHistory, row: PartitionStateRow, gone: set[int]) -> tuple[Hold, float] | None:
-    """What kept every one who left from the leader, and for how many seconds by then: a cut, or a fault of each."""
+    """What kept every removed replica from the leader, and for how many seconds: a cut, or a fault of each of them."""
     held: dict[Hold, tuple[frozenset[int], float]] = {}
     for fault in reversed(history.faults_between(row["time_ns"], row["time_ns"])):
         seconds = (row["time_ns"] - begin_of(fault)) / 1e9
@@ -251,7 +251,7 @@ def _cut_link(cut: Truncation) -> ChainLink:
 
 
 def log_ends(history: PartitionHistory, ruling: Ruling, cuts: Sequence[Truncation]) -> list[dict[str, Any]]:
-    """Each replica's log end at the deciding moment, as far as anything recorded it, and where that was read."""
+    """Each replica's log end at the deciding moment, if recorded, and where it was read."""
     election = ruling.election
     if election is None:
         return []

@@ -1,6 +1,6 @@
-"""What a leader acknowledged that had been deposed already, and the end of the pause after which it did.
+"""Records acknowledged by a leader that was already deposed, and the end of the pause before it did so.
 
-Such a record was never in its successor's log: it was lost as it was acknowledged, and no later event took it.
+Such a record was never in the successor's log: it was lost when it was acknowledged, not by a later event.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from harness.history.facts.finding_facts import ChainLink
 
 
 def by_a_deposed_leader(ruling: Ruling, rows: Sequence[Flagged]) -> list[Flagged]:
-    """Those whose client was told when the deciding election was over, by the leader of an epoch before it."""
+    """The rows that the leader of an earlier epoch acknowledged after the deciding election."""
     election, epoch = ruling.election, ruling.epoch
     if election is None or epoch is None or epoch >= election.epoch:
         return []
@@ -26,9 +26,9 @@ def by_a_deposed_leader(ruling: Ruling, rows: Sequence[Flagged]) -> list[Flagged
 def resume_link(
     history: PartitionHistory, ruling: Ruling, late: Sequence[Flagged], *, decides: bool
 ) -> ChainLink | None:
-    """The end of a pause between the election and the first of these acknowledgements, of the leader that gave them.
+    """The end of the acknowledging leader's pause, between the election and the first of these acknowledgements.
 
-    It begins when it was asked for: between that and the proof of it the leader may have answered already.
+    Its time is when the resume was requested: between that and its proof the leader may have answered already.
     """
     first = min((row.completed_ns for row in late if row.completed_ns is not None), default=None)
     leader = history.leader_of(ruling.epoch)

@@ -1,7 +1,7 @@
-"""Whether every copy that had to have a record was destroyed, between its last sighting and its loss.
+"""Whether every required copy of a record was destroyed, between the last time it was seen and its loss.
 
-Who had to have it: every member of the ISR in force and every eligible leader replica, each since it last joined; of a
-record that was acknowledged with acks=1 and never committed, its leader alone.
+Required copies: every member of the ISR in force and every eligible leader replica, each since it last joined; for a
+record that was acknowledged with acks=1 and never committed, only the leader's.
 """
 
 from bisect import bisect_right
@@ -17,9 +17,9 @@ from harness.checks.model.partition_history import DiskLoss, PartitionHistory
 
 @dataclass(frozen=True, kw_only=True)
 class Destruction:
-    """holds: None where nobody can tell. losses: those that decide, or all that came into question.
+    """holds: None if unknown. losses: the deciding ones, or all possible ones.
 
-    all-destroyed: isr and elr had to have it, or `alone` did; else no disk was lost, or a copy was left.
+    all-destroyed: isr and elr had the required copies, or only `alone`; otherwise no disk was lost, or a copy was left.
     """
 
     holds: bool | None
@@ -33,7 +33,7 @@ class Destruction:
 def destruction(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, window: Window, *, until: Election | None
 ) -> Destruction:
-    """Before `until` took over, and after the record was last seen in sync."""
+    """Considers losses after the record was last seen in sync, and before `until` took over."""
     end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
     within = [loss for loss in history.disk_losses if window.after_t < loss.time_ns <= end]
     after = [(loss, took) for loss in within if (took := _took(history, lost, loss, until)) is not False]
@@ -52,7 +52,7 @@ def destruction(
 
 
 class _Taken:
-    """What took a node's copy, or may have, found by node and time; each with whether it surely did."""
+    """The disk losses that removed a node's copy, certainly or possibly, found by node and time."""
 
     def __init__(self, losses: Iterable[tuple[DiskLoss, bool | None]]) -> None:
         self._surely: dict[int, list[DiskLoss]] = {}
@@ -61,7 +61,7 @@ class _Taken:
             (self._surely if took else self._perhaps).setdefault(loss.node, []).append(loss)
 
     def last(self, node: int, *, since: int, moment: int) -> tuple[DiskLoss | None, bool]:
-        """The last that surely did after `since`, up to `moment`, else the last that may have."""
+        """The last certain loss after `since`, up to `moment`; otherwise the last possible one."""
         for found, surely in ((self._surely, True), (self._perhaps, False)):
             own = found.get(node, ())
             place = bisect_right(own, moment, key=_time) - 1
@@ -75,7 +75,7 @@ def _time(loss: DiskLoss) -> int:
 
 
 def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: Election | None) -> bool | None:
-    """Whether a node's copy went with what its disk lost; behind a damaged batch: if the node cut its log there."""
+    """Whether the disk's loss removed the node's copy; after a damaged batch: if the node cut its log there."""
     took, end = loss.event.took(history.topic, history.partition, lost.offset), loss.event.to_offset
     if took is not None or end is None or lost.offset is None:
         return took
@@ -88,7 +88,7 @@ def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: El
 def _at(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, taken: "_Taken", moment: int
 ) -> Destruction | None:
-    """By the state in force at the moment of a loss; None when a copy was left."""
+    """Decides by the state in force at the moment of a loss; None if a copy was left."""
     state = history.state_at(moment)
     if state is None:
         return None
@@ -114,7 +114,7 @@ def _at(
 
 
 def _may_have_it_again(history: PartitionHistory, loss: DiskLoss, moment: int) -> bool:
-    """Whether the node ran again before the last disk was lost: in sync by the books, it may have fetched it."""
+    """Whether the node ran again before the last disk was lost: in the ISR, it may have fetched the record again."""
     if loss.time_ns == moment:
         return False
     own = [row for row in history.faults_between(loss.time_ns, loss.time_ns) if row["fault"] == loss.fault]

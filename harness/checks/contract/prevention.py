@@ -1,4 +1,4 @@
-"""What would have kept records that were lost: derived from the rule that decided, and never run."""
+"""What would have prevented a loss: derived from the rule that decided, not tested."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from harness.history.facts.finding_facts import Remedy
 
 
 def prevention(ruling: Ruling, lost: LostRecord, *, in_sync: Sequence[int] = (), replicas: int = 0) -> list[Remedy]:
-    """What would have kept the records, from the rule that decided. It was not run.
+    """What would have prevented the loss, derived from the rule that decided; not tested.
 
-    in_sync: the largest ISR in force when one of them was acknowledged; replicas: how many the partition has.
+    in_sync: the largest ISR in force when one of the records was acknowledged; replicas: how many there are.
     """
     if ruling.classification == "violation":
         return []
     if ruling.cause == "unclean-election" and ruling.election is not None:
-        # Waiting for those whose copies went with their disks brings nothing back.
+        # Waiting for replicas whose disks were lost would not help.
         kept = Remedy(code="no-unclean-election", key=UNCLEAN_KEY, value="false", nodes=ruling.election.eligible)
         ways = [Remedy(code="another-disk") if ruling.destroyed else kept]
         if lost.acks not in (0, 1) and 0 < len(in_sync) < replicas:

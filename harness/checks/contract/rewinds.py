@@ -1,8 +1,9 @@
-"""Why a later record could get a lower offset: the log's end was moved back under it, lawfully or in an unknown way.
+"""Why a later record could get a lower offset: the log's end had moved back before, for a permitted or unknown reason.
 
-Either an election may have cost what stood above it (committed, unless it was acknowledged with acks=1 only), or every
-acknowledged record above it was lost without breaking the contract, or a deposed leader acknowledged it, whose log is
-no part of the partition's. None of this holds when it is in the final log beside what stood above it.
+There are three explanations. An election may have removed the records above it (committed ones, unless they were
+acknowledged with acks=1 only). Or every acknowledged record above it was lost without breaking the contract. Or a
+deposed leader acknowledged it, whose log is not part of the partition's. None of them holds if the final log has it
+together with the records above it.
 """
 
 from bisect import bisect_left
@@ -26,21 +27,21 @@ class Rewind:
 
 
 class _Lost:
-    """Lost records of one partition by offset: the earliest acknowledgement among those at or above one."""
+    """A partition's lost records by offset; finds the earliest acknowledgement at or above an offset."""
 
     def __init__(self, rows: Sequence[tuple[Flagged, Ruling]]) -> None:
         placed = sorted(
             ((row.offset or 0, row.completed_ns, ruling) for row, ruling in rows if row.completed_ns is not None),
             key=_place,
         )
-        self._offsets = [off for off, _, _ in placed]
+        self._offsets = [offset for offset, _, _ in placed]
         self._earliest: list[tuple[int, Ruling | None]] = [(_FAR, None)]
         for _, t, ruling in reversed(placed):
             self._earliest.append(min(self._earliest[-1], (t, ruling), key=lambda pair: pair[0]))
         self._earliest.reverse()
 
     def above(self, offset: int, before: int) -> Ruling | None:
-        """The ruling on one at or above the offset that was acknowledged before that time."""
+        """The ruling on a record at or above the offset that was acknowledged before that time."""
         t, ruling = self._earliest[bisect_left(self._offsets, offset)]
         return ruling if t < before else None
 
@@ -50,14 +51,14 @@ def _place(entry: tuple[int, int, Ruling]) -> int:
 
 
 class Rewinds:
-    """Of one run. The lost records of each partition are ruled on once."""
+    """Explanations for one run. Each partition's lost records are ruled on once."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._lost: dict[int, dict[str, _Lost]] = {}
 
     def of(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
-        """None when nothing explains it."""
+        """The explanation; None if there is none."""
         election = self._by_election(history, row)
         if election is not None:
             cause = Cause(code="rewound-by-election", epoch=election.epoch, offset=election.start)
@@ -100,7 +101,7 @@ class Rewinds:
         return self._lost[history.partition_id]
 
     def _by_a_zombie(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
-        """Acknowledged by a leader that had been replaced by then, and lawfully lost."""
+        """Whether a leader acknowledged it after it had been replaced, and its loss is permitted."""
         if "lost" not in row.flags or row.completed_ns is None:
             return None
         ruling = self._context.ruling(history, row)

@@ -1,21 +1,21 @@
-"""What a system may lose, per record and by cause. Configuration alone excuses nothing.
+"""Decides per record whether its loss is permitted, and by which cause. Configuration alone permits nothing.
 
-A record that is gone is *permitted* to be gone when one of three exceptions is proved on its partition, between the
-last sighting of it and the first evidence of its absence (survival.py); else it is a violation, and the ruling lists
-each exception that was tried and failed:
+The loss of a record is *permitted* if one of three exceptions is proved on its partition, between the last time it was
+seen and the first evidence of its absence (survival.py). Otherwise it is a violation, and the ruling lists each
+exception that was tried and failed:
 
 1. an unclean election, allowed by the configuration, of a leader whose log did not have it;
 2. a fail-over to another leader whose log did not have it, when it was acknowledged with acks=1 (or 0) and never
-   committed: a record below a high watermark that somebody was told is held to the strict promise;
-3. the destruction of every in-sync copy, or of the leader's own where only that had to have it.
+   committed: the strict promise holds for a record below a high watermark that a client or broker knew;
+3. the destruction of every in-sync copy, or of the leader's copy if only the leader had to have it.
 
-Epochs and offsets decide; time decides only where no replica's log ever held the record. Even then a deposed leader may
-have acknowledged it, one that cut its offset later: what took the offset meanwhile tells, or else it is left open.
+Epochs and offsets decide; time decides only if no replica's log ever held the record. Even then a deposed leader that
+cut the offset later may have acknowledged it: the record that took the offset meanwhile decides, or it stays open.
 
-What is not known is never taken for an excuse. Every event that may have taken the record is ruled on, and "nothing
-that was recorded" with them where no log shows which one did: if they do not all come to the same, the ruling is an
-observation that says so, and the run is inconclusive. So it is where the cluster's own books cannot be read and the
-configuration leaves room for an exception that polling would have missed.
+Missing knowledge never permits a loss. Every event that may have removed the record is ruled on; if no log shows which
+one did, "nothing recorded" counts as one of them. If the rulings differ, the result is an observation that says so, and
+the run is inconclusive. The same holds if the cluster's own books cannot be read and the configuration allows an
+exception that polling would have missed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -44,7 +44,7 @@ from harness.checks.model.watermarks import Watermarks
 
 
 class Judge:
-    """Rules on records of one partition that no setting removed; records alike in what decides share one ruling."""
+    """Rules on one partition's records that no setting removed; records with the same deciding facts share a ruling."""
 
     def __init__(self, history: PartitionHistory, reads: Sequence[EpochRead] = ()) -> None:
         self._history = history
@@ -53,7 +53,7 @@ class Judge:
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
 
     def rule(self, lost: LostRecord) -> Ruling:
-        """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
+        """The ruling, cached by its deciding facts: it compares offsets and times only with those of the history."""
         lost = replace(lost, committed=self._watermarks.is_committed(lost))
         key = (
             replace(lost, offset=None, t_acknowledged=None, t_last_read=None),
@@ -74,7 +74,7 @@ class Judge:
 
 
 def forfeited(ruling: Ruling, least: int) -> Ruling:
-    """Of a record that was acknowledged with fewer copies than min.insync.replicas: no later event excuses its loss."""
+    """For a record acknowledged with fewer copies than min.insync.replicas: no later event permits its loss."""
     kept = Rule(rule="min-insync-replicas", holds=False, evidence=TooFewInSync(least=least))
     return replace(ruling, classification="violation", undecided=None, rules=(*ruling.rules, kept))
 
@@ -91,9 +91,9 @@ def _gone_with_its_topic(deletion: Deletion, ruling: Ruling) -> Ruling:
 
 
 def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
-    """Of a record below its log's start, which DeleteRecords may move for anyone who may ask for it.
+    """The ruling on a record below its log's start, which any authorized client may move with DeleteRecords.
 
-    The harness never does, so in a cluster of its own nobody has; brokers refuse it where the topic does not delete.
+    The harness never sends it, so nobody did in its own cluster; brokers refuse it for a topic that does not delete.
     """
     if ruling.classification != "violation":
         return ruling
@@ -104,14 +104,14 @@ def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
 
 
 def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None = None) -> Ruling:
-    """A record that no log held was acknowledged by the leader in force, or by one deposed before that cut it later."""
+    """Rules on one record. If no log held it, the leader in force or an earlier, deposed one acknowledged it."""
     survival = survival or Survival(history)
     deposed = None if lost.epoch is not None or lost.in_a_log else _deposed(history, lost)
     if deposed is None:
         return _of_whichever_leader(history, lost, _rule(history, lost, survival), survival)
     as_deposed = _rule(history, replace(lost, epoch=deposed), survival)
     if lost.taken:
-        return as_deposed  # within its epoch a leader gives an offset once
+        return as_deposed  # within its epoch a leader assigns an offset once
     ruling = _rule(history, lost, survival)
     if ruling.classification == as_deposed.classification:
         return ruling
@@ -120,7 +120,7 @@ def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None 
 
 
 def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
-    """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    """If no log shows the record's epoch, a deposed leader that did not know its successor may have acknowledged it."""
     term = history.term_at(lost.t_acknowledged) if lost.t_acknowledged is not None else None
     if lost.epoch is not None or term is None or lost.t_acknowledged is None or ruling.classification != "violation":
         return ruling
@@ -132,7 +132,7 @@ def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ru
 
 
 def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ruling:
-    """By each event that may have taken the record; what a deposed leader may have shown counts both ways."""
+    """Rules by each event that may have removed the record; what a deposed leader may have shown counts both ways."""
     by_time = lost.epoch is None and not lost.in_a_log
     epoch = lost.epoch if lost.epoch is not None else history.epoch_at(lost.t_acknowledged)
     window = survival.window(lost)
@@ -155,14 +155,14 @@ def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ru
 
 
 def _seen_again(window: Window, since: int) -> Window:
-    """The window of a record that was there at `since`, or may have been: what says it was gone before was before."""
+    """The window of a record that was, or may have been, there at `since`: earlier evidence of absence is ignored."""
     if window.until_t is not None and window.until_t <= since:
         return replace(window, after_t=since, until_epoch=None, until_t=None)
     return replace(window, after_t=since)
 
 
 def _was_cut_before(history: PartitionHistory, lost: LostRecord, election: Election | None) -> bool:
-    """Whether some log cut the record before the event that would excuse its loss."""
+    """Whether a log cut the record before the event that would permit its loss."""
     if election is None or lost.offset is None:
         return False
     return any(
@@ -181,11 +181,11 @@ def _several(rulings: Sequence[Ruling]) -> Doubt:
 def _suspects(
     history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool, survival: Survival, window: Window
 ) -> list[tuple[Election | None, int]]:
-    """The elections that may have cost the record, in order, up to the first that surely did; None: none of them.
+    """The elections that may have removed the record, in order, up to the first that certainly did; None: none of them.
 
-    Beside each the time at which the record was still there, if it was that one: that of the leader before that may
-    have had it. An unclean election may bring back what another leader's log did not have, and any election where no
-    log was read that would show it; where that cannot be told, the search goes on behind it.
+    With each comes the time at which the record still existed, if this election removed it: that of the previous leader
+    that may have had it. An unclean election may bring back a record that another leader's log lacked, and so may any
+    election without a log that shows the opposite; if that is unknown, the search continues after it.
     """
     suspects: list[tuple[Election | None, int]] = []
     gone, since = False, window.after_t
@@ -236,9 +236,9 @@ def _cause(election: Election | None, destroyed: Destruction, fail_over: Rule, m
 
 
 def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
-    """The last epoch of a leader that had a successor when the record was acknowledged, and cut its offset after that.
+    """The last epoch whose leader had a successor when the record was acknowledged, and cut the offset after that.
 
-    It cut on learning of the successor; what stood in its tail nobody can have read in between.
+    It cut when it learned of the successor; nobody can have read its tail in between.
     """
     if lost.offset is None or lost.t_acknowledged is None:
         return None
@@ -253,7 +253,7 @@ def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
 
 
 def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool) -> Doubt | None:
-    """What the configuration would have permitted and polling would have missed; None when nothing is."""
+    """What the configuration would have permitted and polling would have missed; None if there is nothing."""
     if history.exact:
         return None
     since = lost.t_acknowledged or 0
@@ -304,7 +304,7 @@ def _fail_over_rule(
 
 
 def _moved(history: PartitionHistory, election: Election | None, epoch: int | None) -> bool:
-    """From the leader before, who may have had the record from another: an earlier move to that one cost nothing."""
+    """Whether leadership moved from the previous leader. That one may itself have fetched the record from another."""
     if election is None:
         return False
     before = history.leader_of(epoch) if election.leader_before < 0 else election.leader_before
@@ -320,10 +320,10 @@ def lawful_rewind(
     strict: bool,
     since: int | None = None,
 ) -> Election | None:
-    """The election that explains why the log's end could move back to `offset` or below by epoch or time, if any did.
+    """The election, by epoch or time, that explains why the log's end moved back to `offset` or below, if there is one.
 
-    strict: committed records are concerned, so a clean fail-over explains nothing. since: what lay at the offset was
-    still there at that time, as its reader saw it; a leader that was deposed before may have shown it.
+    strict: the records are committed, so a clean fail-over explains nothing. since: a reader saw the record at the
+    offset at that time; a leader deposed earlier may have returned it.
     """
     survival = Survival(history)
     before: Election | None = None
@@ -331,7 +331,7 @@ def lawful_rewind(
     for election in history.elections:
         first, before = before, election
         if first is None or (epoch is not None and election.epoch > epoch):
-            continue  # before the first one there was nothing to rewind
+            continue  # before the first election the log was empty
         if time_ns is not None and election.earliest_t > time_ns:
             continue
         if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
@@ -342,14 +342,14 @@ def lawful_rewind(
         lost = LostRecord(offset=offset, epoch=first.epoch, acks=-1 if strict else 1, t_acknowledged=None,
                     committed=strict, in_a_log=not unread)  # fmt: skip
         ruling = _ruled_by(history, election, lost, first.epoch, False, _since(first))
-        # Undecided will do: then the loss itself is what makes the run inconclusive.
+        # An undecided ruling is enough: the loss itself then makes the run inconclusive.
         if ruling.classification != "violation" or _may_be_unseen(history, lost, first.epoch, False):
             found = election
     return found
 
 
 def _since(election: Election) -> Window:
-    """Of what was there when a leader took over, and may be gone for any reason after that."""
+    """The window of a record that was there when a leader took over, and may be gone for any later reason."""
     return Window(
         after_epoch=election.epoch, after_t=election.earliest_t, doubt_epoch=election.epoch,
         doubt_t=election.earliest_t, until_epoch=None, until_t=None,

@@ -1,7 +1,7 @@
-"""What a ruling is made of, as facts: class, cause, the rules that were tried, and what nobody can tell.
+"""The parts of a ruling, as facts: class, cause, the rules that were tried, and what is unknown.
 
-Everything is a frozen record; `wording` makes the sentences. So a record compares, groups and decides by what it says,
-and rewording changes no answer.
+Everything is a frozen record; `wording` writes the sentences. So records are compared and grouped by their facts, and
+rewording changes no result.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ RuleName = Literal["unclean-election", "fail-over", "destruction", "deletion", "
 
 DoubtCode = Literal[
     "rule-not-decided",  # `rule` says which
-    "moved-by-somebody",  # the log's start, in a cluster of somebody else's
+    "moved-by-somebody",  # the log's start, in somebody else's cluster
     "acknowledged-by-a-deposed-leader",
     "not-heard-of-its-successor",
     "cut-while-polled",
@@ -46,7 +46,7 @@ DoubtCode = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Doubt:
-    """What may have permitted it, or may be a violation, and cannot be told."""
+    """An unknown: it may have permitted the loss, or the loss may be a violation."""
 
     code: DoubtCode
     node: int | None = None
@@ -68,7 +68,7 @@ class NoLaterLeader:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldToMore:
-    """Why acks=1 excuses nothing: it was acknowledged with acks=all, or committed."""
+    """Why the acks=1 rule does not apply: it was acknowledged with acks=all, or committed."""
 
     why: Literal["acks-all", "committed"]
 
@@ -85,7 +85,7 @@ class TookOver:
 
 @dataclass(frozen=True, kw_only=True)
 class TooFewInSync:
-    """`least`: what min.insync.replicas was."""
+    """`least`: the value of min.insync.replicas."""
 
     least: int
 
@@ -95,7 +95,7 @@ RuleEvidence: TypeAlias = NoLaterLeader | Election | HeldToMore | TookOver | Des
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """holds: None where nobody can tell."""
+    """holds: None if unknown."""
 
     rule: RuleName
     holds: bool | None
@@ -103,7 +103,7 @@ class Rule:
 
     @property
     def setting(self) -> Setting | None:
-        """The setting that decides it, where one does."""
+        """The setting that decides it, if there is one."""
         if isinstance(self.evidence, Election):
             return self.evidence.permission.setting
         if isinstance(self.evidence, TooFewInSync):
@@ -120,8 +120,8 @@ class Ruling:
     by_time: bool
     rules: tuple[Rule, ...]
     disk_losses: tuple[DiskLoss, ...] = ()
-    destroyed: bool | None = False  # whether they took every in-sync copy
-    undecided: Doubt | None = None  # what may have permitted it and cannot be told
+    destroyed: bool | None = False  # whether every in-sync copy was destroyed
+    undecided: Doubt | None = None  # what may have permitted it and is unknown
 
     @property
     def cause_epoch(self) -> int | None:
@@ -134,7 +134,7 @@ def min_isr_setting(least: int) -> Setting:
 
 # ---- the cause of a finding -----------------------------------------------------------------------------------------
 
-# Why a producer may have sent a record twice, or cannot have (attempts.py).
+# Why a producer may have sent a record twice, or cannot have done so (attempts.py).
 AttemptsCode = Literal[
     "never-retried",
     "not-acknowledged",
@@ -244,10 +244,10 @@ CauseCode = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why a finding is there. `code` says what kind of cause it is; the rest who, where, and by which settings.
+    """Why a finding exists. `code` is the kind of cause; the other fields say who, where, and by which settings.
 
-    by: the cause of the loss that it follows from; check: the check that found that. epoch, offset: of the election
-    and its log end, of a seek or a commit. number: of a step, as people count.
+    by: the cause of the loss it follows from; check: the check that found that loss. epoch, offset: of the election and
+    its log end, of a seek or a commit. number: of a step, from 1.
     """
 
     code: CauseCode
@@ -264,7 +264,7 @@ class Cause:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """All that is a kind in it, without names and numbers."""
+        """Its kinds only, without names and numbers."""
         doubt = self.doubt
         of_rule = doubt.rule.rule if doubt is not None and doubt.rule is not None else ""
         return (self.code, self.by or "", self.check, doubt.code if doubt is not None else "", of_rule)
@@ -286,8 +286,8 @@ CAUSE_CODES: tuple[str, ...] = get_args(CauseCode)
 
 @dataclass(frozen=True, kw_only=True)
 class OtherCause:
-    """The cause of a finding of a check that is not ours: its code, which is the same for the same kind of cause, and
-    its words, without a full stop."""
+    """The cause of a finding by a package's check: its code, the same for the same kind of cause, and its text, without
+    a full stop."""
 
     code: str
     words: str

@@ -1,14 +1,14 @@
-"""Whether a record outlived an event: the one place that decides what an excuse can have cost.
+"""Whether a record survived an event: the only module that decides what an election or a destruction can have removed.
 
-A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election is
-a copy in the log of its leader or of a later one, one on a follower whose log has the election's epoch beginning where
-the leader's does, a later record of the same epoch in such a log (a log that has the later one has the earlier one too:
-Raft's log matching, which KIP-101 brought to Kafka), and a read that only such a leader can have answered. Downstream
-of a destruction is a copy on a replica that is in sync afterwards, and a read. A deposed or dead replica's own copy
-proves nothing.
+A record that is seen *downstream* of an election or of a destruction was not lost by it. Downstream of an election
+are: a copy in the log of its leader or of a later one; a copy on a follower whose log has the election's epoch begin
+where the leader's does; a later record of the same epoch in such a log (a log with the later one has the earlier one
+too: Raft's log matching, which KIP-101 brought to Kafka); and a read that only such a leader can have answered.
+Downstream of a destruction are a copy on a replica that is in sync afterwards, and a read. A deposed or dead replica's
+own copy proves nothing.
 
-The other way round, a leader whose log lacks the record while it leads shows that it was gone by then: no later
-event took it. So only what happened between the last sighting and the first evidence of absence is asked for a cause.
+Conversely, a leader whose log lacks the record while it leads shows that it was gone by then: no later event removed
+it. So a cause is searched only between the last time it was seen and the first evidence of its absence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,11 @@ from harness.checks.model.partition_history import PartitionHistory, holds_up
 from harness.checks.model.watermarks import marks_of
 
 SECOND_NS = 10**9
-# How long a client may hold a record that it has fetched before it hands it out: pollers poll in a tight loop.
+# How long a client may hold a fetched record before it returns it: pollers poll in a tight loop.
 READ_AHEAD_NS = SECOND_NS
-# How soon a leader that nothing holds up has heard of its successor.
+# How soon a leader that no fault delays knows its successor.
 LEARN_NS = SECOND_NS
-# After one of these a node is a new incarnation, or none: it does not go on leading in an old epoch.
+# After one of these events a node has restarted, or is down: it does not continue to lead in an old epoch.
 _ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
 )
@@ -34,10 +34,10 @@ _ENDING = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Where the cause of a loss is to be looked for.
+    """Where to search for the cause of a loss.
 
-    after_epoch, after_t: it was there in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t: the
-    same of sightings that may have been a deposed leader's. until_epoch, until_t: by then it was gone.
+    after_epoch, after_t: the record existed in the line of that epoch's leader, and at that time. doubt_epoch, doubt_t:
+    the same for sightings that may be a deposed leader's. until_epoch, until_t: by then it was gone.
     """
 
     after_epoch: int
@@ -52,7 +52,7 @@ class Window:
 
 
 class Survival:
-    """Sightings of the records of one partition. `reads`: what readers saw, by epoch."""
+    """Where and when the records of one partition were seen. `reads`: what readers saw, by epoch."""
 
     def __init__(self, history: PartitionHistory, reads: Sequence[EpochRead] = ()) -> None:
         self._history = history
@@ -62,14 +62,14 @@ class Survival:
     # -- elections ----------------------------------------
 
     def had(self, election: Election, lost: LostRecord) -> bool | None:
-        """Whether the leader's log had the record when it took over; None where nothing recorded tells."""
+        """Whether the leader's log had the record when it took over; None if no recorded fact shows it."""
         by_epochs = election.had(lost.offset, lost.epoch)
         if election.ends_at_or_below(lost.offset) or (by_epochs and lost.matched):
             return by_epochs
         if lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
         told = {self._log_tells(log, election, lost) for log in self._history.logs}
-        if True in told:  # a record that is there says more than a checkpoint
+        if True in told:  # a record in the log is stronger evidence than a checkpoint
             return True
         if by_epochs is False or False in told:
             return False
@@ -78,10 +78,10 @@ class Survival:
         return False if lost.offset is not None and self._ended_below_already(election, lost.offset) else None
 
     def _ended_below_already(self, election: Election, offset: int) -> bool:
-        """A log ends no sooner than before, but for cuts and lost disks: where it led again from there, it ended there.
+        """Whether a later log end of the same leader shows that its log ended at or below the offset already here.
 
-        Only where the leader told its later log end itself, for then it would have told a cut, too; and where its
-        earlier one is not known, for one that is known to have been above has fallen for whatever reason.
+        A log's end moves back only by cuts and lost disks. This counts only if the leader itself reported its later end
+        (then it would also have reported a cut), and only if its earlier end is unknown.
         """
         history, leader = self._history, election.leader
         if election.start is not None:
@@ -98,7 +98,7 @@ class Survival:
         return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
 
     def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
-        """A leader appends at its log end: a record of its epoch at or below the offset shows that it ended there."""
+        """Whether a record of the leader's own epoch at or below the offset shows that its log ended there."""
         if any(copy.epoch == election.epoch for copy in lost.others):
             return True
         return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
@@ -109,19 +109,22 @@ class Survival:
         holds = any(copy.snapshot == log.number and _same(copy.epoch, lost.epoch) for copy in lost.copies)
         begins = log.start_of(election.epoch)
         if begins is not None and lost.offset < begins:
-            # Below its own epoch's start a leader's log is as it was when it took over.
+            # Below its own epoch's start a leader's log is unchanged since it took over.
             if log.node == election.leader:
                 return True if holds else False if log.spans(lost.offset) else None
             return True if holds and election.start in (None, begins) else None
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
-            return True if holds else None  # it may have lost it while it led
+            return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)
         caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
         return True if holds and caught_up and election.start is None else None
 
     def _cut_by_its_word(self, election: Election, offset: int) -> bool:
-        """Followers of a clean leader cut what its log lacks; after an unclean election old ones cut to their marks."""
+        """Whether a follower's cut shows that a clean leader's log lacked the offset.
+
+        After an unclean election old followers cut to their high watermarks, which shows nothing.
+        """
         return not election.unclean and any(
             cut.epoch == election.epoch and cut.to_offset <= offset < cut.from_offset
             for cut in self._history.truncations
@@ -147,15 +150,15 @@ class Survival:
         )  # fmt: skip
 
     def _read_under(self, lost: LostRecord) -> tuple[int, int]:
-        """Epochs: under which leader it was surely read, and under which it may have been."""
+        """Two epochs: under which leader it was certainly read, and under which it may have been."""
         t = lost.t_last_read
         if t is None:
             return -1, -1
         begun = list(takewhile(lambda election: election.earliest_t <= t, self._history.elections))
         maybe = -1
-        for election in reversed(begun):  # no further back than to one that is sure
+        for election in reversed(begun):  # back to the first certain one
             another = self.may_answer_for_another(election, t)
-            # A leader does not get back what it lacked.
+            # A leader does not regain a record that it lacked.
             if maybe < 0 and (not another or self.had(election, lost) is not False):
                 maybe = election.epoch
             if election.latest_t + READ_AHEAD_NS <= t and not another:
@@ -163,11 +166,11 @@ class Survival:
         return -1, maybe
 
     def may_answer_for_another(self, election: Election, time_ns: int) -> bool:
-        """Whether a leader deposed before this election may not have known it, and have answered readers, at `t`."""
+        """Whether a leader deposed before this election may still have answered readers at `time_ns`, unaware of it."""
         return bool(self.epochs_that_may_go_on(election, time_ns))
 
     def epochs_that_may_go_on(self, election: Election, time_ns: int) -> list[int]:
-        """Those in which a deposed leader may have gone on leading at `t`, as far as it knew."""
+        """The epochs in which a deposed leader may still have believed at `time_ns` that it leads."""
         earlier = [each for each in self._history.elections if each.epoch < election.epoch]
         led = {each.leader: each.epoch for each in earlier if each.leader != election.leader}
         return sorted(epoch for node, epoch in led.items() if self._may_still_lead(node, epoch, time_ns))
@@ -206,15 +209,13 @@ class Survival:
         )
 
     def _seen_until(self, lost: LostRecord) -> tuple[int, int]:
-        """When a copy was last seen where it counts, on a replica in sync or by a reader; and when it may have been."""
+        """Two times a valid copy was last seen, on a replica in sync or by a reader: certainly, and possibly."""
         sure = maybe = lost.t_acknowledged or 0
         for copy in lost.copies:
             log = self._logs.get(copy.snapshot)
             counts = log is not None and log.is_whole and _same(copy.epoch, lost.epoch)
             if log is not None and counts and self._history.is_in_sync(log.node, log.time_ns):
-                sure = max(
-                    sure, log.time_ns - 1
-                )  # what a disk held is read before it is destroyed, even at the same moment
+                sure = max(sure, log.time_ns - 1)  # a disk is read before it is destroyed, even at the same time stamp
         if lost.t_last_read is not None:
             maybe = max(maybe, lost.t_last_read)
             term = self._history.term_at(lost.t_last_read)
@@ -227,8 +228,8 @@ class Survival:
     # -- absence ------------------------------------------
 
     def _gone_by(self, lost: LostRecord, epoch: int, after: int, after_t: int) -> tuple[int | None, int | None]:
-        """(epoch, time): under whose leader it was gone, as its log or another record in its place shows."""
-        # An unclean election may have brought it back, where nothing tells that it did not.
+        """(epoch, time) by which it was gone: shown by a leader's log, or by another record at its offset."""
+        # An unclean election may have brought it back, unless something shows that it did not.
         back = [each.epoch for each in self._history.elections if each.unclean and self.had(each, lost) is None]
         since = max([epoch, after, *back])
         epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
@@ -243,7 +244,7 @@ class Survival:
             state = self._history.state_at(cut.time_ns)
             if lost.offset is None or state is None or not cut.to_offset <= lost.offset < cut.from_offset:
                 continue
-            # What a leader cut, or the only one that had to have it, is gone, whoever is elected afterwards.
+            # A record cut by a leader, or by the only replica that had to have it, is gone, also after later elections.
             term = self._history.term_at(cut.time_ns)
             leads = term is not None and term.leader == cut.node == state["leader"]
             decides = leads or committed_copies(state) == (cut.node,)
@@ -253,7 +254,7 @@ class Survival:
         return min(epochs, default=None), min(times, default=None)
 
     def _successors(self, lost: LostRecord) -> Iterator[Copy]:
-        """Records that had its place after it: of a later epoch, or of its own and seen later than its own copies."""
+        """Records at its offset after it: of a later epoch, or of its own epoch and seen later than its own copies."""
         if lost.epoch is None:
             return
         last = max((log.time_ns for copy in lost.copies if (log := self._logs.get(copy.snapshot))), default=-1)
@@ -265,7 +266,7 @@ class Survival:
 
     @cached_property
     def _leaders_logs(self) -> Sequence[tuple[Snapshot, int]]:
-        """Snapshots of leaders while they surely led, each with its epoch, in order of time."""
+        """Snapshots of leaders while they certainly led, each with its epoch, in order of time."""
         return tuple(self._led())
 
     def _led(self) -> Iterator[tuple[Snapshot, int]]:
@@ -316,5 +317,5 @@ _END_OF_TIME = 2**62
 
 
 def _same(copy: int | None, epoch: int | None) -> bool:
-    """Whether a copy is of the record's epoch, as far as both are known."""
+    """Whether a copy is of the record's epoch; true if either is unknown."""
     return copy is None or epoch is None or copy == epoch

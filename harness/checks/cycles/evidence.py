@@ -93,7 +93,7 @@ def _add_meetings(spark: SparkSession, graph: Graph, rows: list[dict[str, Any]])
 
 
 def _keys_met(rows: DataFrame, relation: int) -> DataFrame:
-    """run, name, tp, relation, met (where the operation met the key first), keys (how many it met)."""
+    """run, name, partition_id, relation, met (where the operation met the key first), keys (how many it met)."""
     keys = rows.groupBy(*OPERATION, "partition_id").agg(sf.min("at").alias("met"))
     count = keys.groupBy(*OPERATION).agg(sf.count("*").alias("keys"))
     return keys.join(count, OPERATION).withColumn("relation", sf.lit(relation))

@@ -23,7 +23,10 @@ NO_END = 1 << 62  # as a place: nothing bounds it; as a rank: behind every write
 
 
 class Graph(ABC):
-    """`reads` and `writes`: run, tp, value, name, at (struct of mop and i). The flags: which edges belong to it."""
+    """`reads` and `writes`: run, partition_id, value, name, at (struct of mop and i).
+
+    The flags say which edges belong to the graph.
+    """
 
     reads: DataFrame
     writes: DataFrame
@@ -33,12 +36,12 @@ class Graph(ABC):
     @property
     @abstractmethod
     def writers(self) -> DataFrame:
-        """The one writer of each value: run, tp, value, name, at."""
+        """The one writer of each value: run, partition_id, value, name, at."""
 
     @property
     @abstractmethod
     def ordered(self) -> DataFrame:
-        """The version order: run, tp, value, index (rising), previous (the value before it, or null)."""
+        """The version order: run, partition_id, value, index (rising), previous (the value before it, or null)."""
 
     @property
     @abstractmethod
@@ -49,7 +52,7 @@ class Graph(ABC):
     def backward(self) -> DataFrame:
         """run, low, high: places between which edges run against the line (several may share a row)."""
 
-    # -- edges: run, source, target, relation, tp, value, next_value, source_at, target_at ----------------
+    # -- edges: run, source, target, relation, partition_id, value, next_value, source_at, target_at ----------------
 
     def wr(self, reads: DataFrame, writers: DataFrame) -> DataFrame:
         on = [*VALUE, *_interval(writers)]
@@ -81,7 +84,7 @@ class Graph(ABC):
         return _edges(last.join(self._following(writers), [*VALUE, *where]), RW, sf.col("next_value"))
 
     def _following(self, writers: DataFrame) -> DataFrame:
-        """Per value the next one and its writer: run, tp, value, next_value, target, target_at."""
+        """Per value the next one and its writer: run, partition_id, value, next_value, target, target_at."""
         where = _interval(writers)
         written = writers.select(*VALUE, *where, sf.col("name").alias("target"), sf.col("at").alias("target_at"))
         after = self.ordered.where("previous is not null").join(written, VALUE)

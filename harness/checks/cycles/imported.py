@@ -14,7 +14,7 @@ _SEARCHED = ("txn", "send", "poll")
 
 
 class ImportedGraph(Graph):
-    """`operations`: run, name, begin, end, ok, reads. `orders`: run, tp, index, value, of the runs with ww edges."""
+    """`operations`: run, name, begin, end, ok, reads. `orders`: run, partition_id, index, value; none without ww."""
 
     def __init__(
         self, *, operations: DataFrame, writes: DataFrame, reads: DataFrame, orders: DataFrame, write_write: bool,

@@ -27,7 +27,7 @@ def search_histories(
     ww_deps: bool | Collection[int] = True, limits: Limits | None = None,
     key_of: Callable[[int, int], object] | None = None,
 ) -> Search:  # fmt: skip
-    """See the package. `key_of(run, tp)`: the key's own name, which decides Jepsen's evidence in wide operations."""
+    """See the package. `key_of(run, partition_id)`: the key's own name, which selects Jepsen's evidence if many."""
     graph = imported_graph(records=records, operations=operations, orders=orders, mode=mode, ww_deps=ww_deps)
     with graph.kept():
         found = _search(spark, graph, mode, limits or Limits(), key_of)

@@ -8,7 +8,7 @@ from harness.checks.cycles.model import REALTIME, RW, WR, Cycle, Step
 def in_words(
     cycle: Cycle, *, operation_name: Callable[[int], str], record_name: Callable[[int, int], str], most_steps: int = 12
 ) -> str:
-    """`operation_name(operation)`: "poll 3"; `record_name(tp, value)`: "5 to x". Long cycles are cut, and say so."""
+    """`operation_name(operation)`: "poll 3"; `record_name(partition_id, value)`: "5 to x". Long ones are shortened."""
     short = {name: f"T{number}" for number, name in enumerate(cycle.operations, start=1)}
     shown = cycle.steps[:most_steps]
     named = {name: short[name] for step in shown for name in (step.source, step.target)}

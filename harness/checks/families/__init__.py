@@ -1,1 +1,1 @@
-"""The families of checks, each one module with its question and its findings."""
+"""The families of checks; each is one module with its query and its findings."""

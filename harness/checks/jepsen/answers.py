@@ -101,11 +101,13 @@ class RunRows:
         return sorted((self.value(number) for number in set(numbers)), key=str)
 
     def log_order(self) -> dict[int, int]:
-        """tp -> its place among the keys that have a log."""
-        tps = sorted(self._values_in_log)
-        if len(tps) <= ARRAY_MAP_MAX:
-            tps = in_trie_order(tps, lambda partition_id: _signed(clojure_hash(self.history.keys[partition_id])))
-        return {tp: place for place, tp in enumerate(tps)}
+        """partition_id -> its place among the keys that have a log."""
+        partition_ids = sorted(self._values_in_log)
+        if len(partition_ids) <= ARRAY_MAP_MAX:
+            partition_ids = in_trie_order(
+                partition_ids, lambda number: _signed(clojure_hash(self.history.keys[number]))
+            )
+        return {partition_id: place for place, partition_id in enumerate(partition_ids)}
 
     def few_values(self, partition_id: int) -> bool:
         return int(self._values_in_log[partition_id]) <= ARRAY_MAP_MAX
@@ -128,7 +130,7 @@ def death(run: RunRows) -> str | None:
     """The exception that ends Jepsen's analysis, if any."""
     if _unsortable(run):
         return "ClassCastException"
-    if any(tp not in run.bounds for tp in run.history.read_order):
+    if any(partition_id not in run.bounds for partition_id in run.history.read_order):
         return "IndexOutOfBoundsException"
     if run.flagged(NO_WRITER):
         return "no-writer-of"
@@ -138,10 +140,10 @@ def death(run: RunRows) -> str | None:
 def _unsortable(run: RunRows) -> bool:
     """Jepsen sorts the keys of unseen values, and the values at one offset: Clojure sorts no keyword with a number."""
     unseen = {row["partition_id"] for row in run.rows["value"] if row["number"] & UNSEEN}
-    unseen |= {tp for tp, values in run.history.first_read.items() if values}
+    unseen |= {partition_id for partition_id, values in run.history.first_read.items() if values}
     kinds: dict[tuple[int, int] | None, set[str]] = defaultdict(set)
-    for tp in unseen:
-        kinds[None].add(_sort_class(run.history.keys[tp]))
+    for partition_id in unseen:
+        kinds[None].add(_sort_class(run.history.keys[partition_id]))
     for row in run.rows["inconsistent-offsets"]:
         kinds[row["partition_id"], row["offset"]].add(_sort_class(run.history.values[row["value"]]))
     return any(len(mixed) > 1 for mixed in kinds.values())
@@ -177,8 +179,13 @@ def _inconsistent_offsets(run: RunRows) -> list[Error]:
     for row in run.rows["inconsistent-offsets"]:
         by_offset[places[row["partition_id"]], row["offset"], row["partition_id"], row["at"]].append(row["value"])
     return [
-        {"key": run.key(tp), "offset": off, "index": index, "values": run.listed(by_offset[place, off, tp, index])}
-        for place, off, tp, index in sorted(by_offset)
+        {
+            "key": run.key(partition_id),
+            "offset": offset,
+            "index": index,
+            "values": run.listed(by_offset[place, offset, partition_id, index]),
+        }
+        for place, offset, partition_id, index in sorted(by_offset)
     ]
 
 
@@ -188,12 +195,12 @@ def _duplicates(run: RunRows) -> list[Error]:
         by_value[row["partition_id"], row["value"]].append(row["offset"])
 
     def order(item: tuple[tuple[int, int], list[int]]) -> tuple[int, int, int]:
-        (tp, value), offsets = item
-        return places[tp], min(offsets) if run.few_values(tp) else 0, value
+        (partition_id, value), offsets = item
+        return places[partition_id], min(offsets) if run.few_values(partition_id) else 0, value
 
     return [
-        {"key": run.key(tp), "value": run.value(value), "count": len(offsets), "offsets": sorted(offsets)}
-        for (tp, value), offsets in sorted(by_value.items(), key=order)
+        {"key": run.key(partition_id), "value": run.value(value), "count": len(offsets), "offsets": sorted(offsets)}
+        for (partition_id, value), offsets in sorted(by_value.items(), key=order)
     ]
 
 
@@ -220,13 +227,13 @@ def _precommitted_reads(run: RunRows) -> list[Error]:
             found = (place, row["value"], row["partition_id"])
             first[row["operation"]] = min(first.get(row["operation"], found), found)
     return [
-        {"op": op_index(op), "key": run.key(tp), "value": run.value(value)}
-        for op, (_, value, tp) in sorted(first.items())
+        {"op": op_index(op), "key": run.key(partition_id), "value": run.value(value)}
+        for op, (_, value, partition_id) in sorted(first.items())
     ]
 
 
 def _lost_writes(run: RunRows) -> list[Error]:
-    places = {tp: place for place, tp in enumerate(run.history.read_order)}
+    places = {partition_id: place for place, partition_id in enumerate(run.history.read_order)}
     readers = {row["partition_id"]: row["operation"] for row in run.rows["reader"]}
     rows = [row for row in run.rows["value"] if row["number"] & LOST]
     rows.sort(key=lambda row: (places[row["partition_id"]], row["at2"], row["value"]))
@@ -245,15 +252,15 @@ def _unseen(run: RunRows, though_read: Mapping[int, Sequence[int]]) -> Error | N
     for row in run.rows["value"]:
         if row["number"] & UNSEEN:
             unseen[row["partition_id"]].append(row["value"])
-    for tp, values in though_read.items():
-        unseen[tp].extend(values)
-    tps = sorted(
-        (tp for tp in unseen if unseen[tp]), key=lambda partition_id: run.sort_key(run.history.keys[partition_id])
+    for partition_id, values in though_read.items():
+        unseen[partition_id].extend(values)
+    partition_ids = sorted(
+        (each for each in unseen if unseen[each]), key=lambda each: run.sort_key(run.history.keys[each])
     )
-    if not tps:
+    if not partition_ids:
         return None
     assert run.history.last_ok is not None, "something was acknowledged or read"
-    messages = {str(run.key(tp)): run.listed(unseen[tp]) for tp in tps}
+    messages = {str(run.key(each)): run.listed(unseen[each]) for each in partition_ids}
     counts = {key: len(values) for key, values in messages.items()}
     return {"time": run.history.last_ok[1], "unseen": counts, "messages": messages}
 

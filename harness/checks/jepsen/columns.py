@@ -23,9 +23,10 @@ _ROOM = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """A row each. id: of its (run, tp, value); operation_rank: dense, rising with (run, op). off: NONE where not told.
+    """One row per record. id: number of its (run, partition_id, value); operation_rank: dense, rising with (run, op).
 
-    of_id: run, tp and value of each id; of_key: run and tp of each key.
+    offset: NONE where the history has none.
+    of_id: run, partition_id and value of each id; of_key: run and partition_id of each key.
     """
 
     run: Column
@@ -43,7 +44,7 @@ class Records:
     completed: Column
     id: Column
     operation_rank: Column
-    key: Column  # of (run, tp), dense
+    key: Column  # of (run, partition_id), dense
     of_id: tuple[Column, Column, Column]
     key_of_id: Column
     of_key: tuple[Column, Column]
@@ -81,10 +82,10 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
             "invocation_index",
         )
     }
-    run, tp, value = column["run"], column["partition_id"], column["value"]
-    number, of_id, first_key = _ids(tables, run, tp, value)
+    run, partition_id, value = column["run"], column["partition_id"], column["value"]
+    number, of_id, first_key = _ids(tables, run, partition_id, value)
     return Records(
-        **column, offset=_numbers(told, "offset"), id=number, of_id=of_id, key=first_key[run] + tp,
+        **column, offset=_numbers(told, "offset"), id=number, of_id=of_id, key=first_key[run] + partition_id,
         key_of_id=first_key[of_id[0]] + of_id[1], first_key=first_key,
         of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
         transactional=_valid(told, "transaction"), completed=_valid(told, "completed_ns"), moved=_numbers(told,

@@ -66,8 +66,8 @@ def _behind_the_head(stages: Stages) -> Column:
     given = (walk.assigned != NONE) & ((walk.sought == walk.assigned) | (walk.direct == walk.assigned))
     rows = np.flatnonzero((walk.kind == KIND_POLL) & (walk.first_at > 0) & ~walk.read_before & given)
     ended = np.flatnonzero((walk.kind == KIND_POLL) & (walk.last_at != NONE))
-    run, tp = (np.concatenate([of[rows], of[ended]]) for of in (walk.run, walk.partition_id))
-    _, where = grouped(run, tp, np.concatenate([walk.first_at[rows], walk.last_at[ended] + 1]))
+    run, partition_id = (np.concatenate([of[rows], of[ended]]) for of in (walk.run, walk.partition_id))
+    _, where = grouped(run, partition_id, np.concatenate([walk.first_at[rows], walk.last_at[ended] + 1]))
     start, stop = Timeline(where[len(rows) :], walk.operation[ended]).until(
         where[: len(rows)], walk.operation[rows], inclusive=False
     )

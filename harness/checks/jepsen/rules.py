@@ -39,18 +39,18 @@ class Stages:
     bounds: Column
 
     def of_value(self, ids: Column) -> dict[str, Column]:
-        run, tp, value = (of[ids] for of in self.records.of_id)
-        return {"run": run, "partition_id": tp, "value": value}
+        run, partition_id, value = (of[ids] for of in self.records.of_id)
+        return {"run": run, "partition_id": partition_id, "value": value}
 
     def of_record(self, rows: Column, *names: str) -> dict[str, Column]:
         return {name: getattr(self.records, name)[rows] for name in ("run", "partition_id", *names)}
 
     def between(self, gaps: list[tuple[Column, Column, Column, Column]]) -> Rows:
-        """What lies in gaps of keys: (run, tp, low, high), ends included."""
+        """What lies in gaps of keys: (run, partition_id, low, high), ends included."""
         kept = self.versions.kept(self.records)
-        run, tp, value = (of[self.versions.id[kept]] for of in self.records.of_id)
+        run, partition_id, value = (of[self.versions.id[kept]] for of in self.records.of_id)
         index = self.versions.index[kept]
-        first = begins_of(run, tp)
+        first = begins_of(run, partition_id)
         start = np.full(self.records.keys, NONE)
         start[self.records.key_of_id[self.versions.id[kept[first]]]] = first
         inside = np.zeros(len(kept) + 1, np.int64)
@@ -59,7 +59,7 @@ class Stages:
             np.add.at(inside, begin + low, 1)
             np.add.at(inside, begin + high + 1, -1)
         found = np.flatnonzero(np.cumsum(inside[:-1]) > 0)
-        return rows_of(run=run[found], partition_id=tp[found], at=index[found], value=value[found])
+        return rows_of(run=run[found], partition_id=partition_id[found], at=index[found], value=value[found])
 
 
 def bounds_of(records: Records, values: Values) -> Column:
@@ -85,8 +85,8 @@ def _bounds(stages: Stages) -> Rows:
 
 
 def _by_key(stages: Stages, number: Column) -> Rows:
-    run, tp = stages.records.of_key
-    return rows_of(run=run, partition_id=tp, number=number)
+    run, partition_id = stages.records.of_key
+    return rows_of(run=run, partition_id=partition_id, number=number)
 
 
 def _readers(stages: Stages) -> Rows:

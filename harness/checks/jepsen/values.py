@@ -1,4 +1,4 @@
-"""What became of every value: one row per (run, tp, value)."""
+"""What became of every value: one row per (run, partition_id, value)."""
 
 from dataclasses import dataclass
 

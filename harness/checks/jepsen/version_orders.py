@@ -18,7 +18,7 @@ from harness.history.schema.schemas import KIND_POLL, STATUS_INFO, STATUS_OK
 
 @dataclass(frozen=True, kw_only=True)
 class VersionOrders:
-    """Rows in order of key, offset and value: id, off, index, values_at (how many share the offset), picked (the value
+    """Rows by key, offset and value: id, offset, index, values_at (how many share the offset), picked (the value
     that the order keeps), offsets (of the value). proven: whether an operation must have been committed, by record.
     """
 
@@ -33,8 +33,8 @@ class VersionOrders:
     def orders(self, records: Records) -> pa.Table:
         """One value per index."""
         kept = self.kept(records)
-        run, tp, value = (of[self.id[kept]] for of in records.of_id)
-        return pa.table({"run": run, "partition_id": tp, "index": self.index[kept], "value": value})
+        run, partition_id, value = (of[self.id[kept]] for of in records.of_id)
+        return pa.table({"run": run, "partition_id": partition_id, "index": self.index[kept], "value": value})
 
     def kept(self, records: Records) -> Column:
         return np.flatnonzero(self.picked == records.of_id[2][self.id])
@@ -44,17 +44,17 @@ def version_orders(records: Records) -> VersionOrders:
     proven = _proven(records)
     polled = (records.kind == KIND_POLL) | (records.kind == KIND_STRAY_POLL)
     known = (records.offset != NONE) & (polled | (records.status == STATUS_OK) | proven)
-    number, off = _distinct(records.id[known], records.offset[known], records.ids)
-    run, tp, value = (of[number] for of in records.of_id)
-    order = np.lexsort((value, off, tp, run))
-    number, off, run, tp, value = (column[order] for column in (number, off, run, tp, value))
-    places = begins_of(run, tp, off)  # of one key and offset
+    number, offset = _distinct(records.id[known], records.offset[known], records.ids)
+    run, partition_id, value = (of[number] for of in records.of_id)
+    order = np.lexsort((value, offset, partition_id, run))
+    number, offset, run, partition_id, value = (column[order] for column in (number, offset, run, partition_id, value))
+    places = begins_of(run, partition_id, offset)  # of one key and offset
     shared = np.diff(places, append=len(number))
     place = np.repeat(np.arange(len(places)), shared)
-    keys = begins_of(run[places], tp[places])
+    keys = begins_of(run[places], partition_id[places])
     within = np.arange(len(places)) - np.repeat(keys, np.diff(keys, append=len(places)))
     return VersionOrders(
-        id=number, offset=off, index=within[place], values_at=shared[place], picked=value[places][place],
+        id=number, offset=offset, index=within[place], values_at=shared[place], picked=value[places][place],
         offsets=np.bincount(number, minlength=records.ids)[number], proven=proven,
     )  # fmt: skip
 

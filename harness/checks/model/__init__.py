@@ -1,1 +1,1 @@
-"""What happened to one partition, as facts: elections, settings, lost disks, lost records."""
+"""The history of one partition, as facts: elections, settings, lost disks, lost records."""

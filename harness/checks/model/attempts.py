@@ -1,9 +1,8 @@
-"""Whether a producer sent a record more than once: what its client met says it, else what befell the partition.
+"""Whether a producer sent a record more than once: decided by the client's events, otherwise by the partition's.
 
-A client that tells its failed attempts settles it: without one of which nobody knows what it came to, there was no
-second. Of one that does not, a fault, a change of leader or ISR, or a long wait may have been the reason; where there
-is none of these either, nobody knows. A leader that changed before the send counts as well: the client may still have
-asked the old one.
+A client that reports its failed attempts decides it: without a failed attempt of unknown outcome there was no second
+one. For other clients, a fault, a change of leader or ISR, or a long wait may have caused a second attempt; without any
+of these it is unknown. A change of leader before the send counts too: the client may still have used the old leader.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,14 +18,14 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.ports.client_use import METADATA_MAX_AGE_MS
 
 _MS = 1_000_000
-_OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # send again whatever `retries` says
-# A library may use what it knew for longer while nobody answers its question for metadata.
+_OF_ITS_OWN_ACCORD = ("confluent-kafka", "aiokafka")  # retry regardless of `retries`
+# A library may use old metadata for longer while no broker answers its metadata request.
 _STALE_MS = 3 * METADATA_MAX_AGE_MS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated:
-    """yes: None where nobody knows. failed: the attempts that say so."""
+    """yes: None if unknown. failed: the failed attempts that decide it."""
 
     yes: bool | None
     code: AttemptsCode
@@ -38,7 +37,7 @@ class Repeated:
 
     @property
     def ruling(self) -> Ruling | None:
-        """What makes a run inconclusive, where nobody knows."""
+        """The ruling that makes a run inconclusive, if it is unknown."""
         if self.yes is not None:
             return None
         return Ruling(
@@ -55,7 +54,7 @@ _NOT_TOLD = Doubt(code="attempts-not-told")
 
 
 class Attempts:
-    """Of all producers of a run."""
+    """The attempts of all producers of a run."""
 
     def __init__(self, context: RunContext) -> None:
         self._scenario = context.history.scenario
@@ -66,14 +65,14 @@ class Attempts:
                 self._failed.setdefault((row["process"], row["topic"], row["partition"]), []).append(row)
 
     def idempotent(self, row: Flagged) -> bool:
-        """Whether its producer was; one of which nothing is known is held to it."""
+        """Whether the record's producer was idempotent; assumed if nothing is known of it."""
         client = self._client(row)
         if client is not None and client["idempotent"] is not None:
             return client["idempotent"]
         return self._scenario is None or self._scenario.workload.idempotent
 
     def repeated(self, history: PartitionHistory, row: Flagged, *, around_ns: int = 0) -> Repeated:
-        """Between its send and its answer; with `around_ns` also so long before and after."""
+        """Considers events between its send and its answer; with `around_ns` also that long before and after."""
         client, scenario = self._client(row), self._scenario
         library = (client["library"] if client is not None else None) or (
             scenario.workload.client if scenario is not None else None
@@ -91,7 +90,7 @@ class Attempts:
         return self._clients.get(row.process) if row.process is not None else None
 
     def _as_told(self, history: PartitionHistory, row: Flagged, begin: int, end: int) -> Repeated:
-        assert row.process is not None, "a client that tells has a number"
+        assert row.process is not None, "a client that reports attempts has a number"
         told = self._failed.get((row.process, history.topic, history.partition), [])
         first = bisect_left(told, begin, key=lambda attempt: attempt["time_ns"])
         failed = told[first : bisect_right(told, end, key=lambda attempt: attempt["time_ns"])]

@@ -1,8 +1,8 @@
-"""Damaged logs, and for how long the damage excuses anything: until the broker had to read what was damaged.
+"""Damaged logs, and how long damage can explain an observation: until the broker had to read the damaged part.
 
-A broker that starts after a crash reads its log from its recovery point on, and has to cut what does not hold. The
-recovery point moves when a segment is full, at a flush, and at a clean stop; so only where none of these can have been
-is it certain that the broker read it all. Until then it may hold what it has not looked at.
+A broker that starts after a crash reads its log from its recovery point on, and must cut damaged records. The recovery
+point moves when a segment is full, at a flush, and at a clean stop; only if none of these happened is it certain that
+the broker read the whole log. Until then the log may contain damage that the broker has not seen.
 """
 
 from collections.abc import Set as AbstractSet
@@ -12,13 +12,13 @@ from harness.checks.model.partition_history import PartitionHistory
 from harness.history.schema.cluster_rows import BROKER_EVENTS, CONFIGURATION
 
 _FAR = 2**62
-_SEGMENT_BYTES = 16 << 20  # at the least, where nothing else is set
-_RECORD_BYTES = 200  # beside its value, at the most: a batch of its own, and a key
-_SETTINGS = ("segment", "flush")  # what moves a recovery point has this in its name
+_SEGMENT_BYTES = 16 << 20  # at least, by default
+_RECORD_BYTES = 200  # at most, in addition to its value: a batch of its own, and a key
+_SETTINGS = ("segment", "flush")  # settings that move a recovery point contain one of these
 
 
 class Damages:
-    """Of one run; those that were seen to have taken effect."""
+    """The damage of one run that was seen to take effect."""
 
     def __init__(self, context: RunContext) -> None:
         scenario = context.history.scenario
@@ -38,7 +38,7 @@ class Damages:
 
     @property
     def nodes(self) -> AbstractSet[int]:
-        """Whose logs had bits flipped under them."""
+        """The nodes with flipped bits in their logs."""
         return self._begun.keys()
 
     def unread(self, history: PartitionHistory, *, at: int = _FAR) -> set[int]:
@@ -46,7 +46,7 @@ class Damages:
         return {node for node in self._begun if not self._had_to_read(history, node, at)}
 
     def _had_to_read(self, history: PartitionHistory, node: int, at: int) -> bool:
-        """It crashed and started again after the last damage, and its recovery point had never moved."""
+        """Whether it crashed and started again after the last damage, and its recovery point had never moved."""
         damaged = max(self._begun[node])
         ends = [row["log_end_offset"] or 0 for row in history.snapshots] + [history.end_offset or 0]
         if self._stopped.get(node) or max(ends) >= self._records_max:
@@ -55,7 +55,7 @@ class Damages:
 
 
 def _may_flush(context: RunContext) -> bool:
-    """Whether somebody set when segments are full, or when they are flushed."""
+    """Whether a setting changes when segments are full or flushed."""
     scenario = context.history.scenario
     if scenario is None or scenario.cluster.is_foreign:
         return True

@@ -1,6 +1,6 @@
-"""Records whose topic was deleted: removed on request, or lost to what nobody asked for.
+"""Records whose topic was deleted: removed on request, or lost by a deletion that nobody requested.
 
-They are judged by the topic that had them, never by one of the same name that was created later.
+They are judged by the topic that had them, never by a later topic of the same name.
 """
 
 from harness.checks.contract.rulings import Class, Doubt
@@ -9,12 +9,12 @@ from harness.checks.model.partition_history import Deletion
 
 
 def took(deletion: Deletion, window: Window) -> bool:
-    """Unless something shows that it was gone before."""
+    """Whether the deletion removed the record: unless something shows that it was gone before."""
     return window.until_epoch is None and (window.until_t is None or window.until_t >= deletion.earliest_t)
 
 
 def outcome(deletion: Deletion, *, otherwise: Class, undecided: Doubt | None) -> tuple[Class, Doubt | None]:
-    """The class of what it took, and what cannot be told; `otherwise`, `undecided`: without the deletion."""
+    """The class of a record it removed, and the doubt; `otherwise`, `undecided`: the values without the deletion."""
     if deletion.asked:
         return "permitted", None
     if deletion.asked is None:

@@ -1,7 +1,7 @@
 """Elections of one partition, and where each leader's log ended when its epoch began.
 
-An epoch's start is the leader's own word: its journal, else its own leader-epoch checkpoint. Another replica's
-checkpoint stands in only where the leader left none, and then all of them have to agree; else it is not known.
+An epoch's start comes from the leader itself: its journal, otherwise its own leader-epoch checkpoint. Checkpoints of
+other replicas are used only if the leader left none, and only if they all agree; otherwise the start is unknown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from harness.history.schema.cluster_rows import BrokerEventRow, PartitionStateRo
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Where a log end was read: of which broker, in a snapshot taken for which reason."""
+    """Where a log end was read: of which broker, and in a snapshot taken for which reason."""
 
     source: Literal["journal", "checkpoint", "snapshot", "truncation", "nowhere", "replicas-differ"]
     node: int | None = None
@@ -28,10 +28,10 @@ NOWHERE = Reading(source="nowhere")
 
 @dataclass(frozen=True, kw_only=True)
 class Election:
-    """A leader that took over. start: its log end when its epoch began (None: not known).
+    """A leader that took over. start: its log end when its epoch began (None: unknown).
 
-    It was elected cleanly from the ISR, or, when that was empty, from the eligible leader replicas (KIP-966); when
-    they were gone as well, Kafka waits for the last known leader, which was the last member of the ISR.
+    A clean election is from the ISR or, if that was empty, from the eligible leader replicas (KIP-966); without these,
+    too, Kafka waits for the last known leader, which was the last member of the ISR.
     """
 
     time_ns: int
@@ -50,7 +50,7 @@ class Election:
 
     @property
     def allowed(self) -> bool | None:
-        """Whether an unclean election was allowed; None: not known."""
+        """Whether an unclean election was allowed; None: unknown."""
         return self.permission.allowed
 
     @property
@@ -63,7 +63,7 @@ class Election:
 
     @property
     def eligible(self) -> tuple[int, ...]:
-        """Who could have been elected cleanly."""
+        """The nodes that could have been elected cleanly."""
         return with_elr(self.isr_before, self.elr_before)
 
     def ends_at_or_below(self, offset: int | None) -> bool:
@@ -71,10 +71,10 @@ class Election:
         return self.start is not None and offset is not None and self.start <= offset
 
     def had(self, offset: int | None, epoch: int | None) -> bool | None:
-        """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not tell.
+        """Whether the leader's log had the record when it took over, by its epochs alone; None: they do not show it.
 
-        It lacks what lies at or beyond its log end, and what an epoch that its own log never had wrote below that
-        (the follower's question of KIP-101, asked of the leader).
+        It lacks the offsets from its log end on, and records of epochs that its own log never had (the test that
+        KIP-101 defines for followers, applied to the leader).
         """
         if self.start is None or offset is None:
             return None
@@ -87,7 +87,7 @@ class Election:
 
 
 def epoch_at_offset(chain: Iterable[tuple[int, int]], offset: int) -> int | None:
-    """In which epoch a log with these (epoch, start offset) has what stands at an offset."""
+    """The epoch of an offset in a log with these (epoch, start offset)."""
     return max((entry[0] for entry in chain if entry[1] <= offset), default=None)
 
 
@@ -96,18 +96,18 @@ def with_elr(isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def committed_copies(row: PartitionStateRow) -> tuple[int, ...]:
-    """Who must have every committed record while a state is in force: the ISR and the eligible leader replicas."""
+    """The nodes that must have every committed record in this state: the ISR and the eligible leader replicas."""
     return with_elr(tuple(row["isr"] or ()), tuple(row["elr"] or ()))
 
 
 def exact_states(rows: Sequence[PartitionStateRow]) -> tuple[PartitionStateRow, ...]:
-    """The coordination log's states where there are any, else the polled ones in order of epoch, then time."""
+    """The coordination log's states if there are any, otherwise the polled ones in order of epoch, then time."""
     exact = [row for row in rows if row["exact"]]
     if exact:
         return tuple(sorted(exact, key=lambda row: (row["time_ns"], row["partition_epoch"] or 0)))
     polled: list[PartitionStateRow] = []
     for row in sorted(rows, key=lambda row: row["time_ns"]):
-        # A broker that was cut off answers with an old state: epochs only go up.
+        # A broker that was cut off returns an old state; epochs only increase.
         if polled and (row["leader_epoch"] or 0) < (polled[-1]["leader_epoch"] or 0):
             continue
         if not polled or _told(polled[-1]) != _told(row):
@@ -121,7 +121,7 @@ def _told(row: PartitionStateRow) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """One replica's log as it was read from disk; `chain`: its leader-epoch checkpoint."""
+    """One replica's log as read from disk; `chain`: its leader-epoch checkpoint."""
 
     row: SnapshotRow
 
@@ -139,7 +139,7 @@ class Snapshot:
 
     @property
     def is_whole(self) -> bool:
-        """Not only what a truncation cut."""
+        """Whether it is a whole log, not only the part that a truncation cut."""
         return bool(self.row["reason"] != "truncation")
 
     @cached_property
@@ -151,7 +151,7 @@ class Snapshot:
 
     @cached_property
     def _starts(self) -> Mapping[int, int]:
-        """Of an epoch that is told twice, the first word."""
+        """Epoch -> start offset; the first entry if an epoch is listed twice."""
         return dict(reversed(self.chain))
 
     def spans(self, offset: int) -> bool:
@@ -191,8 +191,8 @@ def elections_of(
 def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: PartitionStateRow | None) -> bool:
     """Whether a new leader was neither in the ISR nor eligible.
 
-    The states decide before the mark that was made of them; it decides where they do not tell: whom the system held
-    eligible (before that was recorded), and who was the last known leader when the ISR had run empty.
+    The states decide first; the row's own mark decides what they do not contain: which nodes were eligible (before
+    that was recorded), and which was the last known leader when the ISR was empty.
     """
     if row["leader"] in isr_before:
         return False
@@ -206,7 +206,7 @@ def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: 
 def _start_of(
     leader: int, epoch: int, events: Sequence[BrokerEventRow], snapshots: Sequence[Snapshot]
 ) -> tuple[int | None, Reading]:
-    """(the leader's log end when the epoch began, where that was read)."""
+    """(the leader's log end when the epoch began, the place where that was read)."""
     for row in events:
         told = row["event"] == "leadership_start" and row["leader_epoch"] == epoch and row["from_offset"] is not None
         if told and row["node"] == leader:

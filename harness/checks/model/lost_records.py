@@ -1,4 +1,4 @@
-"""What is known of a record that is gone, and what readers saw of the records around it."""
+"""What is known about a lost record, and what readers saw of the records around it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class EpochRead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LostRecord:
-    """What is known of a record that is gone. It is the acknowledged copy that is judged: value, offset and epoch."""
+    """What is known about a lost record. The acknowledged copy is judged: value, offset and epoch."""
 
     offset: int | None
     epoch: int | None
@@ -33,25 +33,25 @@ class LostRecord:
     t_acknowledged: int | None
     committed: bool  # a consumer read it
     in_a_log: bool  # some replica's log held it
-    taken: bool = False  # the leader in force when it was acknowledged gave its offset to another record
+    taken: bool = False  # the leader in force at its acknowledgement assigned its offset to another record
     copies: frozenset[Copy] = frozenset()  # of this record at its offset
     others: frozenset[Copy] = frozenset()  # of other records at its offset
-    t_last_read: int | None = None  # when the last poll began that returned it
-    matched: bool = True  # records are taken to lie in their logs as they were written: no batch was damaged
+    t_last_read: int | None = None  # begin of the last poll that returned it
+    matched: bool = True  # logs contain the records as written: no batch was damaged
 
     @property
     def is_lenient(self) -> bool:
-        """Acknowledged before it was committed, as acks=1 allows; whoever read it read what was committed."""
+        """Whether only the weak promise of acks=0 or acks=1 applies: it was not committed when it was lost."""
         return self.acks in (0, 1) and not self.committed
 
 
 def epoch_of_copies(
     history: PartitionHistory, copies: frozenset[Copy], t_acknowledged: int | None, read: int | None
 ) -> int | None:
-    """In which epoch the acknowledged copy was written, of several that had its value and offset.
+    """The epoch of the acknowledged copy, among several copies with its value and offset.
 
-    A first try may have been cut, and its retry have got the same place from the next leader: the answer then came from
-    the last leader that was in force when it came.
+    A first attempt may have been cut, and its retry may have got the same offset from the next leader: then the last
+    leader in force at the time of the answer sent it.
     """
     epochs = sorted({copy.epoch for copy in copies if copy.epoch is not None} | ({read} if read is not None else set()))
     if len(epochs) <= 1 or t_acknowledged is None:

@@ -1,7 +1,7 @@
-"""What happened to one partition, from the cluster's own books: elections, log starts, truncations, lost disks.
+"""The history of one partition, from the cluster's own books: elections, log starts, truncations, lost disks.
 
-Epochs and offsets decide what an election can have cost. Questions by time are answered from indexes, because a run may
-have thousands of partitions, faults and states.
+Epochs and offsets decide what an election can have removed. Queries by time use indexes, because a run may have
+thousands of partitions, faults and states.
 """
 
 from bisect import bisect_right
@@ -54,7 +54,7 @@ class Truncation:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskLoss:
-    """A copy that a fault destroyed, or a part of one; `evidence` is for people."""
+    """A copy, or a part of one, that a fault destroyed; `evidence` is text for people."""
 
     event: DiskEvent
     evidence: str
@@ -74,7 +74,7 @@ class DiskLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class Deletion:
-    """Of the topic that a partition is of. asked: by a step of the plan; None where others may have asked for it."""
+    """The deletion of a partition's topic. asked: requested by a step of the plan; None: others may have done so."""
 
     time_ns: int
     uncertainty_ns: int
@@ -86,7 +86,7 @@ class Deletion:
 
 
 class Faults(Sequence[FaultRow]):
-    """The faults of a run in order of their begin, found by time; `times`: when they began and ended, in order."""
+    """The faults of a run in order of their begin, searchable by time; `times`: all begins and ends, in order."""
 
     def __init__(self, rows: Iterable[FaultRow] = ()) -> None:
         self._rows = sorted(rows, key=lambda row: row["begin_ns"] or row["asked_ns"] or 0)
@@ -108,7 +108,7 @@ class Faults(Sequence[FaultRow]):
         return self._rows[index]
 
     def numbered(self, numbers: Iterable[int | None]) -> list[FaultRow]:
-        """Those with these numbers, in order of their begin."""
+        """The faults with these numbers, in order of their begin."""
         return [self._rows[place] for place in sorted({self._places[n] for n in numbers if n in self._places})]
 
     @cached_property
@@ -116,7 +116,7 @@ class Faults(Sequence[FaultRow]):
         return {row["fault"]: place for place, row in enumerate(self._rows)}
 
     def between(self, begin: int, end: int) -> list[FaultRow]:
-        """Those that were seen in force at some moment of [begin, end]."""
+        """The faults seen in force at some moment of [begin, end]."""
         found = []
         place = bisect_right(self._begins, end) - 1
         while place >= 0 and self._last_ends[place] >= begin:
@@ -128,7 +128,7 @@ class Faults(Sequence[FaultRow]):
 
 
 def holds_up(fault: FaultRow, node: int) -> bool:
-    """Whether a fault keeps a broker from hearing of other nodes, or from acting: clients cut off from it do not."""
+    """Whether a fault keeps a broker from hearing other nodes or from acting; a cut to its clients does not."""
     if fault["kind"] in ("pause", "full"):
         return node in (fault["nodes"] or ())
     if fault["kind"] not in ("cut", "slow", "impair"):
@@ -157,14 +157,14 @@ class PartitionHistory:
     snapshots: tuple[SnapshotRow, ...] = ()
     events: tuple[BrokerEventRow, ...] = ()
     faults: Faults = field(default_factory=Faults)
-    exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
-    unclean_allowed: bool | None = False  # at the run's end, and by what the brokers said of the topic
+    exact: bool = True  # the states are from the cluster's own books, neither polled nor missing
+    unclean_allowed: bool | None = False  # at the run's end, by the brokers' configuration of the topic
     log_start: int | None = None  # when the final read began
     cleanup_policy: str | None = None
-    is_foreign: bool = False  # others than the harness may have asked something of it
+    is_foreign: bool = False  # others than the harness may use the cluster
     deletion: Deletion | None = None
-    is_recreated: bool = False  # there was a topic of this name before
-    is_set_apart: bool = False  # no partition, but what nobody can tell to be of the topic or of the one before it
+    is_recreated: bool = False  # an earlier topic had the same name
+    is_set_apart: bool = False  # not a real partition: records that may belong to this topic or to the one before it
 
     @property
     def name(self) -> str:
@@ -172,7 +172,7 @@ class PartitionHistory:
 
     @cached_property
     def final_isr(self) -> tuple[int, ...]:
-        """While a partition waits for a leader with an empty ISR, its eligible leader replicas are the in-sync ones."""
+        """The last ISR; if it is empty, the eligible leader replicas count as in sync."""
         return tuple(self.states[-1]["isr"] or self.states[-1]["elr"] or ()) if self.states else ()
 
     @cached_property
@@ -189,7 +189,7 @@ class PartitionHistory:
 
     @cached_property
     def losses_by_node(self) -> Mapping[int, list[DiskLoss]]:
-        """In order of time."""
+        """Node -> its lost disks, in order of time."""
         found: dict[int, list[DiskLoss]] = {}
         for loss in sorted(self.disk_losses, key=lambda loss: loss.time_ns):
             found.setdefault(loss.node, []).append(loss)
@@ -197,7 +197,7 @@ class PartitionHistory:
 
     @cached_property
     def _memberships(self) -> Mapping[int, tuple[list[int], list[int]]]:
-        """Node -> when it came to be in sync, and when it ceased to be (parallel lists; the last may be open)."""
+        """Node -> when it became in sync, and when it stopped (parallel lists; the last may be open)."""
         spans: dict[int, tuple[list[int], list[int]]] = {}
         members: frozenset[int] = frozenset()
         for row in self.states:
@@ -210,9 +210,9 @@ class PartitionHistory:
         return spans
 
     def joined(self, node: int, moment: int) -> int:
-        """When `node` last came to have every committed record, as of `moment`: it entered the ISR then.
+        """When `node` last entered the ISR before `moment`: since then it has every committed record.
 
-        From the ISR it may go to the eligible leader replicas and back and keeps what it has.
+        It may change between the ISR and the eligible leader replicas and keeps its records.
         """
         joins, _ = self._memberships.get(node, ([], []))
         place = bisect_right(joins, moment)
@@ -230,7 +230,7 @@ class PartitionHistory:
         return {row["leader_epoch"]: row["leader"] for row in self.states if row["leader"] >= 0}
 
     def leader_of(self, epoch: int | None) -> int | None:
-        """Who led in an epoch; a state change that kept the leader has its epoch too."""
+        """The leader of an epoch; a state change that kept the leader has its epoch too."""
         return None if epoch is None else self._leaders.get(epoch)
 
     def state_at(self, time_ns: int) -> PartitionStateRow | None:
@@ -242,7 +242,7 @@ class PartitionHistory:
         return state["leader_epoch"] if state else None
 
     def term_at(self, time_ns: int) -> Election | None:
-        """The election whose leader was surely in force; None near a change."""
+        """The election whose leader was certainly in force; None near a change."""
         place = bisect_right(self._elected, time_ns)
         election = self.elections[place - 1] if place else None
         return election if election is not None and election.latest_t <= time_ns else None
@@ -252,7 +252,7 @@ class PartitionHistory:
         return [election.earliest_t for election in self.elections]
 
     def faults_between(self, begin: int, end: int) -> list[FaultRow]:
-        """Faults that were seen in force at some moment of [begin, end]."""
+        """The faults seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
 
 
@@ -264,8 +264,8 @@ class RunHistory:
     faults: Faults
     steps: tuple[StepRow, ...]
     origin: int  # t = 0 of sentences: when the load began
-    unclean_group_offsets: bool | None = None  # whether it was ever allowed of the partitions that keep group offsets
-    wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's own; None: unknown
+    unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
+    wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
     def seconds(self, time_ns: int | None) -> str:
         return "at an unknown time" if time_ns is None else f"at {(time_ns - self.origin) / 1e9:.3f} s"
@@ -315,7 +315,7 @@ def read_run_history(
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:
-    """A topic's deletion was asked for by a step that came after its creation and no later than itself."""
+    """Deletions by topic. A step after the topic's creation, and not after its deletion, counts as the request."""
     asked = deletions_asked(steps)
     found = {}
     for row in topics:
@@ -357,7 +357,7 @@ def _truncations(events: Sequence[BrokerEventRow]) -> Iterable[Truncation]:
 
 
 class _Losses:
-    """Lost disks and parts of them, in order of time, found by the partition that they may have had."""
+    """Lost disks and parts of them, in order of time, found by the partitions they may have held."""
 
     def __init__(self, losses: Sequence[DiskLoss]) -> None:
         self._all = losses
@@ -380,7 +380,7 @@ def _disk_losses(tables: Tables, run: int, faults: Sequence[FaultRow], *, is_for
         DiskLoss(event=event, evidence=words.get(event.fault or 0, "a disk fault") if event.fault is not None else "")
         for event in disk_events(tables.rows(DISK_EVENTS, run), faults)
     ]
-    # A broker of the harness has one directory; somebody else's may have kept its other ones.
+    # A broker of the harness has one directory; another's may have kept its other directories.
     for row in tables.rows(BROKER_EVENTS, run):
         if row["event"] == "directory_lost":
             event = DiskEvent(node=row["node"], time_ns=row["time_ns"], extent="unknown" if is_foreign else "disk")

@@ -1,6 +1,6 @@
-"""What a setting was during a run, for a topic or for the brokers: every value that ever held, else Kafka's default.
+"""The values of a setting during a run, for a topic or for the brokers: all values in force, or Kafka's default.
 
-A topic's own values come first, then the brokers', by the configuration that was read, else by the scenario's text.
+A topic's own values come first, then the brokers', from the configuration that was read, otherwise from the scenario.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from harness.checks.findings import RunContext
 from harness.history.facts.incarnations import client_name
 from harness.history.schema.cluster_rows import CONFIGURATION
 
-# How a topic's setting is called at the brokers.
+# The brokers' names of topic settings.
 _BROKER_NAMES = {
     "retention.ms": ("log.retention.ms",),
     "retention.bytes": ("log.retention.bytes",),
@@ -26,7 +26,7 @@ class Settings:
         self._scenario = context.history.scenario
 
     def values(self, key: str, *, topic: str | None, default: str) -> list[str]:
-        """Every value that ever held, or the default."""
+        """Every value that was ever in force, or the default."""
         own: list[str] = []
         if topic is not None:
             rows = [row for row in self._rows if row["scope"] == "topic" and row["name"] == topic and row["key"] == key]

@@ -1,8 +1,8 @@
-"""Whether an unclean election of a partition was allowed at a moment, and by what.
+"""Whether an unclean election of a partition was allowed at a moment, and by which setting or request.
 
-A topic's own setting comes before the brokers', a request of an operator before both. A setting of another topic, of
-another partition's election or of a broker that decides nothing says nothing; where who decided cannot be told, the
-answer is that nobody knows.
+A topic's own setting overrides the brokers', an operator's request overrides both. Settings of another topic, requests
+for another partition and settings of a broker that does not decide are ignored; if it is unknown who decided, the
+answer is unknown.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from harness.scenario.model import Scenario
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 END_OF_TIME_NS = 2**62
-# An election that was granted is committed before it is answered, or at most this long after an answer got lost.
+# A requested election is committed before its answer, or at most this long after a lost answer.
 _CARRIED_OUT_NS = 30 * 10**9
 
 
-# What decides: an operator who asked (or may have asked) for it, a setting, or brokers that are set differently.
+# What decides: an operator who requested it (or may have), a setting, or brokers with different settings.
 PermissionSource = Literal["operator", "operator-perhaps", "setting", "default-setting", "brokers-differ"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permission:
-    """allowed: None where it is not known. setting: the one that decides, where one does."""
+    """allowed: None if unknown. setting: the one that decides, if there is one."""
 
     allowed: bool | None
     source: PermissionSource
@@ -35,7 +35,7 @@ class Permission:
 
 
 class UncleanRules:
-    """controllers: rows of that table, in order of time; who decides where brokers are set differently."""
+    """controllers: rows of that table, in order of time; the controller decides if brokers have different settings."""
 
     def __init__(
         self, configuration: Sequence[ConfigurationRow], steps: Sequence[StepRow], scenario: Scenario | None,
@@ -59,11 +59,11 @@ class UncleanRules:
         return asked if asked is not None and not by_setting.allowed else by_setting
 
     def at_end(self, topic: str) -> bool | None:
-        """By the settings in force at the run's end."""
+        """Whether it is allowed by the settings in force at the run's end."""
         return self._by_setting(topic, END_OF_TIME_NS).allowed
 
     def ever(self, topic: str) -> bool | None:
-        """Whether an unclean election of the topic was allowed at any moment of the run, as far as it is recorded."""
+        """Whether an unclean election of the topic was allowed at any recorded moment of the run."""
         moments = [0, *(row["time_ns"] for row in self._changes), END_OF_TIME_NS]
         found = {self._by_setting(topic, t).allowed for t in moments}
         if any(asked.granted != "no" and asked.topic in (None, topic) for asked in self._asked):
@@ -92,7 +92,7 @@ class UncleanRules:
         return self._by_brokers(time_ns)
 
     def _changed_for(self, topic: str, time_ns: int) -> bool:
-        """Whether the books told of the topic's setting by then: its absence in force means that it was taken away."""
+        """Whether the books had a value of the topic's setting by then: without one now, it was removed."""
         return any(
             row["scope"] == "topic" and row["name"] == topic and row["time_ns"] <= time_ns for row in self._changes
         )
@@ -112,7 +112,7 @@ class UncleanRules:
         own = {node: self._last([row for row in rows if row["node"] == node], time_ns) for node in self._nodes(rows)}
         if not any(value is not None and value != fallback.allowed for value in own.values()):
             return fallback
-        # Brokers differ: the controller elects, by its own setting.
+        # Brokers differ: the controller elects, with its own setting.
         controller = self._controller_at(time_ns)
         if controller is None:
             return Permission(allowed=None, source="brokers-differ")
@@ -129,7 +129,7 @@ class UncleanRules:
 
     @staticmethod
     def _last(rows: Sequence[ConfigurationRow], time_ns: int) -> bool | None:
-        """The last value set by then; a removed override (an empty value) is none."""
+        """The last value set by then; a removed override (an empty value) counts as none."""
         before = [row for row in rows if row["time_ns"] <= time_ns]
         return _truth(before[-1]["value"]) if before else None
 

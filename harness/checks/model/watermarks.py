@@ -1,7 +1,7 @@
-"""Whether a record was committed: below a high watermark that somebody was told.
+"""Whether a record was committed: below a known high watermark.
 
-A reader is told one by each record that it is given; a log that held the record has one beside it; brokers write theirs
-down. What was committed is held to the strict promise, whatever its acks.
+Each record that a reader gets shows one; a log that held the record has one with it; brokers write theirs to disk. The
+strict promise holds for committed records, independent of acks.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from harness.checks.model.elections import Election, Snapshot
 from harness.checks.model.lost_records import EpochRead, LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 
-# How long a high watermark on disk may be older than what the log below it is: Kafka writes it every 5 s.
+# How much older a high watermark on disk may be than the log itself: Kafka writes it every 5 s.
 CHECKPOINT_NS = 10 * 10**9
 
 
 class Mark(NamedTuple):
-    """A high watermark that a broker wrote down."""
+    """A high watermark that a broker wrote to disk."""
 
     node: int
     time_ns: int
@@ -24,7 +24,7 @@ class Mark(NamedTuple):
 
 
 def marks_of(history: PartitionHistory) -> Sequence[Mark]:
-    """In the order in which they were told."""
+    """The marks, in the order of their recording."""
     return [
         Mark(node=row["node"], time_ns=row["time_ns"], offset=mark)
         for row in history.events
@@ -33,7 +33,7 @@ def marks_of(history: PartitionHistory) -> Sequence[Mark]:
 
 
 class Watermarks:
-    """Of one partition. reads: what readers saw, by epoch; may_answer_for_another: of survival.py."""
+    """The marks of one partition. reads: what readers saw, by epoch; may_answer_for_another: from survival.py."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Watermarks:
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
 
     def is_committed(self, lost: LostRecord) -> bool:
-        """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it."""
+        """Whether the record was below a known high watermark: shown by a read, or by a log that held it."""
         if lost.committed:
             return True
         if lost.offset is None:
@@ -62,9 +62,9 @@ class Watermarks:
         return any(self._told_above(row, lost, lost.offset) for row in self._marks)
 
     def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool:
-        """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
+        """Whether a broker in the record's own term wrote a mark above it: a leader sends no mark beyond its log.
 
-        Its leader, a holder of the record and whoever is in sync with that leader have their marks from it.
+        Its leader, a replica with the record and replicas in sync with that leader got their marks from it.
         """
         if mark.offset <= offset or lost.t_acknowledged is None or mark.time_ns <= lost.t_acknowledged:
             return False
@@ -76,12 +76,12 @@ class Watermarks:
         return node == term.leader or node in holders or self._history.is_in_sync(node, mark.time_ns)
 
     def _epoch_by_time(self, time_ns: int) -> int | None:
-        """Who acknowledged something then, where only one leader can have."""
+        """The epoch of the leader that acknowledged at that time, if only one leader can have."""
         term = self._history.term_at(time_ns)
         return None if term is None or self._may_answer_for_another(term, time_ns) else term.epoch
 
     def _below_mark(self, log: Snapshot | None, offset: int) -> bool:
-        """A mark above the log's end, or older than a cut of that log, is of another log than the one that is there."""
+        """Whether the offset is below the log's mark. A mark above the log's end or older than a cut is ignored."""
         if log is None or not log.is_whole or log.row["high_watermark"] is None or log.row["log_end_offset"] is None:
             return False
         if not offset < log.row["high_watermark"] <= log.row["log_end_offset"]:

@@ -1,9 +1,9 @@
-"""The classes that a check loads, kept ready-parsed for the next JVM: half of a cold check is reading Spark's jars.
+"""Keeps the classes that a check loads in parsed form for the next JVM: half of a cold check is reading Spark's jars.
 
 Java writes such an archive when a JVM that was asked for it ends (Java 25: the ahead-of-time cache, JEP 514; before:
-a dynamic class-data archive, JEP 350), and takes it only with the same Java and the very same class path. So it lies in
-the user's cache under a name made of both. Nothing depends on it: without one, or with one that Java refuses, a check
-is merely slower. The first check of a machine makes it, after its verdict.
+a dynamic class-data archive, JEP 350), and takes it only with the same Java and the very same class path. So it is in
+the user's cache under a name built from both. Nothing depends on it: without one, or with one that Java refuses, a
+check is only slower. The first check on a machine creates it, after its verdict.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.user_cache import cache_directory, made_in_cache
 
-OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to anything: neither used nor made
+OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to any value: neither used nor created
 _FOLDER = "spark-classes"
 _AHEAD_OF_TIME_FROM = 25
 _ABANDONED_S = 3600.0
@@ -25,7 +25,7 @@ _SMALLEST_BYTES = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClassArchive:
-    """Options that make one JVM use the archive, or write it; `keep` or `drop` after that JVM has ended."""
+    """The options with which a JVM uses the archive, or writes it; call `keep` or `drop` after that JVM has ended."""
 
     path: Path
     unfinished: Path | None  # where this JVM writes a new one
@@ -44,7 +44,7 @@ class ClassArchive:
             self.drop()
 
     def drop(self) -> None:
-        """Lets another JVM make it."""
+        """Gives up the new archive, so that another JVM can create it."""
         if self.unfinished is not None:
             _clear(self.path.parent, self.path.stem)
 
@@ -52,7 +52,7 @@ class ClassArchive:
 def class_archive(
     *, home: Path, version: int, class_path: str, options: Sequence[str], environment: Mapping[str, str] = os.environ
 ) -> ClassArchive | None:
-    """The archive for a JVM of this Java, class path and options; None where none is wanted or another makes it."""
+    """The archive for a JVM of this Java, class path and options; None if disabled or if another process creates it."""
     if environment.get(OFF):
         return None
     told = "\n".join((*_build(home), class_path, *options))
@@ -66,25 +66,25 @@ def class_archive(
         made_in_cache(_FOLDER, environment)
         if not _first(folder, name):
             return None
-    except OSError:  # a home that cannot be written to
+    except OSError:  # the home directory is not writable
         return None
     unfinished = folder / f"{name}.unfinished-{os.getpid()}"
     option = "-XX:AOTCacheOutput" if version >= _AHEAD_OF_TIME_FROM else "-XX:ArchiveClassesAtExit"
     return ClassArchive(path=path, unfinished=unfinished, options=(f"{option}={unfinished}", *_QUIET))
 
 
-# What Java has to say of classes that do not fit into an archive is of no use to anybody.
+# Java's messages about classes that do not fit into an archive help nobody.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:aot*=off", "-Xlog:cds*=off")
 
 
 def _build(home: Path) -> list[str]:
-    """What tells one build of Java from another; the `release` file alone does not."""
+    """What distinguishes one build of Java from another; the `release` file alone is not enough."""
     files = (home / "release", home / "lib" / "server" / "libjvm.so", home / "lib" / "modules")
     return [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files if path.exists()]
 
 
 def _first(folder: Path, name: str) -> bool:
-    """Whether nobody else is making this archive; a maker that died is forgotten after an hour."""
+    """Whether no other process creates this archive; the mark of a process that died expires after an hour."""
     mark = folder / f"{name}.making"
     with contextlib.suppress(FileNotFoundError):
         if time.time() - mark.stat().st_mtime > _ABANDONED_S:

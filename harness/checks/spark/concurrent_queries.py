@@ -1,7 +1,7 @@
-"""Asks the families' questions, several at once: planning one is the work of one core, and most have little else to do.
+"""Runs the families' queries, several at once: planning one uses one core, and most need little else.
 
-The fused pass over the records goes first, since it takes longest; what depends on its answer waits for it. A long
-history is asked one question at a time, each with all the memory there is.
+The fused pass over the records goes first, since it takes longest; queries that depend on its result wait for it. For a
+long history the queries run one at a time, each with all the memory.
 """
 
 import os
@@ -15,12 +15,12 @@ from harness.history.facts.extent import MANY_ROWS
 
 _AT_ONCE_MAX = 4  # each may hold as much as one stage of one query does
 
-Progress = Callable[[str], None]  # told, as each question begins, which one has been at work longest
+Progress = Callable[[str], None]  # called when a query begins, with the name of the longest-running one
 Answer = TypeVar("Answer")
 
 
 class ConcurrentQueries:
-    """`tell` may end it all by raising: whoever asks for that answer gets what it raised."""
+    """`tell` may stop everything by raising: the error goes to the caller that waits for that query."""
 
     def __init__(self, pool: ThreadPoolExecutor, tell: Progress) -> None:
         self._pool = pool
@@ -45,7 +45,7 @@ class ConcurrentQueries:
 
 @contextmanager
 def concurrent_queries(record_count: int, tell: Progress) -> Iterator[ConcurrentQueries]:
-    """Whoever leaves by an error leaves once the questions that are being answered are; no other is begun."""
+    """On an error, leaves when the running queries have ended; no other is begun."""
     at_once = 1 if record_count > MANY_ROWS else min(os.cpu_count() or 1, _AT_ONCE_MAX)
     with ThreadPoolExecutor(at_once, thread_name_prefix="question") as pool:
         try:

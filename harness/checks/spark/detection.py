@@ -1,9 +1,10 @@
 """One query over the records that finds every suspicious row.
 
-The rows are folded to one per (partition, value, offset): what was said of that value at that offset by its sender and
-by its readers. Windows by value, by offset and by sending process then set the flags. Only flagged rows leave Spark,
-and one row for each line of the accounting, so everything after this (causes, classes, sentences) costs by what went
-wrong, not by what was done. One query, because the first run of any query costs more than a million records.
+The rows are folded to one per (partition, value, offset): what its sender and its readers recorded of that value at
+that offset. Windows by value, by offset and by sending process then set the flags. Only flagged rows leave Spark, and
+one row for each line of the accounting, so the cost of everything after this (causes, classes, sentences) depends on
+the number of problems, not of operations. It is one query, because the first run of any query costs more than a million
+records.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ FLAGGED_MAX = 1_000_000
 ALL_OFFSETS = 2**63 - 1
 SEEN_POLL, SEEN_FINAL, SEEN_REPLICA = 1, 2, 4  # the bits of `seen`; the queries below spell them out
 
-# flag -> what it says of a folded row
+# flag -> its meaning for a folded row
 FLAGS: Mapping[str, str] = {
     "lost": "acknowledged, and not in the final log although that was read past it",
     "unseen": "acknowledged, not in the final log, which was not read that far",
@@ -47,13 +48,13 @@ FLAGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A folded row that has at least one flag. Times in ns; None where nothing was said."""
+    """A folded row with at least one flag. Times in ns; None if not recorded."""
 
     run: int
     partition_id: int
     value: int
     offset: int | None
-    status: int | None  # of the send, whatever its offset
+    status: int | None  # of the send, at any offset
     acks: int | None
     acknowledged: int | None  # offset of the acknowledgement, if any
     process: int | None
@@ -62,30 +63,28 @@ class Flagged:
     completed_ns: int | None
     seen: int  # bits, at this offset
     seen_any: int  # bits, at any offset
-    final_offsets: int  # at how many offsets the final log has the value
+    final_offsets: int  # number of offsets at which the final log has the value
     read_epoch: int | None
     read_first: int | None
-    read_last: int | None  # when the last poll began that returned it here
-    step: int | None  # the worst step of a poll onto this row, where a poll flag is set
+    read_last: int | None  # begin of the last poll that returned it here
+    step: int | None  # the worst step of a poll onto this row, if a poll flag is set
     flags: frozenset[str]
     held: frozenset[int]  # nodes that had the record in some snapshot or truncation
     held_at_end: frozenset[int]
-    copies: frozenset[Copy]  # of this value at this offset, or at any where it has none
+    copies: frozenset[Copy]  # of this value at this offset; at any offset if it has none
     others: frozenset[Copy]  # of other values at this offset
-    below_acks_all: bool  # at or above its offset, one had been acknowledged with acks=all before this send began
-    above_kept: bool = (
-        False  # in the final log, as is the one above it that was acknowledged or sent before: neither was cut
-    )
+    below_acks_all: bool  # another at or above its offset had been acknowledged with acks=all before this send
+    above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
 
     @property
     def epoch(self) -> int | None:
-        """Of its last copy in a log at this offset, else as readers saw it."""
+        """The epoch of its last copy in a log at this offset, otherwise as readers saw it."""
         logged = max((copy.epoch for copy in self.copies if copy.epoch is not None), default=None)
         return logged if logged is not None else self.read_epoch
 
 
 class AccountLine(TypedDict):
-    """How many values their senders were told the same of, and the final log has or has not."""
+    """The number of values with the same outcome at the sender that the final log has, or lacks."""
 
     run: int
     partition_id: int
@@ -99,11 +98,11 @@ class AccountLine(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """flagged rows by run; `counts[run, tp, flag]` exact, whatever was cut; accounting rows.
+    """Flagged rows by run; `counts[run, partition_id, flag]`, exact even if rows were left out; accounting rows.
 
-    entangled: the runs in which a cycle of operations can be at all; in the others each is later than all it follows.
-    restamped: those in which a value was seen with two timestamps.
-    reads: by (run, tp), of the partitions in which something has to be ruled on.
+    entangled: the runs that may contain a cycle; in the others each operation is later than all it depends on.
+    restamped: the runs in which a value was seen with two timestamps.
+    reads: by (run, partition_id), for the partitions that need a ruling.
     """
 
     flagged: Mapping[int, Sequence[Flagged]]
@@ -148,7 +147,7 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
 
 @dataclass(frozen=True, kw_only=True)
 class _Places:
-    """Partitions that were deleted with their topic, of which nothing is left to be read, and what is no partition."""
+    """Partitions that were deleted with their topic, so nothing can be read, and numbers that are not partitions."""
 
     deleted: frozenset[Partition]
     set_apart: frozenset[Partition]
@@ -165,18 +164,18 @@ class _Places:
         )
 
     def flags(self, place: Partition, flags: set[str]) -> set[str]:
-        """Those that mean something there."""
+        """The flags that have a meaning there."""
         if place in self.set_apart:
             return {"unseen"} & flags
-        if place in self.deleted:  # all that was told is gone from the final log
+        if place in self.deleted:  # everything reported is gone from the final log
             return ({"lost"} if {"lost", "unseen"} & flags else set()) | flags - {"unseen", "dirty"}
         return flags
 
 
 def _ends(tables: Tables, lines: Sequence[FoldedRow]) -> dict[Partition, int]:
-    """Up to which offset the final read of each partition vouches for what is missing: to all there are, if it ended.
+    """The offset up to which each partition's final read proves that a record is missing: all offsets if it ended.
 
-    A partition whose final read was not said to end is vouched for as far as records came.
+    If the end of a final read is not recorded, it proves this up to its last record.
     """
     ends: dict[Partition, int] = {}
     for row in lines:
@@ -210,8 +209,8 @@ def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
 def _counts_of_all(
     spark: SparkSession, suspicious: DataFrame, ends: Mapping[Partition, int], places: _Places
 ) -> dict[tuple[int, int, str], int]:
-    """Counted where the rows are, when they are too many to be brought here."""
-    read_to = [{"run": run, "partition_id": tp, "end": end} for (run, tp), end in ends.items()]
+    """The counts, computed by Spark if there are too many rows to fetch."""
+    read_to = [{"run": run, "partition_id": partition_id, "end": end} for (run, partition_id), end in ends.items()]
     frame = small_frame(spark, {"run": pa.int32(), "partition_id": pa.int32(), "end": pa.int64()}, read_to)
     past = f"(coalesce(end = {ALL_OFFSETS}, false) or coalesce(offset <= end, false))"
     conditions = {name: f"flags & {bit} <> 0" for name, bit in BITS.items()}
@@ -249,7 +248,7 @@ class HeldRow(TypedDict):
 
 
 class Holdings:
-    """Which replicas ever had the flagged records: by value wherever it lies, by place with the epoch of each copy."""
+    """The replicas that ever had the flagged records: by value at any offset, and by offset with each copy's epoch."""
 
     def __init__(self, copies: Sequence[HeldRow] = (), *, ended: Collection[tuple[int, int]] = ()) -> None:
         self._ended = ended
@@ -264,7 +263,7 @@ class Holdings:
                 self._at.setdefault((row["run"], row["partition_id"], row["offset"]), []).append((row["value"], copy))
 
     def of(self, row: FoldedRow) -> tuple[frozenset[int], frozenset[int], frozenset[Copy], frozenset[Copy]]:
-        """Of a folded row: nodes that ever had its value and at the end, its copies here, and those of others here."""
+        """For a folded row: nodes that ever had its value, nodes at the end, its copies here, others' copies here."""
         every = self._of_value.get((row["run"], row["partition_id"], row["value"]), ())
         here = every if row["offset"] is None else [pair for pair in every if pair[0] == row["offset"]]
         beside = () if row["offset"] is None else self._at.get((row["run"], row["partition_id"], row["offset"]), ())
@@ -298,7 +297,7 @@ def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["val
     keys = sorted({(row["run"], row["partition_id"], number) for row in rows if (number := row[column]) is not None})
     return small_frame(
         spark, {"run": pa.int32(), "partition_id": pa.int32(), column: pa.int64()},
-        [{"run": run, "partition_id": tp, column: number} for run, tp, number in keys],
+        [{"run": run, "partition_id": partition_id, column: number} for run, partition_id, number in keys],
     )  # fmt: skip
 
 
@@ -312,12 +311,13 @@ class _EpochReadRow(TypedDict):
 
 
 def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]) -> dict[Partition, list[EpochRead]]:
-    """What readers saw of each epoch, of the partitions in which something has to be ruled on."""
+    """What readers saw of each epoch, for the partitions that need a ruling."""
     places = sorted({(row.run, row.partition_id) for row in flagged if row.flags - {"phantom", "aborted", "early"}})
     if not places:
         return {}
     wanted = small_frame(
-        spark, {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+        spark, {"run": pa.int32(), "partition_id": pa.int32()},
+        [{"run": run, "partition_id": number} for run, number in places]
     )  # fmt: skip
     found = (
         tables.records.where("kind > 0 and replica is null and leader_epoch is not null")
@@ -334,7 +334,7 @@ def _epoch_reads(spark: SparkSession, tables: Tables, flagged: Sequence[Flagged]
 
 
 def _line(row: FoldedRow) -> AccountLine:
-    """Values by what their sender was told and whether the final log has them; it adds up both ways."""
+    """Values by their sender's outcome and by whether the final log has them."""
     return {
         "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
         "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
@@ -365,7 +365,7 @@ def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, hel
 
 
 def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
-    """A few rows of the driver's as a DataFrame, through Arrow: no Python workers."""
+    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
     schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
     picked = [{name: row[name] for name in columns} for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

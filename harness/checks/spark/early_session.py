@@ -1,9 +1,9 @@
-"""A session that is made ready while something else still goes on: its JVM starts at once, a thread may warm it up.
+"""A session that is prepared beside other work: its JVM starts at once, and a thread may warm it up.
 
-Whoever asks for the session comes first: the warm-up ends with the stage it is at, and what it has loaded by then stays
-loaded. Nothing depends on it; when it fails, the next question finds a session as if it had never been tried.
+A request for the session has priority: the warm-up ends with its current stage, and what it has loaded stays loaded.
+Nothing depends on the warm-up; if it fails, the next request gets a session as if it had never been tried.
 
-A warm-up goes on beside a load, so its JVM is the last in the queue until somebody asks for the session (priority.py).
+A warm-up runs beside a load, so its JVM has the lowest priority until the session is requested (priority.py).
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from harness.checks.spark.jvm import Jvm, a_jvm
 from harness.checks.spark.session import spark_session
 from harness.history.facts.extent import MANY_ROWS
 
-_PATIENCE_S = 30.0  # for one stage of the warm-up; then both go on side by side
+_PATIENCE_S = 30.0  # to wait for one stage of the warm-up; then both continue in parallel
 _LOG = logging.getLogger(__name__)
 
 
 class _Wanted(Exception):
-    """Somebody wants the session: enough warmed up."""
+    """The session is requested: ends the warm-up."""
 
 
 class EarlySession:
-    """One session; `records`: how many there will be to check, as far as is known. `jvm`: one that was started."""
+    """One session; `records`: the expected number of records to check. `jvm`: one that was already started."""
 
     def __init__(self, *, master: str, records: int = 0, jvm: Jvm | None = None) -> None:
         self._master = master
@@ -39,15 +39,15 @@ class EarlySession:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Opens the session beside what the caller does; returns at once. Only where the JVM is ours; once.
+        """Opens the session in the background; returns at once. Only if the JVM is ours; once.
 
-        No load runs any more: somebody waits for the answer.
+        For use when no load runs any more and the user waits for the result.
         """
         self._comes_first()
         self._beside(self._opened)
 
     def warm_up(self) -> None:
-        """Opens it and asks it everything once, beside a load; returns at once. Only where the JVM is ours; once."""
+        """Opens it and runs every query once, beside a load; returns at once. Only if the JVM is ours; once."""
         if self._jvm is not None and not self._wanted.is_set():
             self._jvm.place.last()
             self._is_last = True
@@ -65,7 +65,7 @@ class EarlySession:
         return self._made()
 
     def ran_out_of_memory(self) -> bool:
-        """By its own last words."""
+        """Whether the JVM's last output says so."""
         told = self._jvm.stderr_path if self._jvm is not None else None
         return told is not None and told.is_file() and b"java.lang.OutOfMemoryError" in told.read_bytes()
 
@@ -109,7 +109,7 @@ class EarlySession:
             work()
         except _Wanted:
             return
-        except Exception as error:  # noqa: BLE001  # nothing depends on it, and the check itself says what is wrong
+        except Exception as error:  # noqa: BLE001  # nothing depends on it, and the check itself will report the error
             _LOG.warning("the checks could not be made ready early: %s", str(error).partition("\n")[0])
             self._forget_what_is_broken()
 
@@ -118,7 +118,7 @@ class EarlySession:
             raise _Wanted(stage)
 
     def _forget_what_is_broken(self) -> None:
-        """A session that could not be made, or whose JVM is gone, is made anew by whoever asks for one."""
+        """Drops a session that could not be opened, or whose JVM is gone; the next request opens a new one."""
         gone = self._jvm is not None and self._jvm.process.poll() is not None
         if self._session is None or gone:
             try:

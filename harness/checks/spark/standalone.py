@@ -18,16 +18,16 @@ def is_standalone(master: str) -> bool:
 
 
 def driver_address(master: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Where the driver listens: a cluster must reach it, so there Spark (or the user) chooses; else nobody may."""
+    """The driver's address: for a cluster, which must reach it, Spark or the user chooses; otherwise loopback only."""
     return {} if is_standalone(master) else {"SPARK_LOCAL_IP": environment.get("SPARK_LOCAL_IP", _LOOPBACK)}
 
 
 def cluster_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What spark-defaults.conf of SPARK_CONF_DIR, or of SPARK_HOME, says; nothing where there is none."""
+    """The settings of spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME; empty if there is none."""
     home = environment.get("SPARK_HOME")
     folder = environment.get("SPARK_CONF_DIR") or (home and os.path.join(home, "conf"))
     path = Path(folder or "") / "spark-defaults.conf"
-    if not folder or not path.is_file():  # without either there is none: never one of the directory we happen to be in
+    if not folder or not path.is_file():  # without either there is none: never a file of the current directory
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line and not line.startswith("#"))
@@ -35,5 +35,5 @@ def cluster_settings(environment: Mapping[str, str] = os.environ) -> dict[str, s
 
 
 def staging_parent(master: str, run_tables: Path) -> Path | None:
-    """Where files for the executors go: beside the runs, which they can read; locally None, the machine's own place."""
+    """The folder of files for executors: beside the runs, which they can read; None locally: the system's default."""
     return None if master.startswith("local[") or master == "local" else run_tables

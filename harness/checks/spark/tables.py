@@ -1,8 +1,8 @@
-"""The tables of one or many run folders, ready to be judged together.
+"""The tables of one or many run folders, to be judged together.
 
-Tables that grow with the load, `records`, `replica_log` and `value_names`, stay in Spark. All others grow with what
-happened to the cluster and are read as plain rows. Every row carries `run`, the place of its folder in the list, so
-that hundreds of histories are one job.
+Tables that grow with the load, `records`, `replica_log` and `value_names`, stay in Spark. All others grow with the
+cluster's events and are read as plain rows. Every row has `run`, the index of its folder in the list, so that hundreds
+of histories are one job.
 """
 
 import os
@@ -40,9 +40,9 @@ from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 from harness.history.sealed.derived_tables import derived_of
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
-# `ops` is only looked into for the operations that a finding names; `bins` are the page's.
+# `ops` is read only for the operations that a finding names; `bins` is for the page.
 SMALL = tuple(name for name in TABLES if name not in (*LARGE, "operations", "bins"))
-# The rows of `operations` that a client refused for their checksum, by its error's name.
+# The rows of `operations` that a client rejected for a wrong checksum, by the error's name.
 CORRUPT_READS = RowsOf("corrupt_reads", OperationRow)
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
@@ -52,9 +52,9 @@ Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The large ones as DataFrames, each opened (`large`) when it is first asked for.
+    """The large tables as DataFrames, each opened (`large`) at its first use.
 
-    `told`: the rows of the others, once they are read; `rows`, `every` and `by_run` give them by their table.
+    `told`: the rows of the small tables, once they are read; `rows`, `every` and `by_run` return them by table.
     """
 
     large: Callable[[str], DataFrame]
@@ -68,14 +68,14 @@ class Tables:
 
     @property
     def records(self) -> DataFrame:
-        """Those of partitions: without the ones that nobody can tell to be of which topic (incarnations.py)."""
+        """The records of partitions, without those whose topic incarnation is unknown (incarnations.py)."""
         apart = sorted(self.set_apart)
         records = self.every_record
         return records if not apart else records.where(f"(run, partition_id) not in ({', '.join(map(str, apart))})")
 
     @property
     def set_apart(self) -> frozenset[tuple[int, int]]:
-        """(run, tp) of what is no partition, but the records of one that could not be placed."""
+        """(run, partition_id) of numbers that are not partitions but records that could not be assigned to one."""
         topics = {(row["run"], row["topic"]) for row in self.every(TOPICS) if row["undecided"]}
         if not topics:
             return frozenset()
@@ -101,11 +101,11 @@ class Tables:
 
     @property
     def activity(self) -> Mapping[int, ActivityRow]:
-        """By run; none for one without records."""
+        """Activity by run; no entry for a run without records."""
         return {run: rows[0] for run, rows in self.by_run(ACTIVITY).items()}
 
     def with_records_of(self, runs: Sequence[int]) -> "Tables":
-        """The same, but for the records of the other runs."""
+        """The same tables, without the records of the other runs."""
         records = self.records.where(self.records["run"].isin(list(runs)))
         return replace(self, large=lambda name: records if name == "records" else self.large(name))
 
@@ -158,7 +158,7 @@ def _small(table_folders: Sequence[Path]) -> Small:
 
 
 def _with_older(small: Small, table_folders: Sequence[Path]) -> Mapping[int, Sequence[DiskEventRow]]:
-    """Those that a run of version 1 tells in the proofs of its faults alone."""
+    """Adds the disk events that a run of version 1 has only in the proofs of its faults."""
     told = dict(_of(DISK_EVENTS, small))
     for run, faults in _of(FAULTS, small).items():
         rows = told.get(run, ())
@@ -188,7 +188,7 @@ def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tup
 
 
 def _rows_of_run_0(path: Path, name: str) -> int | None:
-    """How many rows there are, if they are all numbered as the first run and in today's columns."""
+    """The number of rows, if all have run 0 and today's columns."""
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
@@ -225,7 +225,7 @@ def _numbered(
 
 
 def _today(name: str, schema: pa.Schema, batch: pa.RecordBatch) -> dict[str, Any]:
-    """The columns of a batch, which has its file's name behind them, by their names of today."""
+    """The columns of a batch by today's names; the batch has its file's name as last column."""
     if schema.names == TABLES[name].names:
         return dict(zip(schema.names, batch.columns[:-1], strict=True))
     found = version_1.converted(name, pa.Table.from_batches([batch]).select(schema.names))
@@ -233,9 +233,9 @@ def _today(name: str, schema: pa.Schema, batch: pa.RecordBatch) -> dict[str, Any
 
 
 def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None) -> Iterator[FileSystemDataset]:
-    """The files as one for each version, each held against its schema and the memory that is allowed.
+    """The files as one data set per version, each compared with its schema and the allowed memory.
 
-    Footers are read once. held: what the rows of several tables take together, where they become rows here.
+    Footers are read once. held: the memory of several tables' rows together, if they become Python rows.
     """
     kind, here = ParquetFileFormat(), LocalFileSystem()
     fragments: dict[bool, list[Any]] = {False: [], True: []}
@@ -259,9 +259,9 @@ def _opened(name: str, paths: Sequence[str], held: memory.Together | None = None
 
 
 def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]:
-    """File -> run. Left out are the copies of one file without rows, the shortest: of many runs most tables are empty.
+    """File -> run, without copies of the shortest file, which has no rows: of many runs most tables are empty.
 
-    To open one costs as much as a hundred rows do; to see that it is the same as another costs next to nothing.
+    Opening a file costs as much as a hundred rows; comparing it with another costs almost nothing.
     """
     sizes: dict[str, int] = {}
     runs: dict[str, int] = {}
@@ -277,7 +277,7 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
         if pq.read_metadata(shortest).num_rows:
             return runs
     except (pa.ArrowInvalid, OSError):
-        return runs  # whoever reads it says what is wrong with it
+        return runs  # reading it will report the error
     empty = Path(shortest).read_bytes()
     return {path: run for path, run in runs.items() if sizes[path] != len(empty) or Path(path).read_bytes() != empty}
 
@@ -289,7 +289,7 @@ def _rows_of(
     rows, batches = 0, []
     for batch in _numbered(name, table_folders, held, only):
         rows += batch.num_rows
-        if name not in SMALL:  # of whose files the footers told it
+        if name not in SMALL:  # for the others the footers had the number
             held.take(f"table {name}: {rows} rows and perhaps more", batch.num_rows * row_bytes(batch.num_columns))
         batches.append(batch)
     table = pa.Table.from_batches(batches, schema=TABLES[name])
@@ -299,14 +299,14 @@ def _rows_of(
 
 
 def check_tables(folder: Path) -> None:
-    """Raises HarnessError where a table of one run cannot be read as it should, or holds what no run of ours left."""
+    """Raises HarnessError if a table of a run cannot be read, or contains what none of our runs can contain."""
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-tables-") as staging:
         staged = {name: _in_one_file(name, [folder], Path(staging)) for name in LARGE}
         _check(_small([folder]), staged, [folder])
 
 
 def _check(small: Small, staged: Mapping[str, tuple[Path, int]], table_folders: Sequence[Path]) -> None:
-    """Raises HarnessError where large tables have rows that no writer leaves, or tables do not fit together."""
+    """Raises HarnessError if large tables have rows that no writer creates, or tables contradict each other."""
 
     def place_of(name: str, run: int | None) -> Path:
         return version_1.path_of(table_folders[run or 0], name)
@@ -346,7 +346,7 @@ def read_large(spark: SparkSession, name: str, paths: Sequence[str]) -> DataFram
 
 
 def read_small(folder: Path, table: RowsOf[R], run: int) -> list[R]:
-    """The rows of one run's table, as many runs' would be read."""
+    """The rows of one run's table, read like those of many runs."""
     return [cast(R, {**row, "run": run}) for row in _rows_of(table.name, [folder], memory.Together())]
 
 

@@ -1,6 +1,6 @@
-"""Judges a made-up run of a few records while the real one is still going on: the first run of a query costs seconds.
+"""Judges an artificial run of a few records while the real one still goes on: the first run of a query costs seconds.
 
-Something went wrong in it, so that the questions behind a finding are asked once too. It leaves nothing behind.
+The artificial run contains a loss, so that the queries behind a finding run once, too. It leaves nothing behind.
 """
 
 import tempfile
@@ -20,9 +20,9 @@ _NODES = [1, 2, 3]
 
 
 def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
-    """About as long as the first check of a small run; the next one finds everything loaded.
+    """Takes about as long as the first check of a small run; the next one finds everything loaded.
 
-    `progress` is told each stage and may end it all by raising something.
+    `progress` is called with each stage and may stop the warm-up by raising.
     """
     rows = _rows()
     arrow = {
@@ -46,35 +46,38 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         "log_end_offset": _RECORDS,
         "leader_epochs": "",
     }
-    kept = [off for off in range(_RECORDS) if off not in (_LOST, _UNKNOWN)]
+    kept = [offset for offset in range(_RECORDS) if offset not in (_LOST, _UNKNOWN)]
     return {
         "records": [*_sends(), *_reads(KIND_POLL, 9, kept), *_reads(KIND_FINAL_POLL, 10, kept)],
         "partitions": [partition],
         "partition_states": [state | {"partition_epoch": 0, "isr": _NODES, "replicas": _NODES, "unclean": False}],
         "replica_snapshots": [place | snapshot | {"snapshot": node, "node": node, "time_ns": 10**9} for node in _NODES],
         "replica_log": [
-            place | {"snapshot": node, "node": node, "partition_id": 0, "offset": off, "leader_epoch": 0, "value": off}
+            place
+            | {"snapshot": node, "node": node, "partition_id": 0, "offset": offset, "leader_epoch": 0, "value": offset}
             for node in _NODES
-            for off in kept
+            for offset in kept
         ],
     }
 
 
 def _sends() -> list[dict[str, Any]]:
     return [
-        {"kind": KIND_SEND, "status": STATUS_INFO if off == _UNKNOWN else STATUS_OK, "acks": -1, "operation": off,
+        {"kind": KIND_SEND, "status": STATUS_INFO if offset == _UNKNOWN else STATUS_OK, "acks": -1, "operation": offset,
          "process": 1, "topic": "t", "partition": 0, "partition_id": 0, "position": 0, "offset": None
-         if off == _UNKNOWN else off, "value": off, "invoked_ns": 1000 * off, "completed_ns": 1000 * off + 500,
-         "error": "TimeoutError" if off == _UNKNOWN else None}
-        for off in range(_RECORDS)
+         if offset == _UNKNOWN else offset, "value": offset, "invoked_ns": 1000 * offset,
+         "completed_ns": 1000 * offset + 500,
+         "error": "TimeoutError" if offset == _UNKNOWN else None}
+        for offset in range(_RECORDS)
     ]  # fmt: skip
 
 
 def _reads(kind: int, process: int, offsets: list[int]) -> list[dict[str, Any]]:
     return [
         {"kind": kind, "status": STATUS_OK, "operation": _RECORDS + process, "process": process, "assignment": 0,
-         "topic": "t", "partition": 0, "partition_id": 0, "position": i, "offset": off,
-         "offset_step": off - offsets[i - 1] if i else None, "last_of_poll": i == len(offsets) - 1, "leader_epoch": 0,
-         "value": off, "invoked_ns": 10**6 * process, "completed_ns": 10**6 * process + 500, "timestamp_ms": process}
-        for i, off in enumerate(offsets)
+         "topic": "t", "partition": 0, "partition_id": 0, "position": i, "offset": offset,
+         "offset_step": offset - offsets[i - 1] if i else None, "last_of_poll": i == len(offsets) - 1,
+         "leader_epoch": 0,
+         "value": offset, "invoked_ns": 10**6 * process, "completed_ns": 10**6 * process + 500, "timestamp_ms": process}
+        for i, offset in enumerate(offsets)
     ]  # fmt: skip

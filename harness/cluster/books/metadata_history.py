@@ -4,7 +4,7 @@ settings.
 Times are the active controller's wall clock in ms, placed on the run's time axis by its clock anchor; accurate to 1 ms.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -82,13 +82,14 @@ class _Partition:
 class _Reader:
     """Processes the entries in order; the meaning of a change depends on the state at that moment."""
 
-    def __init__(self, anchor: Anchor) -> None:
+    def __init__(self, anchor: Anchor, registered: Set[tuple[int, int]]) -> None:
+        """registered: (batch, broker) of every registration in the log."""
         self._anchor = anchor
+        self._registered = registered
         self._topics: dict[str, str] = {}  # id -> name
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._directories: dict[int, tuple[str, ...]] = {}
         self._fenced: dict[int, bool] = {}
-        self._registered: dict[int, int] = {}  # time of each one's last such record
         self._elr_in_use = False
         self.states: list[PartitionState] = []
         self.controllers: list[ControllerState] = []
@@ -100,7 +101,7 @@ class _Reader:
         t_ns = self._anchor.monotonic_from_wall(entry.wall_ms * 1_000_000)
         match entry.record:
             case PartitionChanged() as record:
-                self._take_change(t_ns, entry.epoch, record)
+                self._take_change(t_ns, entry, record)
             case PartitionWritten() as record:
                 self._now(t_ns, entry.epoch, (record.topic_id, record.partition), _Partition.written(record))
             case ElrCleared(topic=topic):
@@ -134,16 +135,15 @@ class _Reader:
             case _:
                 pass  # other features, or a controlled shutdown: not part of the history
 
-    def _take_change(self, t_ns: int, epoch: int, change: PartitionChanged) -> None:
+    def _take_change(self, t_ns: int, entry: MetadataEntry, change: PartitionChanged) -> None:
         key = (change.topic_id, change.partition)
         before = self._partitions.get(key)
         if before is not None:
             now = before.after(change)
-            # The changes caused by a registration are written together with it.
-            dropped = tuple(
-                node for node in before.elr if node not in (*now.elr, now.leader) and self._registered.get(node) == t_ns
-            )
-            self._now(t_ns, epoch, key, now, dropped)
+            # What a registration after an unclean shutdown changes is in one batch with it, and stands before it.
+            gone = [node for node in before.elr if node not in (*now.elr, now.leader)]
+            dropped = tuple(node for node in gone if (entry.batch, node) in self._registered)
+            self._now(t_ns, entry.epoch, key, now, dropped)
             if change.recovering and change.topic_id in self._topics:
                 self.events.append(
                     BrokerEvent(
@@ -199,7 +199,6 @@ class _Reader:
         if as_event:
             self._event(t_ns, record.broker, "broker_registered", record.broker_epoch)
         self._fenced[record.broker] = record.fenced
-        self._registered[record.broker] = t_ns
         previous = self._directories.get(record.broker, ())
         self._directories[record.broker] = record.log_directories
         if record.log_directories and not set(previous) <= set(record.log_directories):
@@ -225,8 +224,13 @@ class _Reader:
         )
 
 
-def history_of(entries: Iterable[MetadataEntry], anchor: Anchor) -> ClusterHistory:
-    reader = _Reader(anchor)
+def history_of(entries: Sequence[MetadataEntry], anchor: Anchor) -> ClusterHistory:
+    registered = {
+        (entry.batch, entry.record.broker)
+        for entry in entries
+        if isinstance(entry.record, BrokerRegistered) and not entry.from_snapshot
+    }
+    reader = _Reader(anchor, registered)
     for entry in entries:
         reader.take(entry)
     return ClusterHistory(

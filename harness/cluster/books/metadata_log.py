@@ -36,7 +36,8 @@ _MAGIC = 2
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataEntry:
-    """epoch: the quorum's leader epoch. wall_ms: the active controller's clock at the append.
+    """epoch: the quorum's leader epoch. wall_ms: the active controller's clock at the append. batch: its batch's base
+    offset; the records of one decision of the controller are one batch.
 
     from_snapshot: it became so at an unknown time before.
     """
@@ -45,6 +46,7 @@ class MetadataEntry:
     epoch: int
     wall_ms: int
     record: Record
+    batch: int
     from_snapshot: bool = False
 
 
@@ -164,8 +166,9 @@ def _entries(data: bytes, place: Path, skipped: Counter[int]) -> Iterator[Metada
                 ) from error
             if decoded is not None:
                 yield MetadataEntry(
-                    offset=record.offset, epoch=batch.leader_epoch, wall_ms=record.timestamp, record=decoded
-                )
+                    offset=record.offset, epoch=batch.leader_epoch, wall_ms=record.timestamp, record=decoded,
+                    batch=batch.base_offset,
+                )  # fmt: skip
 
 
 def _records(batch: Any, place: Path) -> list[Any]:

@@ -1,1 +1,1 @@
-"""How faults come about, whoever asks for them: the engine, what is in force, and what came of a plan."""
+"""How faults begin and end, for schedules and steps alike: the engine, the faults in force, a plan's results."""

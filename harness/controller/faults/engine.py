@@ -1,5 +1,5 @@
-"""The one way in which a fault comes about, whoever asks for it: its victims are found, it begins on each of them, and
-it is ended by what its plan says. Schedules say when; steps say now.
+"""Begins and ends every fault, for schedules and for steps: finds its victims, begins it on each of them, and ends it
+when its plan says so. A schedule gives a time; a step means now.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from harness.ports.faults import FaultBook, PlannedFault, Struck
 
 
 class Moment:
-    """Who held which role when it was first asked at this moment: the same for every fault of it.
+    """Which node held which role when this moment first looked it up: the same for all faults that begin together.
 
-    A fault of the moment may take the leader down while another one still looks for it.
+    Otherwise one fault could stop the leader while another fault of the same moment still looks for it.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -51,14 +51,14 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class Victims:
-    """meant: all of them, in order. unfit: those who cannot be struck: they are down or paused already."""
+    """meant: all victims, in order. unfit: those that cannot be hit, because they are down or paused already."""
 
     meant: tuple[NodeId, ...] = ()
     unfit: tuple[NodeId, ...] = ()
 
     @property
     def nodes(self) -> tuple[NodeId, ...]:
-        """Those who can be struck."""
+        """The victims that can be hit."""
         return tuple(node for node in self.meant if node not in self.unfit)
 
 
@@ -71,12 +71,16 @@ class FaultEngine:
         self.in_force = FaultsInForce(context)
 
     def victims(self, planned: PlannedFault, *, chance: str, moment: Moment) -> Victims:
-        """Raises HarnessError where nobody has the role now."""
+        """Raises HarnessError if no node has the role now."""
         cluster, fault = self._context.cluster, planned.fault
         if not fault.may_hit:
             return Victims()
         roles = {node.node: node.role for node in cluster.nodes}
-        unfit = {node for node in roles if self.in_force.state_of(node) in fault.not_while} if fault.not_while else ()
+        unfit = (
+            {node for node in roles if self.in_force.state_of(node) in fault.not_while} if fault.not_while else set()
+        )
+        if fault.undone_by == "start":
+            unfit |= {node for node in roles if self.in_force.is_starting(node)}
         found = self._book.resolve(
             planned.target,
             view=moment,
@@ -90,11 +94,11 @@ class FaultEngine:
     async def begin(
         self, planned: PlannedFault, victims: Sequence[NodeId], occasion: Occasion
     ) -> tuple[list[FaultInForce], list[tuple[FaultInForce, HarnessError]]]:
-        """What is in force now, and what could not be done: one that fails leaves no other half done.
+        """Returns the faults now in force, and the errors: if one fails, the others are still completed.
 
-        Raises HarnessError where there is nobody, or no link, that it could strike.
+        Raises HarnessError if there is no node, or no link, that it could hit.
         """
-        asked = [
+        begun = [
             self.in_force.ask(planned.fault, each, label=self._label(planned, each), occasion=occasion)
             for each in self._struck(planned, victims)
         ]
@@ -107,17 +111,17 @@ class FaultEngine:
                 failed.append((each, error))
 
         if planned.fault.in_turn:
-            for each in asked:
+            for each in begun:
                 await one(each)
         else:
-            await asyncio.gather(*(one(each) for each in asked))
+            await asyncio.gather(*(one(each) for each in begun))
         if planned.fault.lasts_s is not None and not failed:
             await asyncio.sleep(planned.fault.lasts_s)
-            await self.end(asked)
-        return [each for each in asked if each not in {one for one, _ in failed}], failed
+            await self.end(begun)
+        return [each for each in begun if each not in {one for one, _ in failed}], failed
 
     async def end(self, faults: Sequence[FaultInForce]) -> None:
-        """Ends them together. Raises HarnessError for the first that cannot be ended, when all have been tried."""
+        """Ends them together. Tries all of them, then raises HarnessError for the first that could not be ended."""
         ended = await asyncio.gather(*(self.in_force.end(each) for each in faults), return_exceptions=True)
         for error in ended:
             if isinstance(error, BaseException):
@@ -145,6 +149,6 @@ def broker_ids(cluster: Cluster) -> list[NodeId]:
 
 
 def called(cluster: Cluster, node: NodeId) -> str:
-    """How people name it: "broker 1", or what the cluster calls a node that is no broker."""
+    """The node's name for people: "broker 1", or what the cluster calls a node that is not a broker."""
     apart = {each.node: each.name for each in cluster.nodes if each.role != "broker"}
     return apart.get(node, f"broker {node}")

@@ -1,8 +1,8 @@
-"""The faults in force: every harm is recorded before it begins, proved when it is seen, and undone whatever happens.
+"""The faults in force: each is recorded before it begins, proved when its effect is seen, and always undone.
 
-Both kinds of plan go through here, so a fault is written down in one way: planned, asked, begun with a proof, end
-asked, ended with a proof. What a replica's disk held is read before anything can cut it: before a disk is harmed, after
-a node went down, before links are healed, a process goes on or a disk is freed.
+Both kinds of plan use this module, so every fault is recorded in the same way: planned, asked, begun with a proof, end
+asked, ended with a proof. A replica's disk is read before anything can truncate it: before a disk is harmed, after a
+node went down, before links are healed, a process is resumed or a disk is freed.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from harness.ports.faults import Fault, State, Struck, Undo
 
 @dataclass(frozen=True, kw_only=True)
 class Occasion:
-    """Why a fault begins. planned_ns: when it was to; scheduled: its place in the schedule; step: in the steps."""
+    """Why a fault begins. planned_ns: its planned time; scheduled: its index in the schedule; step: in the steps."""
 
     planned_ns: int
     trigger: str = ""
@@ -33,9 +33,9 @@ class FaultInForce:
     fault: Fault
     struck: Struck
     label: str
-    promise: int  # the run's promise to heal it
-    released: bool = False  # it asks for nothing more: its time is over, or it could not be begun
-    ending: asyncio.Lock = field(default_factory=asyncio.Lock)  # `for`, a step and the run may all want to end it
+    promise: int  # the number that `heal_later` returned
+    released: bool = False  # it holds its victims no longer: its time is over, or it could not begin
+    ending: asyncio.Lock = field(default_factory=asyncio.Lock)  # `for`, a step and the run may end it at the same time
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -44,18 +44,19 @@ class FaultInForce:
 
 
 class FaultsInForce:
-    """What has been begun and not yet ended, newest last."""
+    """The faults that have begun and not yet ended, newest last."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._faults: list[FaultInForce] = []
         self._starting: defaultdict[NodeId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.starts = 0  # how often a node was started that a fault had taken down
 
     def all(self) -> list[FaultInForce]:
         return list(self._faults)
 
     def ask(self, fault: Fault, struck: Struck, *, label: str, occasion: Occasion) -> FaultInForce:
-        """Writes down that it is about to begin: from here on no other fault takes its victims for whole."""
+        """Records that the fault is about to begin: from now on its victims count as hit for other faults."""
         number = self._context.recorder.fault_asked(
             kind=fault.kind,
             label=label,
@@ -75,16 +76,16 @@ class FaultsInForce:
         return asked
 
     async def begin(self, asked: FaultInForce) -> None:
-        """Begins the harm and returns when it was seen."""
+        """Begins the fault and returns when its effect was seen."""
         context, fault, struck = self._context, asked.fault, asked.struck
         if fault.destroys != "nothing":
             for node in struck.nodes:
-                if not self._in_state(node, "down", but=asked):  # else it was read when it went down
+                if not self._in_state(node, "down", but=asked):  # otherwise it was read when it went down
                     await context.snapshot("wipe", node)
         try:
             evidence = await fault.begin(context.cluster, struck)
         except HarnessError:
-            asked.released = True  # the run undoes what there may be of it, and others are not held up by it
+            asked.released = True  # the run undoes a partial effect; other faults need not wait for it
             raise
         context.recorder.fault_begun(asked.number, evidence, links=struck.links)
         if fault.leaves == "down" and fault.destroys == "nothing":
@@ -92,9 +93,9 @@ class FaultsInForce:
                 await context.snapshot("kill", node)
 
     async def end(self, fault: FaultInForce) -> None:
-        """Undoes it and returns when that was seen; a fault already ended is left alone.
+        """Undoes the fault and returns when that was seen; does nothing if it has already ended.
 
-        A node that other faults hold down is started by the last of them, which ends them all.
+        If several faults hold a node down, the last of them starts it, which ends them all.
         """
         async with fault.ending, AsyncExitStack() as starting:
             if fault.fault.undone_by == "start":
@@ -114,7 +115,7 @@ class FaultsInForce:
                 raise unread
 
     async def start(self, nodes: Sequence[NodeId]) -> list[Evidence]:
-        """Starts nodes, which ends every fault that held them down."""
+        """Starts the nodes, which ends every fault that held them down."""
         return [await self._start_one(node) for node in nodes]
 
     async def _start_one(self, node: NodeId) -> Evidence:
@@ -132,6 +133,7 @@ class FaultsInForce:
         for each in down:
             self._context.recorder.fault_end_asked(each.number)
         evidence = await fault.fault.end(self._context.cluster, fault.struck)
+        self.starts += 1
         for each in down:
             self._ended(each, evidence)
         return evidence
@@ -185,12 +187,16 @@ class FaultsInForce:
             return "down"
         return "paused" if self._in_state(node, "paused") else "up"
 
+    def is_starting(self, node: NodeId) -> bool:
+        """Whoever takes it down now makes its start fail, which another fault waits for."""
+        return self._starting[node].locked()
+
     def _in_state(self, node: NodeId, state: State, *, but: FaultInForce | None = None) -> bool:
         asking = (each for each in self._faults if not each.released and each is not but)
         return any(node in each.nodes and each.fault.leaves == state for each in asking)
 
     def undone_by(self, word: Undo, node: NodeId) -> list[FaultInForce]:
-        """What that step would end on the node. Raises HarnessError when there is nothing to undo."""
+        """The faults that this step would end on the node. Raises HarnessError if there is nothing to undo."""
         found = self._undone_by(word, node)
         if not found:
             raise HarnessError(f"node {node} has nothing in force that {word} could undo")
@@ -203,7 +209,7 @@ class FaultsInForce:
         return any(not each.released for each in self._undone_by("start", node))
 
     def on_links(self, links: Sequence[Link]) -> list[FaultInForce]:
-        """Those that a heal of exactly these links ends."""
+        """The faults that a heal of exactly these links ends."""
         return [
             each for each in self._faults if each.fault.undone_by == "heal" and set(each.struck.links) == set(links)
         ]

@@ -1,6 +1,6 @@
-"""What came of a plan, for the terminal: when each fault of a schedule was to begin and when it did, and who was late.
+"""A plan's result for the terminal: when each scheduled fault was planned, when it began, and which ones were late.
 
-Steps plan no times; of their faults only those are told that came late all the same.
+Steps have no planned times; of their faults only the late ones are listed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ from harness.history.schema.typed_rows import typed
 
 
 def plan_told(folder: RunFolder) -> list[str]:
-    """A line each; none where no fault was planned by time, late or skipped. Times since the load began."""
+    """One line per fault; none if no fault was planned by time, late or skipped. Times are since the load began."""
     rows = typed(FaultRow, folder.table("faults"))
     zero_ns = int(folder.run.get("load_began_ns") or 0)
-    told = [*_of_rows(rows, zero_ns), *(_of_skipped(each) for each in folder.run.get("skipped_faults", ()))]
-    return ["Faults, in seconds since the load began:", *told] if told else []
+    lines = [*_of_rows(rows, zero_ns), *(_of_skipped(each) for each in folder.run.get("skipped_faults", ()))]
+    return ["Faults, in seconds since the load began:", *lines] if lines else []
 
 
 def _of_rows(rows: list[FaultRow], zero_ns: int) -> Iterator[str]:

@@ -265,8 +265,8 @@ class JournalFile:
                 [STATUS[outcome.status] for outcome in outcomes],
                 [outcome.offset for outcome in outcomes],
                 [outcome.error for outcome in outcomes],
-                [outcome.t0_ns for outcome in outcomes],
-                [outcome.t1_ns for outcome in outcomes],
+                [outcome.begin_ns for outcome in outcomes],
+                [outcome.end_ns for outcome in outcomes],
                 _compact([outcome.timestamp_ms for outcome in outcomes]),
             )
         )
@@ -312,7 +312,9 @@ class JournalFile:
         offsets = list(event.offsets.values())
         status = STATUS[event.status]
         details = (event.generation, event.member, event.error)
-        self._write(Group(event.event, event.t0_ns, event.t1_ns, partition_ids, offsets, status, *details, transaction))
+        self._write(
+            Group(event.event, event.begin_ns, event.end_ns, partition_ids, offsets, status, *details, transaction)
+        )
 
     def met(self, process: int, events: Sequence[AClientEvent]) -> None:
         """Writes a client's event, unless it is about a partition that this journal does not name: it was not used
@@ -326,9 +328,9 @@ class JournalFile:
                     Met(process, event.t_ns, event.event, event.node, partition_id, event.epoch, status, event.error)
                 )
 
-    def done(self, f: str, *, t0_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
+    def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()
-        self._write(Done(f, now if t0_ns is None else t0_ns, now, count, error))
+        self._write(Done(f, now if begin_ns is None else begin_ns, now, count, error))
 
     def begin_transaction(self) -> int:
         self._transactions += 1

@@ -92,10 +92,10 @@ def test_what_goes_wrong_in_it_is_one_line_that_names_the_package_and_the_place(
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        ("lambda context: finding(context, check='lost-write')", "is of check 'lost-write'; write check='odd'"),
+        ("lambda context: finding(context, check='lost-write')", "has check 'lost-write'; write check='odd'"),
         ("lambda context: finding(context, evidence={'rules': [3]})", "the evidence of a finding is unfit"),
         ("lambda context: finding(context, evidence={'seen': context})", "the evidence of a finding is no JSON"),
-        ("lambda context: [3]", "what it finds are Findings, not int"),
+        ("lambda context: [3]", "it must return Findings, not int"),
     ],
 )
 def test_it_speaks_under_its_own_name_only(

@@ -158,7 +158,7 @@ def a_value_of_a_sender_whose_journal_was_cut() -> History:
 def next_after_what_was_sent(*, complete: bool | None, sequence: int = 10, named: bool = True) -> History:
     """Client 0 sent values 0 to 9, and another one of its series was read."""
     history = acknowledged()
-    history.final([*((off, off) for off in range(10)), (10, sequence)])
+    history.final([*((offset, offset) for offset in range(10)), (10, sequence)])
     for row in history.rows["records"]:
         row["process"] = 0 if row["kind"] == 0 else row["process"]
     history.journals_may_lack_their_end = complete is None
@@ -288,7 +288,7 @@ def test_a_log_whose_high_watermark_was_never_written_down_has_no_digest_that_it
 ) -> None:
     """Its disk was lost, and there was no time for a checkpoint since."""
     collected = acknowledged()
-    collected.final([(off, off) for off in range(10)])
+    collected.final([(offset, offset) for offset in range(10)])
     for node in ISR:
         collected.snapshot(node, ALL, at=110, high_watermark=8 if node == ISR[0] else None, epochs="0:0")
     for row in collected.rows["replica_snapshots"]:

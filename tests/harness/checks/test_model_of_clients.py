@@ -78,9 +78,9 @@ def summed(rows: Iterable[DeliveryRow]) -> Answers:
         if row["kind"] == "at-least-once":
             places.setdefault((row["run"], row["partition_id"], row["group"]), []).append(row)
     found: Answers = {}
-    for (run, tp, group), own in places.items():
+    for (run, partition_id, group), own in places.items():
         count, low, high = sum(row["count"] for row in own), min(row["low"] for row in own), max(r["high"] for r in own)
-        found.setdefault(run, set()).add((tp, group, count, low, high))
+        found.setdefault(run, set()).add((partition_id, group, count, low, high))
     return found
 
 

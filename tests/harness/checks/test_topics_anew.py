@@ -54,8 +54,14 @@ def as_sealed(history: History) -> History:
         for topic in [of_snapshot[row["snapshot"]]]
     ]
     rows["partitions"] = [
-        {"topic": topic, "partition": part, "read_to_end": False, **by_place.get((topic, part), {}), "partition_id": tp}
-        for (topic, part), tp in tps.items()
+        {
+            "topic": topic,
+            "partition": part,
+            "read_to_end": False,
+            **by_place.get((topic, part), {}),
+            "partition_id": partition_id,
+        }
+        for (topic, part), partition_id in tps.items()
     ]
     rows["topics"] = topics.topics({topic.partition("#")[0] for topic, _ in tps if topics.is_set_apart(topic)})
     history.rows = {
@@ -95,11 +101,11 @@ def deleted(*, asked: bool = True, sent: int = 10, second: int = 5, read: bool =
     if asked:
         asked_to_delete(history, at=19)
     begun_anew(history, at=22)
-    for off in range(second):
-        history.send(100 + off, off, at=25 + off / 10)
+    for offset in range(second):
+        history.send(100 + offset, offset, at=25 + offset / 10)
     if read:
-        history.poll([(off, 100 + off) for off in range(second)], at=30)
-    history.final([(off, 100 + off) for off in range(second)])
+        history.poll([(offset, 100 + offset) for offset in range(second)], at=30)
+    history.final([(offset, 100 + offset) for offset in range(second)])
     return history
 
 
@@ -140,7 +146,7 @@ def _but_the_new_one_lost(values: Sequence[int]) -> History:
     history = deleted()
     kept = [row for row in history.rows["records"] if row["kind"] != 2]
     history.rows["records"] = kept
-    history.final([(off, 100 + off) for off in range(5) if 100 + off not in values])
+    history.final([(offset, 100 + offset) for offset in range(5) if 100 + offset not in values])
     return history
 
 
@@ -174,12 +180,12 @@ def the_new_one_has_a_record_of_the_old_one() -> History:
 def lost_before_it_was_deleted() -> History:
     """A clean leader's log lacked it while the topic was still there: the deletion took nothing but the rest."""
     history = deleted()
-    history.snapshot(2, [(off, 0, off) for off in range(9)], at=12, reason="kill", epochs="0:0 1:9")
+    history.snapshot(2, [(offset, 0, offset) for offset in range(9)], at=12, reason="kill", epochs="0:0 1:9")
     history._isr, history._leader, history._epoch = ISR, 1, 0
     history.state(2, 1, ISR, at=10, start=9)
     states = history.rows["partition_states"]
     states.insert(1, states.pop())
-    history.snapshot(1, [(off, 0, off) for off in range(10)], at=9, reason="kill", epochs="0:0")
+    history.snapshot(1, [(offset, 0, offset) for offset in range(10)], at=9, reason="kill", epochs="0:0")
     return history
 
 
@@ -211,10 +217,10 @@ def fetched_of_the_old_one_and_handed_out_when_the_new_one_was_there() -> Histor
 def a_snapshot_of_the_old_ones_log_read_when_the_new_one_was_there() -> History:
     """Of a broker that was down: its folder still says whose it is."""
     history = deleted()
-    history.snapshot(3, [(off, 0, off) for off in range(10)], at=60, reason="restart", epochs="0:0")
+    history.snapshot(3, [(offset, 0, offset) for offset in range(10)], at=60, reason="restart", epochs="0:0")
     history.rows["replica_snapshots"][-1]["topic_id"] = OLD
     for node in ISR:
-        history.snapshot(node, [(off, 0, 100 + off) for off in range(5)], high_watermark=5, epochs="0:0")
+        history.snapshot(node, [(offset, 0, 100 + offset) for offset in range(5)], high_watermark=5, epochs="0:0")
     return history
 
 
@@ -250,7 +256,7 @@ def test_a_removal_on_request_says_so(judged: dict[str, Judgement]) -> None:
 
 def test_what_cannot_be_placed_is_an_open_question(judged: dict[str, Judgement]) -> None:
     reasons = judged["a_retry_across_both_that_nothing_places"].reasons
-    assert any("nobody can tell which of the two had them" in reason for reason in reasons)
+    assert any("it is unknown which of the two topics had them" in reason for reason in reasons)
 
 
 def test_of_records_that_are_set_apart_no_states_are_missed() -> None:

@@ -16,6 +16,7 @@ from harness.cli.comparison_runs import Variant, compare_scenario, stored_run, v
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.scenario.model import Scenario
+from tests.reports.campaign.made_up import made_up_campaign
 from tests.reports.stories.crash_story import crash_run
 
 SCENARIO = "leader-crash-acks-all"
@@ -185,6 +186,32 @@ def test_the_command_compares_stored_runs_and_says_what_differs(
     assert "quick had a new leader within 0.50 s, slow within 3.00 s." in told
     data = json.loads((tmp_path / "page" / "comparison.json").read_text(encoding="utf-8"))
     assert [len(column["runs"]) for column in data["columns"]] == [2, 2]
+
+
+def test_the_command_puts_campaigns_side_by_side_by_path_or_name(
+    tmp_path: Path, command: Callable[..., tuple[int, str]]
+) -> None:
+    folder = made_up_campaign(tmp_path / "runs" / "campaigns" / "monday", runs=80, groups=7)
+    made_up_campaign(tmp_path / "elsewhere", runs=60)
+    code, told = command("monday", "elsewhere", "--out", "page")
+
+    assert code == 0
+    assert "5 different violations: 1 only in A, 4 in both." in told
+    assert (tmp_path / "page" / "campaigns.html").is_file()
+    assert command(str(folder), "elsewhere")[0] == 0
+    assert len(list((tmp_path / "runs").glob("comparison-monday-*/campaigns.json"))) == 1
+
+
+def test_a_campaign_is_compared_with_campaigns_alone(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
+    made_up_campaign(tmp_path / "monday", runs=8)
+    run = crash_run(tmp_path / "runs")
+    for other in (run.name, "n" * 5000):
+        code, told = command("monday", other)
+        assert (code, told.count("\n")) == (2, 1)
+        assert "no campaign; compare campaigns with campaigns, and runs with runs" in told
+    code, told = command("monday")
+    assert code == 2
+    assert "give two campaigns to compare" in told
 
 
 def test_the_command_says_with_its_exit_code_that_there_was_nothing_to_compare(

@@ -95,7 +95,7 @@ async def test_each_future_is_its_records_outcome(client_with: Make) -> None:
         ("ok", 41, 0),
         ("ok", 42, 0),
     ]
-    assert all((each.t0_ns or 0) < each.t1_ns for each in outcomes)
+    assert all((each.begin_ns or 0) < each.end_ns for each in outcomes)
 
 
 async def test_a_records_time_is_the_one_it_was_sent_with_though_its_batch_is_answered_with_the_firsts(

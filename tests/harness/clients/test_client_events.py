@@ -70,7 +70,7 @@ class Producer:
         return [
             event
             for event in self.events
-            if event.event == "attempt_failed" and (outcome.t0_ns or 0) <= event.t_ns <= outcome.t1_ns
+            if event.event == "attempt_failed" and (outcome.begin_ns or 0) <= event.t_ns <= outcome.end_ns
         ]
 
     async def acknowledged(self) -> SendOutcome:
@@ -103,7 +103,7 @@ async def test_each_library_reports_the_attempt_that_a_paused_leader_left_unansw
     for library, producer, first, calm, outcome in zip(LIBRARIES, producers, quiet, undisturbed, hit, strict=True):
         assert calm.status == "ok", library
         assert producer.failed(calm) == [], library
-        assert (first.t0_ns or 0) < first.t1_ns, library
+        assert (first.begin_ns or 0) < first.end_ns, library
         attempts = producer.failed(outcome)
         assert {event.status for event in attempts} == {"info"}, (library, producer.events)
         assert {(event.topic, event.partition) for event in attempts} == {("orders", producer.partition)}, library

@@ -122,7 +122,7 @@ async def test_each_delivery_report_is_its_records_outcome_at_its_own_time(clien
         ("info", None, "_MSG_TIMED_OUT", None),
         ("ok", 42, None, 0),
     ]
-    assert outcomes[0].t1_ns < outcomes[1].t1_ns < outcomes[2].t1_ns
+    assert outcomes[0].end_ns < outcomes[1].end_ns < outcomes[2].end_ns
 
 
 async def test_a_refusal_is_unknown_even_with_retries_0_because_librdkafka_may_have_tried_before(

@@ -68,8 +68,8 @@ async def test_each_record_is_acknowledged_with_its_offset_and_its_own_time(clie
     await client.close()
 
     assert [(outcome.status, outcome.offset) for outcome in outcomes] == [("ok", 40), ("ok", 41), ("ok", 42)]
-    assert outcomes[0].t1_ns < outcomes[1].t1_ns < outcomes[2].t1_ns
-    assert all(outcome.t0_ns < outcome.t1_ns for outcome in outcomes)
+    assert outcomes[0].end_ns < outcomes[1].end_ns < outcomes[2].end_ns
+    assert all(outcome.begin_ns < outcome.end_ns for outcome in outcomes)
 
 
 async def test_a_records_time_is_what_the_broker_answered_unless_it_had_the_batch_already(

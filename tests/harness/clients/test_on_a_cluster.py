@@ -131,7 +131,7 @@ async def test_what_each_library_says_of_a_record_is_so_through_a_leader_kill(cl
     for producer, records in zip(producers, read, strict=True):
         library, acknowledged = producer.library, producer.of("ok")
         assert producer.longest_s < LONGEST_SEND_S, library
-        assert all((outcome.t0_ns or 0) < outcome.t1_ns for outcome in producer.outcomes.values()), library
+        assert all((outcome.begin_ns or 0) < outcome.end_ns for outcome in producer.outcomes.values()), library
         assert {outcome.code for outcome in acknowledged.values()} == {0}, library
         assert [record.offset for record in records] == sorted({record.offset for record in records}), library
         places = {record.value: record.offset for record in records}

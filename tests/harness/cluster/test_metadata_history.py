@@ -74,13 +74,14 @@ def test_eligible_leader_replicas_are_reported_from_the_feature_on_and_kept_unti
 
 
 def test_only_those_who_just_registered_are_reported_as_dropped_from_the_eligible_ones(tmp_path: Path) -> None:
+    """Kafka 4.3.1 writes what a registration changes before the registration, in one batch."""
     waiting = writer.change("orders", isr=(), leader=-1, elr=(2,), last_known_elr=(1,))
     elected = writer.change("orders", isr=(1,), leader=1, elr=(), last_known_elr=(), recovery=1)
     back = writer.registration(2, "d")
 
     before = [writer.ELR_ON, *_ORDERS, back, waiting]
     away = [writer.batch(0, before), writer.batch(len(before), [elected], wall_ms=1900)]
-    returned = [writer.batch(0, before), writer.batch(len(before), [back, elected], wall_ms=1900)]
+    returned = [writer.batch(0, before), writer.batch(len(before), [elected, back], wall_ms=1900)]
 
     for number, (batches, dropped) in enumerate([(away, ()), (returned, (2,))]):
         history = history_of(read_log(write(tmp_path / str(number), {0: batches})).entries, _ANCHOR)

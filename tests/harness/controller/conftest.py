@@ -178,12 +178,12 @@ class MemoryClient:
             partition = TopicPartition(topic=record.topic, partition=record.partition)
             if self._leaderless(partition):
                 now = CLOCK.monotonic_ns()
-                outcomes.append(SendOutcome(status="info", offset=None, error="KafkaTimeoutError", t1_ns=now))
+                outcomes.append(SendOutcome(status="info", offset=None, error="KafkaTimeoutError", end_ns=now))
                 continue
             log = self._cluster.logs[partition]
             log.append(record.value)
             now = CLOCK.monotonic_ns()
-            outcomes.append(SendOutcome(status="ok", offset=len(log) - 1, error=None, t1_ns=now))
+            outcomes.append(SendOutcome(status="ok", offset=len(log) - 1, error=None, end_ns=now))
         return outcomes
 
     def _leaderless(self, partition: TopicPartition) -> bool:

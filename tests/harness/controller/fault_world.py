@@ -218,7 +218,7 @@ class FaultyClient(MemoryClient):
             return await super().send(records)
         now = CLOCK.monotonic_ns()
         return [
-            SendOutcome(status=cast(Any, status), offset=None, error=f"error {code}", code=code, t1_ns=now)
+            SendOutcome(status=cast(Any, status), offset=None, error=f"error {code}", code=code, end_ns=now)
             for _ in records
         ]
 

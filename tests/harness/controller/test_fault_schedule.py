@@ -130,6 +130,107 @@ async def test_a_fault_whose_trigger_never_comes_is_skipped_and_costs_no_verdict
     assert not world.faults()
 
 
+async def test_one_trigger_after_the_other_is_waited_for(suffer: Any) -> None:
+    async def load(world: FaultWorld) -> None:
+        world.context.acks.add(ok=10)
+        await world.context.observer.wait_until(lambda: world.context.observer.leader("orders", 0) == 2, timeout_s=2)
+        await asyncio.sleep(0.03)
+        assert "pause 2" not in world.cluster.deeds
+        world.context.acks.add(ok=5)
+
+    result, world = await suffer(
+        FaultSpec(kind="crash", target="leader(orders/0)", at_s=0.02),
+        FaultSpec(
+            kind="pause", target="leader(orders/0)", when="elapsed >= 10 ms then new_leader(orders/0) then acks >= +5"
+        ),
+        during=load,
+        duration_s=2.0,
+    )
+
+    assert (result.inconclusive, result.skipped) == ((), ())
+    assert world.cluster.deeds == ["kill 1", "pause 2"]
+
+
+async def test_a_trigger_begins_a_fault_as_often_as_it_comes_and_the_fault_may(suffer: Any) -> None:
+    async def load(world: FaultWorld) -> None:
+        for _ in range(20):
+            world.context.acks.add(ok=10)
+            await asyncio.sleep(0.02)
+
+    fault = FaultSpec(kind="pause", target="1", when="acks >= +10", times=3, for_s=0.01)
+    result, world = await suffer(fault, during=load, duration_s=0.6)
+
+    assert (result.inconclusive, result.skipped) == ((), ())
+    assert world.cluster.deeds == ["pause 1", "resume 1"] * 3
+
+
+async def test_a_fault_that_began_once_and_not_as_often_as_it_might_is_not_skipped(suffer: Any) -> None:
+    async def load(world: FaultWorld) -> None:
+        world.context.acks.add(ok=10)
+
+    fault = FaultSpec(kind="pause", target="1", when="acks >= 10 then acks >= +10", times=2, for_s=0.01)
+    once = FaultSpec(kind="pause", target="2", when="acks >= 10", times=1, for_s=0.01)
+    result, world = await suffer(once, fault, during=load, duration_s=0.2)
+
+    assert [skipped.target for skipped in result.skipped] == ["1"]
+    assert world.cluster.deeds == ["pause 2", "resume 2"]
+
+
+async def test_a_fault_begins_when_another_has_been_started_again(suffer: Any) -> None:
+    result, world = await suffer(
+        FaultSpec(kind="crash", target="3", at_s=0.01, for_s=0.03),
+        FaultSpec(kind="pause", target="1", when="restarted", for_s=0.01),
+        duration_s=1.0,
+    )
+
+    assert result.inconclusive == ()
+    assert world.cluster.deeds == ["kill 3", "start 3", "pause 1", "resume 1"]
+
+
+@pytest.mark.parametrize(
+    ("isr", "when"),
+    [((1,), "isr_shrinks(orders/0)"), ((1, 2, 3, 4), "isr_grows(orders/0)"), ((1, 2, 3, 4), "isr(orders/0) >= 4")],
+)
+async def test_a_fault_begins_when_the_isr_changes(suffer: Any, isr: tuple[int, ...], when: str) -> None:
+    async def change(world: FaultWorld) -> None:
+        await world.context.observer.wait_until(lambda: bool(world.context.observer.isr("orders", 0)), timeout_s=2)
+        await world.context.observer.next_round()
+        await world.context.observer.next_round()
+        world.cluster.isr = isr
+
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="1", when=when, for_s=0.01), during=change, duration_s=1.0
+    )
+
+    assert result.skipped == ()
+    assert world.cluster.deeds == ["pause 1", "resume 1"]
+
+
+@pytest.mark.parametrize("when", ["no_leader(orders/0)", "epoch_change(orders/0)"])
+async def test_a_fault_begins_when_nobody_leads_any_more(suffer: Any, when: str) -> None:
+    async def depose(world: FaultWorld) -> None:
+        await world.context.observer.wait_until(lambda: world.context.observer.leader("orders", 0) > 0, timeout_s=2)
+        await world.context.observer.next_round()
+        await world.context.observer.next_round()
+        world.cluster.nobody_leads = True
+
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="1", when=when, for_s=0.01), during=depose, duration_s=1.0
+    )
+
+    assert result.skipped == ()
+    assert world.cluster.deeds == ["pause 1", "resume 1"]
+
+
+async def test_a_power_loss_of_more_than_a_replica_holds_is_skipped_and_kills_nobody(suffer: Any) -> None:
+    fault = FaultSpec(kind="power-loss", target="2", at_s=0.0, for_s=0.01, options={"records": 1000})
+    result, world = await suffer(fault)
+
+    assert result.inconclusive == ()
+    assert [(skipped.kind, skipped.why) for skipped in result.skipped] == [("power-loss", "no-victim")]
+    assert not any(deed.startswith(("kill", "lose")) for deed in world.cluster.deeds)
+
+
 # -- kinds with a way of their own ----------------------------------------
 
 

@@ -90,8 +90,8 @@ class Reader:
         return GroupEvent(
             event="fetched",
             offsets=dict.fromkeys(partitions, None if refused else 2),
-            t0_ns=1,
-            t1_ns=2,
+            begin_ns=1,
+            end_ns=2,
             status="fail" if refused else "ok",
             error="CoordinatorNotAvailableError 15" if refused else None,
         )

@@ -31,7 +31,7 @@ async def play(tmp_path: Path) -> AsyncIterator[Play]:
         ({"leaders": [1]}, "leaders [1]"),
         ({"leaders_each": {"1": 1, "2": 0}}, "broker 1 leads 1, broker 2 leads 0"),
         ({"leader_seen_by": {"1": 1, "3": 1}}, "broker 1 says 1, broker 3 says 1"),
-        ({"agreed": True}, "every broker tells the same"),
+        ({"agreed": True}, "every broker reports the same"),
         ({"registered": [1, 2, 3]}, "registered [1, 2, 3]"),
         ({"log_end": {"1": 2, "3": 2}}, "log end 2 on broker 1, log end 2 on broker 3"),
         ({"high_watermark": {"2": 2}}, "checkpointed high watermark 2 on broker 2"),

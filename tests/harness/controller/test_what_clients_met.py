@@ -48,7 +48,7 @@ def send(journal: CountingJournal) -> int:
     return journal.invoke("send", [Send(topic="orders", partition=0, value=b"v")])
 
 
-OK = SendOutcome(status="ok", offset=0, error=None, t1_ns=9)
+OK = SendOutcome(status="ok", offset=0, error=None, end_ns=9)
 
 
 def test_a_failed_attempt_is_written_before_the_answer_of_its_record(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Client:
     def __init__(self): self.offset = 0
     async def send(self, records):
         self.offset += len(records)
-        return [SendOutcome(status="ok", offset=self.offset + i, error=None, t1_ns=time.monotonic_ns())
+        return [SendOutcome(status="ok", offset=self.offset + i, error=None, end_ns=time.monotonic_ns())
                 for i, _ in enumerate(records)]
     async def assign(self, partitions, *, from_beginning): pass
     async def poll(self, limit, *, timeout_s):

@@ -90,7 +90,7 @@ class _Client:
         self._offset += 1
         now, offset = self._clock.monotonic_ns(), self._offset if status == "ok" else None
         error = None if status == "ok" else f"E {self._offset % 3}"
-        return SendOutcome(status=status, offset=offset, error=error, t1_ns=now, timestamp_ms=now)
+        return SendOutcome(status=status, offset=offset, error=error, end_ns=now, timestamp_ms=now)
 
     def _read(self, to: TopicPartition, value: bytes) -> ReadRecord:
         self._offset += 1
@@ -111,7 +111,7 @@ class _Client:
     def _event(self, event: Any, status: Any, places: list[TopicPartition]) -> GroupEvent:
         now, error = self._clock.monotonic_ns(), None if status == "ok" else "CommitFailedError"
         return GroupEvent(
-            event=event, offsets=dict.fromkeys(places, 3), t0_ns=now - 1, t1_ns=now, status=status, generation=1,
+            event=event, offsets=dict.fromkeys(places, 3), begin_ns=now - 1, end_ns=now, status=status, generation=1,
             member="m", error=error,
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ def journal_in(folder: Path, name: str = "w", *, use: ClientUse = PROCESSOR, clo
 
 def event(kind: Any, offsets: dict[TopicPartition, int | None], *, at: int = 5, status: Status = "ok") -> GroupEvent:
     return GroupEvent(
-        event=kind, offsets=offsets, t0_ns=at, t1_ns=at + 1, status=status, generation=3, member="m-1",
+        event=kind, offsets=offsets, begin_ns=at, end_ns=at + 1, status=status, generation=3, member="m-1",
         error=None if status == "ok" else "CommitFailedError",
     )  # fmt: skip
 
@@ -42,7 +42,7 @@ def send_one(journal: JournalFile, sequence: int, status: Status, transaction: i
     operation = journal.invoke("send", [record], transaction=transaction)
     offset = sequence if status == "ok" else None
     error = None if status == "ok" else "E 19"
-    journal.complete_send(operation, [SendOutcome(status=status, offset=offset, error=error, t1_ns=9)])
+    journal.complete_send(operation, [SendOutcome(status=status, offset=offset, error=error, end_ns=9)])
 
 
 def test_a_client_is_reported_with_what_it_was_made_for(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_keys_and_timestamps_come_back_for_polls_and_sends(
     operation = journal.invoke("send", sends)
     journal.complete_send(
         operation,
-        [SendOutcome(status="ok", offset=1, error=None, t1_ns=5, timestamp_ms=time) for _, _, time, _ in records],
+        [SendOutcome(status="ok", offset=1, error=None, end_ns=5, timestamp_ms=time) for _, _, time, _ in records],
     )
     reads = [
         ReadRecord(topic="orders", partition=part, offset=i, epoch=0, value=encode(7, i), key=keyed[i],
@@ -249,7 +249,7 @@ def test_a_send_was_stamped_by_whoever_all_readers_of_its_partition_say(tmp_path
     journal = journal_in(tmp_path)
     stamps = {0: [True, True], 1: [False], 2: [True, False], 3: []}
     sends = [Send(topic="orders", partition=part, value=encode(7, part)) for part in stamps]
-    outcome = SendOutcome(status="ok", offset=0, error=None, t1_ns=9, timestamp_ms=100)
+    outcome = SendOutcome(status="ok", offset=0, error=None, end_ns=9, timestamp_ms=100)
     journal.complete_send(journal.invoke("send", sends), [outcome] * len(sends))
     for part, told in stamps.items():
         reads = [

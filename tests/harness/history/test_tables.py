@@ -87,8 +87,8 @@ def test_operations_are_numbered_by_completion_over_all_workers(tmp_path: Path) 
     two.begin_process(1, client="two", acks="1")
     first = one.invoke("send", [send(0, encode(0, 0))])
     second = two.invoke("send", [send(1, encode(1, 0))])
-    two.complete_send(second, [SendOutcome(status="ok", offset=7, error=None, t1_ns=clock.monotonic_ns())])
-    one.complete_send(first, [SendOutcome(status="fail", offset=None, error="E 19", t1_ns=clock.monotonic_ns())])
+    two.complete_send(second, [SendOutcome(status="ok", offset=7, error=None, end_ns=clock.monotonic_ns())])
+    one.complete_send(first, [SendOutcome(status="fail", offset=None, error="E 19", end_ns=clock.monotonic_ns())])
 
     tables = converted(tmp_path / "one.jsonl", tmp_path / "two.jsonl")
 
@@ -110,10 +110,10 @@ def test_a_killed_workers_last_operation_is_info_and_its_torn_line_is_dropped(tm
     journal = JournalFile(path, worker="p", clock=clock)
     journal.begin_process(2, client="p", acks="all")
     done = journal.invoke("send", [send(0, encode(2, 0))])
-    journal.complete_send(done, [SendOutcome(status="ok", offset=0, error=None, t1_ns=clock.monotonic_ns())])
+    journal.complete_send(done, [SendOutcome(status="ok", offset=0, error=None, end_ns=clock.monotonic_ns())])
     lost = journal.invoke("send", [send(0, encode(2, 1)), send(1, encode(2, 2))])
     whole = path.read_bytes()
-    outcome = SendOutcome(status="ok", offset=1, error=None, t1_ns=clock.monotonic_ns())
+    outcome = SendOutcome(status="ok", offset=1, error=None, end_ns=clock.monotonic_ns())
     journal.complete_send(lost, [outcome, outcome])
     answered = path.read_bytes()
 
@@ -173,7 +173,7 @@ def test_bins_keep_every_record_and_the_worst_latency(tmp_path: Path) -> None:
         operation = journal.invoke("send", [send(0, encode(0, sequence))])
         start = clock.now
         clock.now += 50_000_000 if sequence != 20 else 900_000_000
-        outcome = SendOutcome(status="ok", offset=sequence, error=None, t0_ns=start, t1_ns=clock.now)
+        outcome = SendOutcome(status="ok", offset=sequence, error=None, begin_ns=start, end_ns=clock.now)
         journal.complete_send(operation, [outcome])
     journal.invoke("send", [send(0, encode(0, 30))])
 

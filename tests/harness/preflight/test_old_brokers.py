@@ -23,7 +23,7 @@ def traits(*version: int) -> Traits:
     ("version", "workload", "message"),
     [
         ((0, 9, 0, 1), f'client = "confluent-kafka"\n{PLAIN}', "client 'confluent-kafka': it asks brokers"),
-        ((0, 9, 0, 1), f'client = "aiokafka"\n{PLAIN}', "Kafka 0.9.0.1 knows no answer; use kafka-python"),
+        ((0, 9, 0, 1), f'client = "aiokafka"\n{PLAIN}', "Kafka 0.9.0.1 cannot answer that; use kafka-python"),
         ((0, 10, 1, 1), f'client = "confluent-kafka"\n{PLAIN}', "advertises itself by names"),
         ((0, 10, 2, 2), "", "Kafka 0.10.2.2 has no idempotent producers"),
     ],

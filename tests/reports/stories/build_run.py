@@ -204,12 +204,12 @@ def _write_evidence(run: Path, told: list[dict[str, Any]]) -> None:
     ]
     log_rows = [
         {
-            "finding": row["finding"], "offset": off, "acknowledged_value": value, "acknowledged_ns": at(2),
+            "finding": row["finding"], "offset": offset, "acknowledged_value": value, "acknowledged_ns": at(2),
             "replica": node, "leader_epoch": 0, "value": value if node == 1 else None, "truncated": node == 1,
-            "truncated_ns": at(6), "final_epoch": 2, "final_value": values.number(9, off),
+            "truncated_ns": at(6), "final_epoch": 2, "final_value": values.number(9, offset),
         }
         for row in told
-        for off, value in zip(row["offsets"] or (), row["values"] or (), strict=True)
+        for offset, value in zip(row["offsets"] or (), row["values"] or (), strict=True)
         for node in (1, 2)
     ]  # fmt: skip
     for name, rows in (("accounting", accounting), ("log_rows", log_rows)):

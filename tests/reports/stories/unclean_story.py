@@ -106,31 +106,31 @@ def _bins() -> Rows:
 def _log_rows() -> Rows:
     rows = []
     lost = dict(zip(range(FIRST_LOST, FIRST_LOST + LOST), lost_values(), strict=True))
-    for off in range(FIRST_LOST - 5, FIRST_LOST + LOST + 5):
-        old = lost.get(off) or (values.number(0, 150 + off - 200) if off < FIRST_LOST else None)
-        new = old if off < ELECTED_END else values.number(0, 400 + off)
-        number = off - FIRST_LOST
+    for offset in range(FIRST_LOST - 5, FIRST_LOST + LOST + 5):
+        old = lost.get(offset) or (values.number(0, 150 + offset - 200) if offset < FIRST_LOST else None)
+        new = old if offset < ELECTED_END else values.number(0, 400 + offset)
+        number = offset - FIRST_LOST
         for node, end in ((1, FIRST_LOST + LOST), (2, ELECTED_END), (3, 258)):
-            held = old if off < end else None
+            held = old if offset < end else None
             rows.append(
                 {
                     "finding": "F1",
                     "topic": "orders",
                     "partition": 0,
-                    "offset": off,
+                    "offset": offset,
                     "acknowledged_value": old or new,
-                    "acknowledged_ns": at(acknowledged_at(number)) if off in lost else at(7.4 if old else 11.0),
+                    "acknowledged_ns": at(acknowledged_at(number)) if offset in lost else at(7.4 if old else 11.0),
                     "acknowledged_acks": -1,
                     "replica": node,
                     "leader_epoch": 1 if held else None,
                     "value": held,
-                    "truncated": held is not None and off >= ELECTED_END,
-                    "truncated_ns": at(13.6) if held is not None and off >= ELECTED_END else None,
-                    "end_epoch": 1 if off < ELECTED_END else 2,
+                    "truncated": held is not None and offset >= ELECTED_END,
+                    "truncated_ns": at(13.6) if held is not None and offset >= ELECTED_END else None,
+                    "end_epoch": 1 if offset < ELECTED_END else 2,
                     "end_value": new,
-                    "final_epoch": 1 if off < ELECTED_END else 2,
+                    "final_epoch": 1 if offset < ELECTED_END else 2,
                     "final_value": new,
-                    "read": off < ELECTED_END,
+                    "read": offset < ELECTED_END,
                 }
             )
     return rows

@@ -13,7 +13,7 @@ from harness.extending.faults import CanCutLinks, Cluster, Evidence, Fault, Link
 class Mute(Fault):
     name = "mute"
     says = "what it opens to the other brokers is cut: it cannot fetch, and can be fetched from"
-    kind = "cut"  # drawn, judged and counted as ours of that kind are: coverage condition `cuts`
+    kind = "cut"  # shown, judged and counted as ours of that kind are: coverage condition `cuts`
     needs = (CanCutLinks,)
     may_hit = ("broker",)
     each_apart = False  # the links of all victims are one fault, with one proof

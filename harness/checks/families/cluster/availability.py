@@ -1,6 +1,6 @@
-"""Availability: when a partition took no writes under load, and how long after each fault it took them again.
+"""Availability: when a partition accepted no writes under load, and how long after each fault it accepted them again.
 
-Observations: judged only against a bound that the scenario states.
+These are observations: they are judged only against a bound that the scenario states.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from harness.history.schema.typed_rows import RowsOf, typed
 from harness.history.sealed.activity import SLOW_NS
 
 GAP_MIN_NS = 10**9
-# What its partition took: in a transaction that was aborted, or may have been, an answer with an offset says so.
+# Writes that the partition accepted: in a transaction that was (perhaps) aborted, an answer with an offset shows it.
 TOOK_IT = "status = 0 or (transaction is not null and offset is not null)"
 _GAPS_MAX = 10_000
 
 
 class Gap(TypedDict):
-    """A stretch without acknowledgements; open: it did not end, `end_ns` is the last try."""
+    """A time without acknowledgements; open: it did not end, `end_ns` is the last attempt."""
 
     run: int
     partition_id: int
@@ -42,7 +42,7 @@ ANSWER = RowsOf("availability", Gap)
 class _Stretch(TypedDict):
     run: int
     partition_id: int
-    begin_ns: int | None  # of the first that was acknowledged: none
+    begin_ns: int | None  # None for the first acknowledged send
     end_ns: int
     last_any: int
     closed: bool
@@ -50,9 +50,9 @@ class _Stretch(TypedDict):
 
 
 def gaps(records: DataFrame) -> list[Gap]:
-    """Stretches of more than a second between two acknowledgements of a partition while something was asked of it.
+    """Times of more than a second between two acknowledgements of a partition while it had requests.
 
-    open: nothing was acknowledged any more, though it was tried; `end_ns` is then the last try.
+    open: nothing was acknowledged any more, despite attempts; then `end_ns` is the last attempt.
     """
     sends = records.where("kind = 0 and coalesce(acks, -1) <> 0")
     by_time = Window.partitionBy("run", "partition_id").orderBy("completed_ns", "position")
@@ -94,18 +94,18 @@ def gaps(records: DataFrame) -> list[Gap]:
     ]  # fmt: skip
     return sorted(
         found_gaps, key=lambda row: (row["run"], row["partition_id"], row["begin_ns"])
-    )  # not as Spark came by them
+    )  # Spark returns them in no fixed order
 
 
 def query(runs: JudgedRuns) -> list[Gap]:
-    """Where every send was answered well and soon there is no gap."""
+    """All gaps; without a query if every send was acknowledged soon."""
     return gaps(runs.tables.records) if runs.any_was("halting") else []
 
 
 def find(context: RunContext) -> list[Finding]:
     scenario = context.history.scenario
     if scenario is not None and not scenario.workload.workers:
-        return []  # probes come and go as the steps say: their pauses are no gaps
+        return []  # probes run only when a step says so: their pauses are not gaps
     bounds = scenario.expect.bounds if scenario is not None else {}
     return [_gap(context, row, bounds.get("availability_gap_s")) for row in context.rows[ANSWER]] + _recoveries(
         context, bounds.get("recovery_time_s")
@@ -205,7 +205,7 @@ def fault_measures(context: RunContext, end_ns: int | None) -> list[FaultMeasure
 
 
 def _longest_gap(gaps: Sequence[Gap], fault: FaultRow) -> tuple[bool, float] | None:
-    """(never again, seconds) of the part after the fault began."""
+    """(whether it never ended, seconds) of the part after the fault's begin."""
     return max(
         ((row["open"], (row["end_ns"] - max(row["begin_ns"], begin_of(fault))) / 1e9)
          for row in gaps if _touched(row, fault)), default=None,

@@ -1,9 +1,9 @@
-"""client-stuck: a producer that got nothing acknowledged for a stated time although the cluster was healthy.
+"""client-stuck: a producer that got no acknowledgement for a stated time although the cluster was healthy.
 
 Healthy, by the cluster's own books: no fault is in force, and every partition has a leader and at least
-min.insync.replicas in-sync replicas. Only sends that lie wholly inside such a time count, and a stretch never spans two
-of them, so that neither a fault nor what it left on its way is held against the client. The broken promise is the
-client library's and not the system's: an observation.
+min.insync.replicas in-sync replicas. Only sends completely inside such a time count, and a reported time never covers
+two of them, so that neither a fault nor its after-effects count against the client. The client library broke its
+promise, not the system: an observation.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ Span = tuple[int, int]
 
 
 def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) -> list[Span]:
-    """When a fault was in force or a partition of the load could not take writes; joined, in order, ends included."""
+    """The times with a fault in force or a partition of the load that took no writes; merged, in order, closed."""
     spans = [(begin_of(fault), end_of(fault)) for fault in begun(history.faults)]
     wanted = history.scenario.workload.topics if history.scenario is not None else ()
     for partition in history.partitions.values():
         if partition.topic != client_name(partition.topic) or (wanted and partition.topic not in wanted):
-            continue  # one that was created anew took no writes before that
+            continue  # a topic that was created again accepted no writes before that
         if partition.deletion is not None:
             spans.append((partition.deletion.earliest_t, _END))
         spans += _unwritable(partition, least_isr(history.scenario, configuration, partition.topic))
@@ -55,9 +55,9 @@ def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) ->
 
 
 def _unwritable(partition: PartitionHistory, least: int) -> list[Span]:
-    """From when on a state may have been in force until when it may still have been; nothing is known before the first.
+    """The times in which the partition could not accept writes; nothing is known before its first state.
 
-    What took writes and what did not overlap where the times have a margin: then it did not.
+    Where a change's time has a margin, the margin counts as unable to accept writes.
     """
     begins = [state["time_ns"] - (state["uncertainty_ns"] or 0) for state in partition.states]
     ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
@@ -70,7 +70,7 @@ def _unwritable(partition: PartitionHistory, least: int) -> list[Span]:
 
 
 def least_isr(scenario: Scenario | None, configuration: Sequence[ConfigurationRow], topic: str) -> int:
-    """The highest min.insync.replicas that ever held for the topic; the brokers' one only where it has none itself."""
+    """The highest min.insync.replicas ever in force for the topic; the brokers' value only if it has none itself."""
     rows = [row for row in configuration if row["key"] == _MIN_ISR_KEY]
     own = [row["value"] for row in rows if row["scope"] == "topic" and row["name"] == topic]
     general = [row["value"] for row in rows if row["scope"] != "topic"]
@@ -85,7 +85,7 @@ def least_isr(scenario: Scenario | None, configuration: Sequence[ConfigurationRo
 
 
 class _Stretch(TypedDict):
-    """In which a producer got nothing acknowledged."""
+    """A time in which a producer got no acknowledgement."""
 
     run: int
     process: int
@@ -111,14 +111,15 @@ class _MeanwhileRow(TypedDict):
 
 
 def query(runs: JudgedRuns) -> list[StuckRow]:
-    """A job of its own, where anything went unanswered at all."""
+    """A separate job, only if any send was not acknowledged."""
     unanswered = any(row["status"] in (STATUS_FAIL, STATUS_INFO) for row in runs.detection.accounting)
     return stretches(runs.spark, runs.tables, runs.histories) if unanswered else []
 
 
 def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> list[StuckRow]:
-    """run, process, begin_t, end_t, sends, unknown, others: stretches of at least `stuck_after` without an
-    acknowledgement, in healthy times. others: what the other producers got acknowledged meanwhile.
+    """Times of at least `stuck_after` without an acknowledgement, while the cluster was healthy.
+
+    others: the number of records of other producers acknowledged meanwhile.
     """
     sick = [
         {"run": history.run, "begin_ns": begin, "end_ns": end}
@@ -132,7 +133,7 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     )
     bounds = [{"run": history.run, "bound_ns": _bound_ns(history)} for history in histories]
     limits = small_frame(spark, {"run": pa.int32(), "bound_ns": pa.int64()}, bounds)
-    # What the run ended before its answer has no time of its own: it says nothing.
+    # A send whose answer was cut off by the run's end has no end time of its own: it does not count.
     answered = f"kind = 0 and coalesce(acks, -1) <> 0 and not error <=> '{NO_ANSWER}'"
     took_it = f"if({TOOK_IT}, 0, status) as status"
     sends = tables.records.where(answered).selectExpr("run", "process", took_it, "invoked_ns", "completed_ns")
@@ -185,7 +186,7 @@ def _stretch(row: _Stretch | _MeanwhileRow) -> tuple[int, int, int, int]:
 def find(context: RunContext) -> list[Finding]:
     scenario = context.history.scenario
     if scenario is not None and not scenario.workload.workers:
-        return []  # a probe asks once, and its time-out is the scenario's
+        return []  # a probe tries once, and the scenario sets its time-out
     stuck = sorted(context.rows[ANSWER], key=lambda row: (row["begin_ns"], row["process"]))
     return [_finding(context, row) for row in stuck]
 

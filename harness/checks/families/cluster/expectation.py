@@ -11,7 +11,7 @@ def find(context: RunContext) -> list[Finding]:
             continue
         seen = step["seen_text"] or "nothing"
         when = context.history.seconds(step["end_ns"])
-        number = step["step"] + 1  # people count from one, as the page and the controller do
+        number = step["step"] + 1  # counted from one, as on the page and in the controller
         sentence = f"Step {number} expected: {step['step_text']}. Seen {when}: {seen}."
         findings.append(
             Finding(

@@ -1,7 +1,7 @@
-"""Two leaders in one epoch: an epoch has one leader, or its offsets mean two things.
+"""Two leaders in one epoch: an epoch must have one leader, or its offsets are ambiguous.
 
-By the cluster's books, by what brokers journalled of themselves, and by what they answered when they were asked. Two
-leaders in different epochs are lawful: the older one has not heard yet.
+Sources are the cluster's books, the brokers' own journals, and the brokers' answers to requests. Two leaders in
+different epochs are permitted: the older one does not know its successor yet.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _leaders(history: PartitionHistory, observed: Iterable[PartitionStateRow]) -> dict[int, dict[int, tuple[int, str]]]:
-    """Epoch -> leader -> (when it was first said to lead in it, by whom)."""
+    """Epoch -> leader -> (time of the first statement that it leads in it, the source)."""
     told: list[tuple[int, int, int, str]] = []
     for row in observed:
         if row["leader"] >= 0 and (row["leader_epoch"] or 0) >= 0 and row["leader_epoch"] is not None:

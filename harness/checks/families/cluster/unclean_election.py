@@ -1,8 +1,8 @@
-"""Unclean elections and what they did: who was elected, from which ISR, what was cut, which fault was in force.
+"""Unclean elections and their effects: the elected broker, the ISR before, the cut records, the faults in force.
 
-Allowed by configuration, it is an observation, or permitted where acknowledged records were lost to it; where the
-configuration forbids it, the election itself is the violation, whether or not it cost anything. Where nobody knows
-whether it was allowed, it is an observation that leaves the run open.
+If the configuration allows it, it is an observation, or permitted if acknowledged records were lost by it; if the
+configuration forbids it, the election itself is a violation, with or without a loss. If it is unknown whether it was
+allowed, it is an observation that makes the run inconclusive.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from harness.checks.wording.words import nodes_words, plural, ranges
 
 
 def find(context: RunContext) -> list[Finding]:
-    losses: dict[tuple[str | None, int | None, int | None], list[Finding]] = {}  # to count what each election cost
+    losses: dict[tuple[str | None, int | None, int | None], list[Finding]] = {}  # to count the losses of each election
     for loss in context.found.get("lost-write", ()):
         losses.setdefault((loss.topic, loss.partition, loss.epoch), []).append(loss)
     return [

@@ -1,1 +1,1 @@
-"""The family `evidence`: what was recorded, held against itself, and what is missing or proves nothing."""
+"""The family `evidence`: contradictions in the recorded evidence, and evidence that is missing or insufficient."""

@@ -1,7 +1,7 @@
-"""Books against brokers: what the coordination log says cannot be so, by itself or by what brokers tell.
+"""Books against brokers: statements of the coordination log that contradict each other or the brokers' journals.
 
-An exact log counts its epochs upwards, names only replicas as in sync, and has every epoch that a broker led in. Two
-leaders of one epoch are two_leaders.py's. A partition that is created anew begins its epochs anew.
+In an exact log epochs only increase, only replicas are in sync, and every epoch exists in which a broker led.
+two_leaders.py handles two leaders of one epoch. A partition that is created again starts its epochs again.
 """
 
 import itertools
@@ -34,7 +34,7 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _heard_of(context: RunContext) -> frozenset[int]:
-    """Brokers of which anything tells but the books; none at all where nothing tells when brokers start."""
+    """Brokers that appear in other evidence than the books; empty if no evidence records the brokers' starts."""
     events = context.tables[BROKER_EVENTS]
     if not any(row["event"] in _STARTS for row in events):
         return frozenset()
@@ -46,7 +46,7 @@ def _heard_of(context: RunContext) -> frozenset[int]:
 def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]) -> Iterable[Finding]:
     for before, after in itertools.pairwise(books):
         fell = [name for name in _COUNTED if (after[name] or 0) < (before[name] or 0)]
-        if not fell or not (after["leader_epoch"] or after["partition_epoch"]):  # or the partition was created anew
+        if not fell or not (after["leader_epoch"] or after["partition_epoch"]):  # or the partition was created again
             continue
         words = " and ".join(f"the {name.replace('_', ' ')} from {before[name]} to {after[name]}" for name in fell)
         sentence = (
@@ -56,7 +56,7 @@ def _backwards(context: RunContext, history: PartitionHistory, books: Sequence[P
             context, history, "epochs-go-back", sentence, time_ns=after["time_ns"],
             sides={"before": _state(before), "after": _state(after)},
         )  # fmt: skip
-        return  # the first one tells it
+        return  # the first one is enough
 
 
 def _strangers(
@@ -84,7 +84,7 @@ def _strangers(
 def _unknown_terms(
     context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]
 ) -> Iterable[Finding]:
-    """Epochs that a broker says it led in, below the last of the books, which do not have them."""
+    """Epochs that a broker says it led in, below the books' last epoch, and that the books lack."""
     known = {row["leader_epoch"] for row in books}
     for event in history.events:
         epoch = event["leader_epoch"]

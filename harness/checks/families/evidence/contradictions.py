@@ -1,7 +1,7 @@
-"""Evidence against evidence: what contradicts itself is told with both sides, and is never passed over.
+"""Evidence against evidence: every contradiction is reported with both sides.
 
-Where nothing but the system can have parted the two sides it is a violation; else nobody can tell which of them is
-true, and the run is inconclusive.
+If only the system can have caused it, it is a violation; otherwise it is unknown which side is true, and the run is
+inconclusive.
 """
 
 from harness.checks.families.evidence import books_against_brokers, disks_against_reads, marks_against_logs

@@ -1,9 +1,9 @@
-"""Disks against reads: the final read was given a record that no replica's log holds.
+"""Disks against reads: the final read returned a record that no replica's log holds.
 
-The logs are read from disk after the final read, or when a record had been acknowledged before, so a record that it was
-given is in the log of whoever gave it, unless something took it in between: an election, a truncation, a lost disk, or
-retention. Most partitions agree, and are known to by one number for what was read and one for what each log holds in
-the same stretch; only the others are compared record by record.
+The logs are read from disk after the final read, or when a record had been acknowledged before, so a returned record is
+in the log of the broker that returned it, unless something removed it in between: an election, a truncation, a lost
+disk, or retention. Most partitions agree, which one digest of the read records and one of each log over the same
+offsets shows; only the others are compared record by record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,10 +31,10 @@ from harness.checks.wording.words import nodes_words, plural, ranges
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "evidence"
-NEAR_NS = 10 * 10**9  # an election this long before the read may not have been heard of by whoever answered it
+NEAR_NS = 10 * 10**9  # the broker that answered may not know an election this short before the read
 _ROWS_MAX = 10_000
 _NUMBER = "bit_xor(xxhash64(offset, value))"
-# What log_digest.py promises of the same stretch: below its high watermark.
+# The digest that log_digest.py computes over the same offsets: below the high watermark.
 _BELOW_MARK = "bit_xor(if(offset < mark, xxhash64(offset, leader_epoch, value), 0L))"
 _END = {"run": pa.int32(), "partition_id": pa.int32(), "node": pa.int32(), "snapshot": pa.int32(), "mark": pa.int64()}
 _SPAN = {"run": pa.int32(), "partition_id": pa.int32(), "first": pa.int64(), "last": pa.int64()}
@@ -44,7 +44,7 @@ ANSWER = RowsOf(CHECK, EvidenceAnswer)
 
 
 def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
-    """Records of final reads that no final log holds at their offset, and each partition that was read."""
+    """Records of final reads that no final log has at their offset, and each partition that was read."""
     ends = [
         {
             "run": history.run,
@@ -61,7 +61,8 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         return []
     places = sorted({(row["run"], row["partition_id"]) for row in ends})
     wanted = runs.frame(
-        {"run": pa.int32(), "partition_id": pa.int32()}, [{"run": run, "partition_id": tp} for run, tp in places]
+        {"run": pa.int32(), "partition_id": pa.int32()},
+        [{"run": run, "partition_id": partition_id} for run, partition_id in places],
     )
     reads = runs.tables.records.where("kind = 2 and replica is null and status = 0").join(
         sf.broadcast(wanted), ["run", "partition_id"]
@@ -82,7 +83,7 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
     )
     numbers: dict[tuple[int, int], dict[int, int]] = {}
     below: dict[tuple[int, int], dict[int, int]] = {}
-    held: dict[tuple[int, int], int] = {}  # records, in the log that has fewest
+    held: dict[tuple[int, int], int] = {}  # records in the log with the fewest
     asked = (
         sf.expr(_NUMBER).alias("number"),
         sf.expr(_BELOW_MARK).alias("below_mark"),
@@ -115,12 +116,12 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
 
 
 def last_read(context: RunContext) -> Mapping[int, int]:
-    """The last offset of the final read of each partition; none where no final log was read from disk."""
+    """The last offset of each partition's final read; empty if no final log was read from disk."""
     return {read["partition_id"]: read["last"] for row in context.rows[ANSWER] if (read := row["read"]) is not None}
 
 
 def is_unreached(history: PartitionHistory, row: Flagged, last: int) -> bool:
-    """Whether the final read ended before this record, though it is said to have gone beyond: every disk has it."""
+    """Whether the final read stopped before this record, although it claims to have passed it and every disk has it."""
     in_sync = frozenset(history.final_isr)
     if not history.read_to_end or row.offset is None or not in_sync or not in_sync <= history.end_snapshots.keys():
         return False
@@ -180,8 +181,8 @@ def find(context: RunContext) -> list[Finding]:
     for answer in answers:
         if (unheld_row := answer["unheld"]) is not None:
             by_partition.setdefault(unheld_row["partition_id"], []).append(unheld_row)
-    for tp, unheld in by_partition.items():
-        history = context.partition(tp)
+    for partition_id, unheld in by_partition.items():
+        history = context.partition(partition_id)
         groups: dict[tuple[str, bool], list[UnheldRow]] = {}
         for row in unheld:
             kind = _kind(history, row)
@@ -193,11 +194,11 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _unlike_their_digests(context: RunContext, rows: Sequence[ReadRow]) -> list[Finding]:
-    """Logs that were the same when they were sealed, by their digests, and are not by their records."""
+    """Logs with equal digests at the seal but different records."""
     findings = []
     for row in rows:
         history = context.partition(row["partition_id"])
-        # Where a high watermark is not known there is no digest, and nothing was promised of that log.
+        # Without a known high watermark there is no digest of that log.
         promised = {node for node, end in history.end_snapshots.items() if end["high_watermark"] is not None}
         logs = {node: number for node, number in row["logs"].items() if node in promised}
         if len(set(logs.values())) < 2:
@@ -226,7 +227,7 @@ def _unlike_their_digests(context: RunContext, rows: Sequence[ReadRow]) -> list[
 
 
 def _unreached(context: RunContext) -> list[Finding]:
-    """Final reads that are said to have come to the end and lack what every log has before that."""
+    """Final reads that claim to have reached the end and lack records that every log has before it."""
     last, findings = last_read(context), []
     for history, rows in context.by_partition("lost"):
         members = [row for row in rows if is_unreached(history, row, last.get(history.partition_id, -1))]
@@ -255,14 +256,14 @@ def _unreached(context: RunContext) -> list[Finding]:
 
 
 def _kind(history: PartitionHistory, row: UnheldRow) -> str:
-    """How the logs contradict a read; empty where something may have taken the record since."""
-    ends, off = history.end_snapshots, row["offset"]
-    spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= off}
+    """How the logs contradict a read; empty if something may have removed the record since."""
+    ends, offset = history.end_snapshots, row["offset"]
+    spanning = {node for node, end in ends.items() if (end["log_start_offset"] or 0) <= offset}
     if not spanning or not _are_known(history):
         return ""
     seen = [end["time_ns"] for end in ends.values()]
-    # What had been acknowledged when the logs were read was in one of them, though it was given to a reader later; told
-    # where the logs were read as a whole, and not some records of them.
+    # A record acknowledged before the logs were read must be in one of them, even if a reader got it later. This counts
+    # only if the logs were read completely.
     acknowledged = row["acknowledged_ns"] is not None and row["acknowledged_ns"] <= min(seen) and row["most_held"]
     if not (_was_read_first(history, row) or acknowledged):
         return ""
@@ -273,9 +274,9 @@ def _kind(history: PartitionHistory, row: UnheldRow) -> str:
     removes = "compact" in (history.cleanup_policy or ("compact" if history.is_foreign else ""))
     if removes or not spanning - history.losses_by_node.keys():
         return ""
-    if off < row["last"]:
+    if offset < row["last"]:
         return "no-record"
-    # Of a log that another leader wrote on nobody knows how far it went when it was read.
+    # If another leader wrote to the log, its length at the time of the read is unknown.
     return "beyond-the-logs" if _was_read_first(history, row) or len(history.elections) < 2 else ""
 
 
@@ -285,13 +286,13 @@ def _was_read_first(history: PartitionHistory, row: UnheldRow) -> bool:
 
 
 def _are_known(history: PartitionHistory) -> bool:
-    """Whether the log of whoever answered is among those that were read: all are, or that of the last leader is."""
+    """Whether the answering broker's log was read: all logs were, or the last leader's was."""
     every = bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
     return every or (bool(history.states) and history.states[-1]["leader"] in history.end_snapshots)
 
 
 def _is_settled(history: PartitionHistory) -> bool:
-    """Whether nothing but the system can have parted the two: every replica's log was read, and the books are exact."""
+    """Whether only the system can have caused the difference: every replica's log was read, and the books are exact."""
     return history.exact and bool(history.replicas) and set(history.replicas) <= history.end_snapshots.keys()
 
 
@@ -336,7 +337,7 @@ def _read(row: UnheldRow) -> Mapping[str, object]:
 
 
 def _disks(history: PartitionHistory, rows: Sequence[UnheldRow]) -> list[Mapping[str, object]]:
-    """What each log has at the first of the offsets, and where it ends."""
+    """Each log's record at the first of the offsets, and its end."""
     held = {each["node"]: each for each in rows[0]["held"] or ()}
     return [
         {

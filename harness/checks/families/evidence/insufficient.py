@@ -1,8 +1,8 @@
-"""Runs that prove nothing because nothing happened in them: their verdict is inconclusive, in a plain sentence.
+"""Runs that prove nothing because too little happened: their verdict is inconclusive, with a sentence that says why.
 
-Nothing was acknowledged, so nothing was promised; or nothing was read and no partition to its end, so no promise was
-held against anything. A scenario's expectation that held is evidence of its own, and a load with acks=0 promises
-nothing: there what was read is the evidence. Empty polls say nothing either way.
+Either nothing was acknowledged, so nothing was promised; or nothing was read and no partition to its end, so no promise
+could be tested. A fulfilled expectation of the scenario is evidence, too. A load with acks=0 promises nothing: there
+the read records are the evidence. Empty polls prove nothing.
 """
 
 from harness.checks.coverage import Facts

@@ -1,7 +1,7 @@
-"""High watermarks against log ends: a mark was told above where the logs end, and nothing can have cut them since.
+"""High watermarks against log ends: a recorded mark is above the logs' ends, and nothing can have cut them since.
 
-A high watermark lies at or below the end of the log it is of. On disk it may be older than the log beside it, and then
-lie above it lawfully: after a truncation, an election whose leader began below it, or a loss of the disk.
+A high watermark is at or below its log's end. On disk it may be older than the log and then may be above the end: after
+a truncation, an election whose leader began below it, or a loss of the disk.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from harness.checks.model.watermarks import marks_of
 from harness.checks.wording.words import nodes_words
 from harness.history.schema.cluster_rows import SnapshotRow
 
-_LATE_NS = 10**9  # a truncation is told a little after the log was seen to be short
+_LATE_NS = 10**9  # a truncation is reported a little after the log was seen to be short
 
 
 def find(context: RunContext, read_at: Mapping[int, int]) -> list[Finding]:
-    """`read_at`: when the final read of a partition began."""
+    """`read_at`: partition -> begin of its final read."""
     findings: list[Finding] = []
     for history in context.history.partitions.values():
         findings += _beside_their_logs(context, history)
@@ -74,7 +74,7 @@ def _journalled(context: RunContext, history: PartitionHistory) -> Iterable[Find
 
 
 def _below_anothers(context: RunContext, history: PartitionHistory) -> Iterable[Finding]:
-    """What lies below a high watermark is in the log of every member of the ISR, whoever of them told it."""
+    """Logs of ISR members that end below another member's high watermark: each must have all records below it."""
     ends = [history.end_snapshots[node] for node in history.final_isr if node in history.end_snapshots]
     for log in ends:
         others = [each for each in ends if each["node"] != log["node"] and each["time_ns"] <= log["time_ns"]]
@@ -95,7 +95,7 @@ def _below_anothers(context: RunContext, history: PartitionHistory) -> Iterable[
 
 
 def _mark(log: SnapshotRow) -> int:
-    """As far as its own log bears it out."""
+    """The high watermark, at most the log's own end."""
     return min(log["high_watermark"] or 0, log["log_end_offset"] or 0)
 
 
@@ -123,14 +123,14 @@ def _told_to_readers(context: RunContext, history: PartitionHistory, time_ns: in
 
 
 def _was_harmed(history: PartitionHistory, node: int, time_ns: int) -> bool:
-    """Whether a fault had to do with the broker lately: it may not have heard of its leader, nor written its mark."""
+    """Whether a fault recently affected the broker: it may not know its leader, or not have written its mark."""
     return any(node in (fault["nodes"] or (node,)) for fault in history.faults_between(time_ns - NEAR_NS, time_ns))
 
 
 def _may_be_cut(history: PartitionHistory, node: int, mark: int, since: int | None, until: int) -> bool:
-    """Whether the node's log, which had once reached `mark`, may have lawfully ended below it by `until`.
+    """Whether the node's log, which once reached `mark`, may validly end below it by `until`.
 
-    since: what lies before that is over (None: it may still count).
+    since: ignores events before it (None: all count).
     """
     if not history.exact:
         return True

@@ -1,7 +1,7 @@
-"""What is known to be missing from a run's evidence: its verdict is inconclusive, in a plain sentence.
+"""Known gaps in a run's evidence: the verdict is inconclusive, with a sentence that says why.
 
-Journals that never came to their end, what the seal found missing (run.json, `missing`), and an accounting of the
-records that does not add up.
+Journals without an end, parts that the seal found missing (run.json, `missing`), and an accounting of the records that
+does not add up.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SENDERS = ("producer", "both", None)
 
 
 def cut_journals(context: RunContext, *, of_senders: bool = False) -> list[str]:
-    """Clients whose journals are known to have no end."""
+    """The clients whose journals are known to lack their end."""
     cut = [row for row in context.tables[PROCESSES] if row["journal_complete"] is False]
     return sorted({row["client"] or "" for row in cut if not of_senders or row["role"] in SENDERS})
 

@@ -1,10 +1,10 @@
-"""The rows of disks_against_reads.py: what it answers, and what its queries do on the way there."""
+"""The row types of disks_against_reads.py: of its answer, and of its intermediate queries."""
 
 from typing import TypedDict
 
 
 class SpanRow(TypedDict):
-    """What was read of a partition: from where to where, and a number for all of it."""
+    """The offsets read of a partition, first to last, and a digest of all records."""
 
     run: int
     partition_id: int
@@ -49,7 +49,7 @@ class LastRow(TypedDict):
 
 
 class UnheldRow(ComparedRow):
-    """A record that a final read was given and no final log holds at its offset, with what the logs hold there.
+    """A record of a final read that no final log has at its offset, with what the logs have there.
 
     last: the last offset that any log has; most_held: the logs hold at least half of what was read.
     """
@@ -59,7 +59,7 @@ class UnheldRow(ComparedRow):
 
 
 class ReadRow(TypedDict):
-    """What was read of a partition, from when on, and the number of what each log has of that below its mark."""
+    """What was read of a partition, since when, and the digest of the same offsets in each log below its mark."""
 
     run: int
     partition_id: int
@@ -69,7 +69,7 @@ class ReadRow(TypedDict):
 
 
 class EvidenceAnswer(TypedDict):
-    """One of the two."""
+    """Exactly one of the two is set."""
 
     run: int
     read: ReadRow | None

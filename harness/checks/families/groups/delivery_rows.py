@@ -1,4 +1,4 @@
-"""The rows of group_delivery.py: what it answers, and what its queries do on the way there."""
+"""The row types of group_delivery.py: of its answer, and of its intermediate queries."""
 
 from typing import Literal, TypedDict
 
@@ -6,8 +6,8 @@ from typing import Literal, TypedDict
 class DeliveryRow(TypedDict):
     """Records of a partition that were delivered to a group's members again, late or never.
 
-    low, last: the first and last of them. high: what had been committed; of `at-least-once` the last once more.
-    why: of `at-least-once`, as group_delivery.py names it; committed: what certainly was, then.
+    low, last: the first and last of them. high: the committed offset; for `at-least-once` the same as last. why: the
+    reason for `at-least-once`, as group_delivery.py names it; committed: the offset that was certainly committed then.
     """
 
     run: int
@@ -29,7 +29,7 @@ class DeliveryRow(TypedDict):
 
 
 class StartRow(TypedDict):
-    """An assignment: the offsets that were read in it, and when its polls began and ended."""
+    """An assignment: the offsets read in it, and the times of its polls."""
 
     run: int
     partition_id: int
@@ -111,7 +111,7 @@ class AheadRow(TypedDict):
 
 
 class SpanRow(TypedDict):
-    """Offsets of a partition, from `low` to before `high`, and what a group's member had to do with them."""
+    """Offsets of a partition, from `low` to before `high`, and the group's member concerned."""
 
     run: int
     partition_id: int
@@ -124,7 +124,7 @@ class SpanRow(TypedDict):
 
 
 class StepRow(TypedDict):
-    """At a moment a group had read as far as `reached`, or committed `offset`."""
+    """A moment at which a group had read up to `reached`, or committed `offset`."""
 
     run: int
     partition_id: int

@@ -1,12 +1,12 @@
-"""Group delivery: what a group's members read, against what the group had committed.
+"""Group delivery: compares what a group's members read with what the group had committed.
 
 Redelivered after commit: a member read a record below the offset that was certainly committed before its assignment
-began. At-least-once allows a second delivery only of what was not committed. Redelivered: two members of a group read
-a record; counted, by what had been committed when the last of them did. Skipped: the committed offset passed records of
-the final log that no member ever read; an offset beyond them may only be committed by who read them. Ahead: an offset
-was committed beyond all that the group had read until then, and records between were read later.
-What a member seeks to is its own affair, and so is what it then commits. Not judged as skipped: groups that do not
-start at the earliest record.
+began. At-least-once allows a second delivery only of uncommitted records. Redelivered: two members of a group read a
+record; counted, by what was committed when the last of them read it. Skipped: the committed offset passed records of
+the final log that no member ever read; only a member that read them may commit an offset beyond them. Ahead: an offset
+was committed beyond everything the group had read until then, and the records between were read later.
+Offsets that a member seeks to, and commits afterwards, are not judged. Not judged as skipped: groups that do not start
+at the earliest record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _STEPS = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "
           "reached": pa.int64(), "offset": pa.int64()}  # fmt: skip
 _COMMITTED = {"run": pa.int32(), "partition_id": pa.int32(), "group": pa.string(), "time_ns": pa.int64(),
               "least": pa.int64(), "most": pa.int64()}  # fmt: skip
-# Why a record was delivered to a second member, by what had been committed when it was.
+# Why a record was delivered to a second member, by what was committed at that time.
 _CAUSES: Mapping[str, CauseCode] = {
     "uncommitted": "redelivered-uncommitted",
     "unknown": "redelivered-unknown",
@@ -89,13 +89,13 @@ def _redelivered(
     steps = [
         {
             "run": run,
-            "partition_id": tp,
+            "partition_id": partition_id,
             "group": group,
             "time_ns": t,
             "least": -1 if least is None else least,
             "most": most,
         }
-        for (run, group, tp), register in known.items()
+        for (run, group, partition_id), register in known.items()
         for t, least, most in register.steps()
     ]
     twice = (
@@ -164,7 +164,7 @@ def _own_events(runs: JudgedRuns, *wanted: str) -> dict[tuple[int, int, int], li
 def _after_commit(
     runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
 ) -> list[DeliveryRow]:  # fmt: skip
-    """Assignments that read below what was certainly committed before they began, with how much they read there."""
+    """Assignments that read below the offset certainly committed before they began, with the number of such reads."""
     own = _own_events(runs, "assigned", "seek")
     spans: list[StartRow] = []
     for row in starts:
@@ -174,7 +174,7 @@ def _after_commit(
         ]
         if register is None or any(event["event"] == "seek" for event in events):
             continue
-        # It is told of its partitions in a poll: in that of its first records, or in one before.
+        # A member learns its partitions in a poll: that of its first records, or an earlier one.
         told = [event["invoked_ns"] for event in events if event["invoked_ns"] <= row["heard"]]
         began = min([row["time_ns"], *told[-1:]])
         committed = register.least_at(began)
@@ -205,7 +205,7 @@ def _after_commit(
 
 
 def _sought_ahead(runs: JudgedRuns, starts: Sequence[StartRow]) -> set[Key]:
-    """Where a member sought to an offset beyond what it had read itself: what it passed is its own affair."""
+    """The places where a member sought beyond what it had read itself: skipped records there are not judged."""
     ahead: set[Key] = set()
     read: dict[tuple[int, int, int], list[StartRow]] = {}
     for row in starts:
@@ -221,16 +221,16 @@ def _sought_ahead(runs: JudgedRuns, starts: Sequence[StartRow]) -> set[Key]:
 def _skipped(
     runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
 ) -> list[DeliveryRow]:
-    """Records of the final log below the highest offset that was certainly committed, and read by no member."""
+    """Records of the final log below the highest certainly committed offset that no member read."""
     begin_at, sought = resets(runs), _sought_ahead(runs, starts)
     spans: list[SpanRow] = []
-    for (run, group, tp), register in known.items():
-        if (run, group, tp) in sought:
+    for (run, group, partition_id), register in known.items():
+        if (run, group, partition_id) in sought:
             continue
         certain = [commit for commit in register.commits if commit.certain]
         if certain and begin_at.get((run, group)) == "earliest":
             top = max(certain, key=lambda commit: commit.offset)
-            spans.append({"run": run, "partition_id": tp, "group": group, "process": top.process,
+            spans.append({"run": run, "partition_id": partition_id, "group": group, "process": top.process,
                           "assignment": None, "low": 0, "high": top.offset, "time_ns": top.completed_ns})  # fmt: skip
     if not spans:
         return []
@@ -257,15 +257,15 @@ def _skipped(
 
 
 def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) -> list[DeliveryRow]:
-    """Commits beyond everything that the group's members had read, or begun at, when the commit was answered."""
+    """Commits beyond all offsets that the group's members had read, or started at, when the commit was answered."""
     spans: list[SpanRow] = []
     commits: list[StepRow] = []
     positions: list[StepRow] = []
-    for (run, group, tp), register in known.items():
+    for (run, group, partition_id), register in known.items():
         commits += [
             {
                 "run": run,
-                "partition_id": tp,
+                "partition_id": partition_id,
                 "group": group,
                 "time_ns": commit.completed_ns,
                 "offset": commit.offset,
@@ -299,7 +299,7 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
     starts = resets(runs)
     for row in typed(LateRow, found_late.toArrow()):
         if row["had"] is None and starts.get((row["run"], row["group"])) != "earliest":
-            continue  # where the group began nobody told
+            continue  # the group's start is unknown
         low = 0 if row["had"] is None else row["had"] + 1
         spans.append({"run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "process": None,
                       "assignment": None, "low": low, "high": row["offset"], "time_ns": row["time_ns"]})  # fmt: skip
@@ -364,7 +364,7 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
             f"Group {row['group']} committed offset {row['high']} of {history.name}, and none of its members ever read "
             f"{records} below it ({span_words(row['low'], row['last'])})."
         )
-    # Of what was delivered again the least that was certainly committed is known.
+    # For redelivered records only the least certainly committed offset is known.
     again = row["kind"] == "at-least-once"
     committed = {"committed_at_least": row["committed"]} if again else {"committed": row["high"]}
     return Finding(

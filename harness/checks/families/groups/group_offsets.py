@@ -1,10 +1,10 @@
-"""Group offsets: what a member was told of its group's committed offset, against what had been committed.
+"""Group offsets: compares the committed offset that a member fetched with the commits before.
 
-A fetch of the committed offset must answer with a commit that had not been written over (group_register.py). Lost: it
-answered that there is none. Regressed: it answered an offset below all that it may. Foreign: it answered one that
-nobody may have committed last. Not judged: fetches that failed, and answers after offsets.retention.minutes. Brokers
-keep committed offsets in a partition of their own whose elections nobody recorded: where an unclean election was
-allowed under a fault, or a disk was lost, between the commit and the answer, nobody can tell: an open question.
+A fetch of the committed offset must return a commit that was not yet overwritten (group_register.py). Lost: it returned
+none. Regressed: it returned an offset below all valid ones. Foreign: it returned an offset that no last commit can
+have had. Not judged: failed fetches, and answers after offsets.retention.minutes. Brokers keep committed offsets in an
+internal partition whose elections are not recorded: if an unclean election was allowed under a fault, or a disk was
+lost, between the commit and the answer, the result is an open question.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 class WrongFetchRow(PlacedEvent):
-    """A fetch that was answered wrongly, and the commit that it had to answer with, as far as that is known."""
+    """A fetch with a wrong answer, and the commit that it had to return, if known."""
 
     kind: str
     told: int | None
@@ -44,7 +44,7 @@ ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 
 def query(runs: JudgedRuns) -> list[WrongFetchRow]:
-    """Fetches whose answer no commit explains. Commits and fetches are few: no job."""
+    """Fetches whose answer no commit explains. Commits and fetches are few: no Spark job."""
     known = registers(runs)
     rows: list[WrongFetchRow] = []
     for event in runs.group_events():
@@ -93,7 +93,7 @@ def _expired(settings: Settings, row: WrongFetchRow) -> bool:
 
 
 def _all_told(context: RunContext) -> bool:
-    """Whether a group without any commit cannot have been given its offset by someone outside the run."""
+    """Whether the offset of a group without any commit cannot come from a client outside the run."""
     return not any(event["event"] == "committed" for event in context.tables[GROUP_EVENTS])
 
 
@@ -124,7 +124,7 @@ def _finding(
 
 
 def offsets_ruled(run: RunHistory, history: PartitionHistory, *, since: int, until: int) -> tuple[Class, Cause]:
-    """What may have been done meanwhile to the partition that keeps a group's offsets, and would not have been seen."""
+    """Class and cause, by unrecorded events that may have hit the partition of the group's offsets meanwhile."""
     if any(since <= loss.time_ns <= until and _may_have_held_offsets(loss) for loss in history.disk_losses):
         doubt = Doubt(code="group-offsets-on-a-lost-disk")
         return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
@@ -135,5 +135,5 @@ def offsets_ruled(run: RunHistory, history: PartitionHistory, *, since: int, unt
 
 
 def _may_have_held_offsets(loss: DiskLoss) -> bool:
-    """What was harmed in the log of another topic's partition leaves the group's offsets as they were."""
+    """Whether the lost part may have contained group offsets; damage of another topic's log does not."""
     return loss.event.topic in (None, GROUP_OFFSETS_TOPIC)

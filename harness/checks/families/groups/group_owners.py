@@ -1,11 +1,11 @@
-"""Two owners: one partition given to two members of a group in the same generation.
+"""Two owners: one partition assigned to two members of a group in the same generation.
 
 A generation's assignment is a function from partition to member (KIP-429: in a cooperative rebalance a partition is
-revoked in one generation and given away in a later one; KIP-848: the same holds for member epochs). So it is a
-violation when two members were assigned a partition in one generation and neither can have given it up, by a revocation
-or a loss that began before the other's assignment was answered. Being told of the partition anew gives up nothing. A
-member that was deposed and does not know it yet is of an older generation, and lawful. Not judged: assignments whose
-generation the client does not tell.
+revoked in one generation and assigned again in a later one; KIP-848: the same holds for member epochs). So it is a
+violation if two members were assigned a partition in one generation and neither can have given it up, by a revocation
+or a loss that began before the other's assignment was answered. A repeated assignment gives up nothing. A member that
+was removed and does not know it yet has an older generation, and is permitted. Not judged: assignments whose
+generation the client does not report.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class _Ownership:
 
 
 class TwoOwnersRow(TypedDict):
-    """A partition that two members held in one generation, and from when until when both did."""
+    """A partition that two members held in one generation, and the time during which both did."""
 
     run: int
     partition_id: int
@@ -56,7 +56,7 @@ def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
             by_generation.setdefault(ownership.generation, []).append(ownership)
         for generation, held in by_generation.items():
             for one, other in combinations(held, 2):
-                # What is given up and what is taken overlap where the times have a margin: then it was given up.
+                # If the margins of giving up and taking over overlap, the partition counts as given up.
                 both_held_it = one.begin < other.end and other.begin < one.end
                 if both_held_it and _are_two(one.event, other.event):
                     rows.append(_row(one, other, generation))
@@ -64,12 +64,12 @@ def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
 
 
 def _are_two(one: PlacedEvent, other: PlacedEvent) -> bool:
-    """Whether they are two members: of two clients, and of two ids as far as these are told."""
+    """Whether they are two members: two clients, and two member ids if both are known."""
     return bool(one["process"] != other["process"] and (not one["member"] or one["member"] != other["member"]))
 
 
 def _told_again(before: PlacedEvent | None, event: PlacedEvent) -> bool:
-    """The same assignment once more."""
+    """Whether it repeats the same assignment."""
     told = event["event"], event["generation"], event["member"]
     return before is not None and (before["event"], before["generation"], before["member"]) == told
 
@@ -85,20 +85,22 @@ def _row(one: _Ownership, other: _Ownership, generation: int) -> TwoOwnersRow:
 
 
 def _ownerships(runs: JudgedRuns) -> dict[tuple[int, str, int], list[_Ownership]]:
-    """(run, group, partition) -> what each member held, from its assignment until it gave the partition up."""
+    """(run, group, partition) -> each member's ownership, from its assignment until it gave the partition up."""
     events: dict[tuple[int, str, int, int], list[PlacedEvent]] = {}
     for event in runs.group_events():
         if event["event"] in ("assigned", "revoked", "lost") and event["status"] != STATUS_FAIL:
             key = (event["run"], event["group"], event["partition_id"], event["process"])
             events.setdefault(key, []).append(event)
     owned: dict[tuple[int, str, int], list[_Ownership]] = {}
-    for (run, group, tp, _), own in events.items():
+    for (run, group, partition_id, _), own in events.items():
         end = _FAR
         for before, event in zip(reversed([None, *own[:-1]]), reversed(own), strict=True):
             if event["event"] != "assigned":
                 end = event["invoked_ns"]
             elif (of := event["generation"]) is not None and of >= 0 and not _told_again(before, event):
-                owned.setdefault((run, group, tp), []).append(_Ownership(event["completed_ns"], end, event, of))
+                owned.setdefault((run, group, partition_id), []).append(
+                    _Ownership(event["completed_ns"], end, event, of)
+                )
     return owned
 
 
@@ -106,7 +108,7 @@ def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, str], list[TwoOwnersRow]] = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: row["begin_ns"]):
         groups.setdefault((row["partition_id"], row["group"]), []).append(row)
-    return [_finding(context, tp, group, rows) for (tp, group), rows in sorted(groups.items())]
+    return [_finding(context, partition_id, group, rows) for (partition_id, group), rows in sorted(groups.items())]
 
 
 def _finding(context: RunContext, partition_id: int, group: str, rows: Sequence[TwoOwnersRow]) -> Finding:

@@ -1,9 +1,9 @@
-"""What offset a group may have had committed at a moment: a register that is written by commits and read by fetches.
+"""The offsets that a group may have committed at a moment: a register, written by commits and read by fetches.
 
-A read may answer with any write that was not certainly written over before it, and with nothing only if no write was
-certainly there. Writes whose outcome nobody knows may take effect at any later time; refused ones never do. Offsets
-sent to a transaction are written when it commits, though not before the answer: certainly only once a later transaction
-of the same producer has committed (KIP-447).
+A read may return any write that was not certainly overwritten before it, and nothing only if no write was certainly
+there. Writes with unknown outcome may take effect at any later time; refused ones never do. Offsets sent to a
+transaction are written when it commits, perhaps after the answer: certainly only when a later transaction of the same
+producer has committed (KIP-447).
 """
 
 from bisect import bisect_right
@@ -40,14 +40,14 @@ class Register:
         self._latest_end = list(accumulate((commit.completed_ns for commit in self._certain), max))
 
     def last_before(self, time_ns: int) -> Commit | None:
-        """Of the commits answered before `t`, the one that began last."""
+        """Of the commits answered before `time_ns`, the one that began last."""
         place = bisect_right(self._begins, time_ns) - 1
         while place >= 0 and self._certain[place].completed_ns >= time_ns:
             place -= 1
         return self._certain[place] if place >= 0 else None
 
     def admissible(self, invoked_ns: int, completed_ns: int) -> list[Commit]:
-        """The commits whose offset a read between these times may have answered; none may be right if it is empty."""
+        """The commits whose offset a read between these times may return; if empty, the read may return none."""
         last = self.last_before(invoked_ns)
         since = last.invoked_ns if last is not None else -_FAR
         found = [commit for commit in self._unknown if commit.invoked_ns <= completed_ns]
@@ -59,13 +59,13 @@ class Register:
         return found
 
     def least_at(self, time_ns: int) -> int | None:
-        """The committed offset at `t` at the least; None when there need not be one."""
+        """The least possible committed offset at `time_ns`; None if there may be none."""
         if self.last_before(time_ns) is None:
             return None
         return min(commit.offset for commit in self.admissible(time_ns, time_ns))
 
     def steps(self) -> list[tuple[int, int | None, int]]:
-        """(from when, what is committed at the least, what may be at the most: -1 for nothing), until the next one."""
+        """(begin, least committed offset, greatest possible one; -1: none), each valid until the next."""
         times = {t for commit in self.commits for t in (commit.invoked_ns, commit.completed_ns + 1)}
         return [
             (t, self.least_at(t), max((commit.offset for commit in self.admissible(t, t)), default=-1))
@@ -92,7 +92,7 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
 
 
 def _written_by(runs: JudgedRuns) -> dict[tuple[int, int], int]:
-    """(run, transaction) -> when its offsets were certainly written."""
+    """(run, transaction) -> the time by which its offsets were certainly written."""
     ends: dict[tuple[int, int], int] = {}
     open_ones: dict[tuple[int, int], list[int]] = {}
     for row in sorted(runs.rows(TRANSACTIONS), key=lambda row: row["invoked_ns"]):
@@ -104,16 +104,16 @@ def _written_by(runs: JudgedRuns) -> dict[tuple[int, int], int]:
 
 
 def members(runs: JudgedRuns) -> dict[tuple[int, int], str]:
-    """(run, process) -> its group, by the description of the client, else by what it did in one."""
+    """(run, process) -> its group, from the client's description, otherwise from its group events."""
     known = {(row["run"], row["process"]): row["group"] for row in runs.group_events() if row["group"]}
     known.update({place: row["group"] for place, row in runs.processes().items() if row["group"]})
     return known
 
 
 def resets(runs: JudgedRuns) -> Mapping[tuple[int, str], str]:
-    """(run, group) -> auto.offset.reset of its members; absent where they differ or nobody says.
+    """(run, group) -> auto.offset.reset of its members; missing if they differ or it is unknown.
 
-    With "none" a member begins only at what is committed: it says nothing of the others.
+    A member with "none" starts only at a committed offset: it is ignored here.
     """
     said: dict[tuple[int, str], set[str]] = {}
     for row in runs.rows(PROCESSES):

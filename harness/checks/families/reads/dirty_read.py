@@ -1,4 +1,4 @@
-"""Dirty reads: a consumer saw a record that is in no final log. What was read was committed, whatever its acks."""
+"""Dirty reads: a consumer saw a record that is in no final log. A read record was committed, independent of acks."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from harness.checks.wording.words import epochs_words, offsets_words, plural
 
 
 def _promised(row: Flagged, strict: Mapping[tuple[int, int], int]) -> bool:
-    """What only read_uncommitted readers saw of an open transaction was never promised to stay."""
+    """Whether it was promised to stay; not if only read_uncommitted readers saw it in an open transaction."""
     return strict.get((row.partition_id, row.value), 1) > 0
 
 
@@ -33,9 +33,9 @@ def find(context: RunContext) -> list[Finding]:
                 and row.offset is not None
                 and row.offset >= (history.end_offset or 0)
             ):
-                continue  # the high watermark went back for the moment: unreadable, and every in-sync copy has it
+                continue  # the high watermark went back temporarily: unreadable, but every in-sync copy has it
             if is_unreached(history, row, last.get(history.partition_id, -1)):
-                continue  # the evidence contradicts itself, and says so
+                continue  # the evidence contradicts itself; another family reports it
             ruling = context.ruling(history, row)
             groups.setdefault((ruling.classification, ruling.cause, ruling.cause_epoch), []).append((row, ruling))
         for group in groups.values():

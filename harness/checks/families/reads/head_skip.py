@@ -1,9 +1,9 @@
-"""Head skips: a consumer's first record lies above where it had to start, and records of the final log lie between.
+"""Head skips: a consumer's first record is above its required start, and records of the final log are between.
 
-It had to start where it sought to; as a member of a group, at the group's committed offset; else, assigned from the
-beginning or with auto.offset.reset=earliest, at the start of the log. A record that the final log has was committed and
-readable before any record above it. Not judged: auto.offset.reset=latest without a commit or a seek, and clients that
-are not described in the table `processes`. Commits whose outcome nobody knows count in the consumer's favour.
+The required start is the offset it sought to; for a member of a group, the group's committed offset; otherwise, if
+assigned from the beginning or with auto.offset.reset=earliest, the start of the log. A record of the final log was
+committed and readable before any record above it. Not judged: auto.offset.reset=latest without a commit or a seek, and
+clients that the table `processes` does not describe. Commits with unknown outcome count in the consumer's favour.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class FirstRow(TypedDict):
 
 
 class _SpanRow(FirstRow):
-    """start: where it had to start, and why; first: where it did."""
+    """start: its required start, and why; first: its actual first offset."""
 
     start: int
     cause: Cause
@@ -71,13 +71,16 @@ ANSWER = RowsOf(CHECK, HeadSkipRow)
 
 
 def query(runs: JudgedRuns) -> list[HeadSkipRow]:
-    """First records of an assignment, with the number of existing records between them and where it had to start."""
+    """First records of assignments, with the number of existing records between the required start and them."""
     clients = runs.processes()
     if not any(row["offset_reset"] for row in clients.values()):
         return []
     seeks, commits = _by_client(runs), _by_group(runs)
     anew = {
-        (history.run, tp) for history in runs.histories for tp, each in history.partitions.items() if each.is_recreated
+        (history.run, partition_id)
+        for history in runs.histories
+        for partition_id, each in history.partitions.items()
+        if each.is_recreated
     }
     spans: list[_SpanRow] = []
     for row in _first_records(runs):
@@ -87,7 +90,7 @@ def query(runs: JudgedRuns) -> list[HeadSkipRow]:
         place = (row["run"], row["process"], row["partition_id"])
         committed = commits.get((row["run"], client["group"], row["partition_id"]), ()) if client["group"] else ()
         if place not in seeks and (row["run"], row["partition_id"]) in anew:
-            continue  # it was assigned the topic of that name before, and goes on where it was in that one
+            continue  # it was assigned the earlier topic of that name, and continues at its position there
         start = _start(row, client, seeks.get(place, ()), committed)
         if start is not None and start[0] < row["offset"]:
             spans.append({**row, "start": start[0], "cause": start[1], "first": row["offset"]})
@@ -104,7 +107,7 @@ def _span(row: _SpanRow | _BetweenRow) -> tuple[int, ...]:
 
 
 def _by_client(runs: JudgedRuns) -> dict[tuple[int, int, int], list[PlacedEvent]]:
-    """(run, process, partition) -> where it sought to and what it was assigned, in order of time."""
+    """(run, process, partition) -> its seeks and assignments, in order of time."""
     grouped: dict[tuple[int, int, int], list[PlacedEvent]] = {}
     for event in runs.group_events():
         if event["event"] in ("seek", "assigned"):
@@ -123,7 +126,7 @@ def _by_group(runs: JudgedRuns) -> dict[tuple[int, str, int], list[PlacedEvent]]
 def _start(
     row: FirstRow, client: ProcessRow, own: Sequence[PlacedEvent], committed: Sequence[PlacedEvent]
 ) -> tuple[int, Cause] | None:
-    """(the offset it had to start at or below, why); None where it was free to start anywhere."""
+    """(the offset it had to start at or below, why); None if it could start anywhere."""
     before = [event for event in own if event["invoked_ns"] <= row["completed_ns"]]
     last = before[-1] if before else None
     if last is not None and last["event"] == "seek":
@@ -138,19 +141,19 @@ def _start(
         return max(commits), Cause(code="group-committed", offset=max(commits))
     if last is not None and last["offset"] is not None and client["group"] is None:
         return last["offset"], Cause(code="assigned-at", offset=last["offset"])
-    # Without a group and with auto.offset.reset=none, a client reads only what it was assigned from the beginning.
+    # Without a group and with auto.offset.reset=none, a client reads only partitions assigned from the beginning.
     return None if free else (0, Cause(code="earliest-record"))
 
 
 def _certain_before(committed: Sequence[PlacedEvent], time_ns: int) -> bool:
-    """What was sent to a transaction is stored at a time that nobody knows."""
+    """Whether a commit certainly precedes the time; offsets sent to a transaction are stored at an unknown time."""
     return any(
         row["status"] == STATUS_OK and row["transaction"] is None and row["completed_ns"] < time_ns for row in committed
     )
 
 
 def _first_records(runs: JudgedRuns) -> list[FirstRow]:
-    """One row per assignment of a consumer that did not begin with the first record of the final log."""
+    """One row per assignment whose first record is not the first of the final log."""
     rows = runs.tables.records.where("kind = 1")
     first = rows.groupBy("run", "process", "assignment", "partition_id").agg(
         sf.min_by(
@@ -168,7 +171,7 @@ def _first_records(runs: JudgedRuns) -> list[FirstRow]:
 
 
 def _between(runs: JudgedRuns, spans: Sequence[_SpanRow]) -> dict[tuple[int, ...], _BetweenRow]:
-    """Spans that hold records of the final log -> how many, and the first and last of them."""
+    """Spans with records of the final log -> their number, and the first and last of them."""
     frame = runs.frame(_SPAN, spans)
     inside = sf.expr("offset >= start and offset < first")
     final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset").distinct()

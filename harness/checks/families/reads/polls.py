@@ -1,8 +1,8 @@
-"""Polls that go back or skip, inside one poll or between two of the same assignment of the same process.
+"""Polls that go back or skip, inside one poll or between two polls of the same assignment of the same process.
 
-A skip counts only over records that the final log has. A consumer may be thrown back or forward when its position no
-longer exists, so a permitted cut of *committed* records excuses it; a clean fail-over does not. The cut has to lie
-between the poll before and this one: an election that the consumer had long been past explains nothing.
+A skip counts only over records of the final log. A consumer's position may be reset when it no longer exists, so a
+permitted cut of *committed* records explains it; a clean fail-over does not. The cut must lie between the previous poll
+and this one: an election long before explains nothing.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from harness.checks.wording.words import offsets_words, plural
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "polls"
-Span = tuple[int | None, int | None]  # when the poll before began, and when this one ended
+Span = tuple[int | None, int | None]  # begin of the previous poll, end of this one
 
 # flag -> (check, kind, what happened)
 _KINDS = {
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 class JumpedRow(TypedDict):
-    """When the poll before the one onto a row began, and when that one ended."""
+    """The begin of the poll before the one that returned a row, and the end of that one."""
 
     run: int
     partition_id: int
@@ -49,7 +49,7 @@ ANSWER = RowsOf(NAME, JumpedRow)
 
 
 def query(runs: JudgedRuns) -> list[JumpedRow]:
-    """Of the polls onto flagged rows: of several consumers that jumped there, the widest."""
+    """The polls that returned flagged rows; if several consumers jumped there, the widest jump."""
     wanted = [
         {"run": row.run, "partition_id": row.partition_id, "value": row.value, "offset": row.offset}
         for rows in runs.detection.flagged.values()

@@ -1,1 +1,1 @@
-"""Families about single records: lost, doubled, moved, out of order, never sent."""
+"""Families about single records: lost, duplicated, moved, out of order, never sent."""

@@ -1,6 +1,6 @@
 """Acknowledged regression: a record got a lower offset than one acknowledged before this one's send began.
 
-Across producers, so it catches a log that was rewound and written over when no single producer could notice.
+It compares all producers, so it finds a log that was rewound and overwritten even if no single producer could notice.
 """
 
 from harness.checks.contract.rewinds import Rewinds

@@ -1,7 +1,7 @@
-"""Corrupt records that were served: reads that a client refused, because a batch's checksum did not hold.
+"""Corrupt records that were served: reads that a client rejected because of a batch's wrong checksum.
 
-A disk may damage what lies on it, and a broker may have to do without; handing it to a client is another matter.
-Clients that do not look at checksums get values that nobody sent instead, which are phantoms.
+A disk may damage its data, and a broker may have to drop it, but must not send it to a client. Clients that do not test
+checksums get values that nobody sent instead, which are phantoms.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def _finding(context: RunContext, reads: Sequence[OperationRow], classification:
 
 
 def _ruled(context: RunContext, damages: Damages, time_ns: int) -> tuple[Class, Cause]:
-    """Which partition was read nobody says: one whose copies all are damaged may have been it."""
+    """Class and cause. The partition is not recorded: it may be one whose copies are all damaged."""
     if not damages.nodes:
         return "violation", Cause(code="no-disk-was-damaged")
     gone = [

@@ -1,4 +1,4 @@
-"""Where the replicas' final logs disagree below their high watermarks, as columns; inconsistent_offsets.py judges."""
+"""Finds where the replicas' final logs differ below their high watermarks; inconsistent_offsets.py judges it."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -23,10 +23,10 @@ _NODE = {
 
 
 class _OffsetRow(TypedDict):
-    """An offset at which final logs differ, with what they have there: lowest and highest, of all and of those in sync.
+    """An offset at which final logs differ, with their lowest and highest record there: of all logs, of those in sync.
 
-    variants, sync_variants: 2, where they have more than one record. mask: the places of the logs that have one.
-    total: such offsets of the partition, however many are here.
+    variants, sync_variants: 2 if there is more than one record. mask: the places of the logs that have one. total: the
+    number of such offsets in the partition, also of those not returned.
     """
 
     run: int
@@ -46,13 +46,13 @@ class _OffsetRow(TypedDict):
 
 
 class ApartRow(_OffsetRow):
-    """nodes: whose logs have a record there."""
+    """nodes: those whose logs have a record there."""
 
     nodes: list[int]
 
 
 class DivergentRow(ApartRow):
-    """kept: no compaction takes it away; None: nobody can tell. copies: all that any log ever had there."""
+    """kept: compaction must not remove it; None: unknown. copies: all that any log ever had there."""
 
     kept: bool | None
     copies: Sequence[tuple[int, Copy]]
@@ -94,7 +94,7 @@ class _FinalNodeRow(TypedDict):
 
 
 def query(runs: JudgedRuns) -> list[DivergentRow]:
-    """Of a missing record in a compacted topic also `kept`: no compaction takes it away (None: nobody can tell)."""
+    """For a missing record of a compacted topic also sets `kept`: compaction must not remove it (None: unknown)."""
     rows = diverging(runs.spark, runs.tables, runs.histories)
     compacted = {
         (history.run, partition.partition_id)
@@ -114,7 +114,7 @@ def query(runs: JudgedRuns) -> list[DivergentRow]:
 
 
 def _copies(runs: JudgedRuns, rows: Sequence[ApartRow]) -> dict[tuple[int, int, int], list[tuple[int, Copy]]]:
-    """Of these offsets every (value, copy) that any log of the run had there, at the end and before."""
+    """For these offsets every (value, copy) that any log of the run had there, at the end or before."""
     place = {"run": pa.int32(), "partition_id": pa.int32(), "offset": pa.int64()}
     found = runs.tables.replica_log.select(*place, "node", "snapshot", "leader_epoch", "value").join(
         sf.broadcast(runs.frame(place, rows)), [*place], "left_semi"
@@ -127,10 +127,10 @@ def _copies(runs: JudgedRuns, rows: Sequence[ApartRow]) -> dict[tuple[int, int, 
 
 
 def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int, int], bool]:
-    """Whether each of these is the last record of its key: of all that were acknowledged, or that readers found.
+    """Whether each is the last record of its key, among all acknowledged or read records.
 
-    Every replica compacts in its own time, but none removes that one. What was aborted goes in any case, and so does
-    a tombstone in time.
+    Replicas compact at different times, but none removes the last record of a key. Aborted records are removed in any
+    case, and tombstones after a time.
     """
     place = {"run": pa.int32(), "partition_id": pa.int32()}
     wanted = runs.frame({**place, "offset": pa.int64(), "value_low": pa.int64()}, missing)
@@ -159,7 +159,7 @@ def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int,
 def diverging(spark: SparkSession, tables: Tables, histories: Sequence[RunHistory]) -> list[ApartRow]:
     """Offsets at which two final logs differ, or at which a member of the ISR has no record where another has one.
 
-    Partitions whose final logs are known to be the same (log_digest.py) need no comparing.
+    Partitions whose final logs are known to be equal (log_digest.py) are not compared.
     """
     nodes = [row for history in histories for row in _final_nodes(history)]
     if not nodes:
@@ -219,7 +219,7 @@ def diverging(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
 
 
 def _final_nodes(history: RunHistory) -> list[_FinalNodeRow]:
-    """The end snapshots whose high watermark is known; what lies above it was never promised."""
+    """The end snapshots with a known high watermark; records above it were never promised."""
     return [
         {
             "run": history.run, "partition_id": partition.partition_id, "node": node, "snapshot": row["snapshot"],

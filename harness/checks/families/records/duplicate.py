@@ -1,8 +1,8 @@
 """Duplicates: one value at two or more offsets.
 
 Twice in the final log breaks the promise of an idempotent producer; a producer without idempotence may have sent it
-twice (attempts.py), but no broker may double what was sent once. A value seen at two offsets of which the log kept at
-most one was moved by a truncation: it is judged like the loss of the offset that is gone, and no harder. Where the
+twice (attempts.py), but no broker may duplicate what was sent once. If the log kept at most one of the two offsets, a
+truncation moved the value: it is judged like the loss of the missing offset, and not more strictly. If the
 configuration removed that one, nothing was cut, and the log once had both.
 """
 
@@ -64,7 +64,7 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[str, Any]:
-    """The attempts that failed, as the clients told them; one may have been that of many records."""
+    """The failed attempts that the clients reported; one attempt may cover many records."""
     attempts = list({(row["process"], row["time_ns"]): row for row in failed}.values())
     told = [
         {

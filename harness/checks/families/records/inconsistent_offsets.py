@@ -1,7 +1,7 @@
 """Inconsistent offsets: two values for one offset, among acknowledgements, reads and the replicas' final logs.
 
-Offset to value is a function; only a permitted loss may let a second value take an offset. Replicas are compared with
-one another below their own high watermarks, where they must agree byte for byte.
+An offset has one value; only after a permitted loss may a second value get it. Replicas are compared with each other
+below their own high watermarks, where they must be equal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def _ruled(context: RunContext, history: PartitionHistory, values: Sequence[Flag
     finals = [row for row in values if row.seen & SEEN_FINAL]
     if len(finals) > 1:
         return "violation", Cause(code="final-reads-disagree")
-    # Without a final reading of the offset, the value of the highest epoch is taken for the one that stayed.
+    # If the final read lacks the offset, the value of the highest epoch counts as the one that stayed.
     stayed = finals[0] if finals else max(values, key=lambda row: (_epoch(context, history, row), row.value))
     losers = [row for row in values if row is not stayed]
     rulings = [context.ruling(history, row) for row in losers]
@@ -63,7 +63,7 @@ def _ruled(context: RunContext, history: PartitionHistory, values: Sequence[Flag
 
 
 def _epoch(context: RunContext, history: PartitionHistory, row: Flagged) -> int:
-    """As logs or readers tell it; of a value that only its producer was told, the one that it is judged by."""
+    """The epoch from logs or readers; for a value known only from its acknowledgement, the ruling's epoch."""
     epoch = row.epoch if row.epoch is not None else context.ruling(history, row).epoch
     return -1 if epoch is None else epoch
 
@@ -74,14 +74,14 @@ def find_divergence(context: RunContext) -> list[Finding]:
     by_partition: dict[int, list[DivergentRow]] = {}
     for row in context.rows[divergence.ANSWER]:
         by_partition.setdefault(row["partition_id"], []).append(row)
-    for tp, rows in by_partition.items():
-        history = context.partition(tp)
+    for partition_id, rows in by_partition.items():
+        history = context.partition(partition_id)
         groups: dict[tuple[str, Class, Cause], list[DivergentRow]] = {}
         for row in rows:
             kind = "different" if row["variants"] > 1 else "missing"
             classification, cause = _divergence_ruled(context, history, damages, row, kind)
             groups.setdefault((kind, classification, cause), []).append(row)
-        hidden = rows[0]["total"] - len(rows)  # counted, but not brought here, since there were too many
+        hidden = rows[0]["total"] - len(rows)  # counted but not fetched, because there were too many
         for (kind, classification, cause), members in groups.items():
             count, hidden = len(members) + hidden, 0
             findings.append(_divergence_finding(context, history, members, count, kind, classification, cause))
@@ -91,7 +91,7 @@ def find_divergence(context: RunContext) -> list[Finding]:
 def _divergence_ruled(
     context: RunContext, history: PartitionHistory, damages: Damages, row: DivergentRow, kind: str
 ) -> tuple[Class, Cause]:
-    """The older record at a divergent offset is the one that was given up: it is ruled on like a loss."""
+    """The older record at a divergent offset is the lost one: it is ruled on like a loss."""
     in_sync = set(history.final_isr)
     if kind == "missing":
         lacking = {node for node in in_sync if node in history.end_snapshots} - set(row["nodes"])
@@ -107,7 +107,7 @@ def _divergence_ruled(
                 return "observation", Cause(code="compacts-in-its-own-time")
             return "observation", Cause(code="compacts-in-its-own-time-as-far-as-known")
         return "violation", Cause(code="replica-lacks-a-record")
-    if row["sync_variants"] > 1:  # whoever else holds a record there
+    if row["sync_variants"] > 1:  # also if other replicas have a record there
         return "violation", Cause(code="in-sync-replicas-differ")
     ruling = context.judge(history).rule(_lost_record_of_the_older(row))
     if ruling.classification == "permitted":
@@ -118,7 +118,7 @@ def _divergence_ruled(
 
 
 def _lost_record_of_the_older(row: DivergentRow) -> LostRecord:
-    """Of one epoch both: what the members of the ISR do not hold. A leader's log that has it does not show it gone."""
+    """The older record; within one epoch the one that ISR members lack. A leader's log that has it proves no loss."""
     apart = row["epoch_low"] != row["epoch_high"]
     older = [
         copy for value, copy in row["copies"] if (copy.epoch == row["epoch_low"] if apart else value != row["sync_low"])
@@ -156,5 +156,5 @@ def _divergence_finding(
 
 
 def _without_its_run(row: DivergentRow) -> Mapping[str, object]:
-    """The numbers of run and partition are the job's: a run judged alone says what it says among many."""
+    """The row without the job's own numbers of run and partition, so that a run's result does not depend on the job."""
     return {name: value for name, value in row.items() if name not in {"run", "partition_id", "copies"}}

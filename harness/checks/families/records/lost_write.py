@@ -1,7 +1,7 @@
 """Lost writes: acknowledged, and in no final log. One finding per partition, cause, record epoch group and class.
 
-Three things look alike to a reader and are not: *lost* (gone), *unreadable* (every in-sync replica holds it above a
-frozen high watermark), and *unseen* (the partition was not read that far and no log tells).
+Three cases look the same to a reader but differ: *lost* (gone), *unreadable* (every in-sync replica has it above a
+frozen high watermark), and *unseen* (the partition was not read that far and no log shows it).
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def _parted(
         if logs_known and above and in_sync <= row.held_at_end:
             unreadable.append(row)
         elif is_unreached(history, row, last):
-            unseen.append(row)  # and the evidence contradicts itself
+            unseen.append(row)  # the evidence contradicts itself here
         elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
             lost.append(row)
         else:
@@ -78,7 +78,7 @@ def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged
         ruling = context.ruling(history, row)
         if (history.partition_id, row.value) in broken and ruling.classification != "violation":
             ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
-        # Nothing else explains it, and something removes records here: it removed the last one of a key.
+        # Nothing else explains it, and the topic compacts: compaction removed the last record of a key.
         away = compacts and ruling.classification == "violation" and ruling.election is None
         key = (ruling.classification, ruling.cause, ruling.cause_epoch, away)
         groups.setdefault(key, []).append((row, ruling))
@@ -128,7 +128,7 @@ def _sentence(history: PartitionHistory, rows: Sequence[Flagged], ruling: Ruling
 
 
 def loss_cause(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> Cause:
-    """The ruling's cause with what decided it: the election or the disks, and the settings."""
+    """The ruling's cause with its deciding facts: the election or the disks, and the settings."""
     deciding = [rule for rule in ruling.rules if rule.holds or (rule.rule == "min-insync-replicas")]
     settings = [rule.setting for rule in deciding if rule.setting is not None]
     if ruling.cause == "unclean-election" and ruling.election is not None and ruling.election.permission.setting:

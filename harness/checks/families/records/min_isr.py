@@ -1,9 +1,9 @@
-"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than are demanded.
+"""Acknowledged below min.insync.replicas: acks=all was answered while fewer replicas were in sync than required.
 
-A promise broken without a loss. It is judged only for records that were sent after the leader itself knew of the shrink
-(it asked for it, or its own metadata showed it: KIP-497 lets leaders ask, KRaft's controller shrinks by itself) and
-that were answered before the next expansion was committed, with a margin for one that is being asked for: a leader
-counts whom it has asked to take in. Where nothing shows that the leader knew, the finding is left open.
+This breaks a promise without a loss. It is judged only for records that were sent after the leader knew of the shrink
+(it requested it, or its own metadata showed it: KIP-497 lets leaders request it, KRaft's controller shrinks by itself)
+and that were answered before the next expansion was committed, with a margin for a requested one: a leader already
+counts the replicas that it asked to add. If nothing shows that the leader knew, the finding stays open.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,15 +30,15 @@ from harness.scenario.model import Scenario
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
-_PENDING_NS = 10**8  # an expansion that is asked for is committed within this, where nothing holds up the leader
-_ASKED_BEFORE_NS = 10**9  # a leader's word that it shrinks the ISR comes before the commit
+_PENDING_NS = 10**8  # a requested expansion is committed within this time, if nothing delays the leader
+_ASKED_BEFORE_NS = 10**9  # the leader reports a shrink before it is committed
 _FAR = 2**62
 _ROWS_MAX = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """A stretch of time in which the leader knew of too few in-sync replicas; knew: whether anything shows that."""
+    """A time in which too few replicas were in sync; knew: whether anything shows that the leader knew it."""
 
     run: int
     partition_id: int
@@ -52,7 +52,7 @@ class Shortage:
 
 
 class _AnsweredRow(TypedDict):
-    """A record that was acknowledged within a shortage, by the number of that."""
+    """A record acknowledged within a shortage, with the shortage's number."""
 
     run: int
     partition_id: int
@@ -121,7 +121,7 @@ def by_place(rows: Iterable[PartitionStateRow]) -> dict[tuple[str, int], list[Pa
 def shortages_of(
     partition: PartitionHistory, settings: "LeastInSync", own: Sequence[PartitionStateRow]
 ) -> list[Shortage]:
-    """`own`: what was observed of this partition."""
+    """The shortages of a partition. `own`: its observed states."""
     found = []
     for number, state in enumerate(partition.states):
         isr = tuple(state["isr"] or ())
@@ -131,9 +131,9 @@ def shortages_of(
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
         for first, last in _pieces(settings, partition.topic, begin, end):
-            # What was lowered later had not been asked for yet; a raise may not have been heard of.
+            # A later lower value did not apply yet; a raised value may not be known yet.
             least = settings.of(partition.topic, begin, last + LEARN_NS - 1)
-            # Brokers demand no more than there are.
+            # Brokers require no more replicas than there are.
             least = min(least, len(state["replicas"] or partition.replicas) or least)
             if len(isr) >= least:
                 continue
@@ -149,13 +149,13 @@ def shortages_of(
 
 
 def _pieces(settings: "LeastInSync", topic: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """The stretch, cut a moment before each change of the setting: what was answered by then was answered before it."""
+    """The time, split shortly before each change of the setting: answers until then came before it."""
     changes = {t - LEARN_NS for t in settings.changes(topic, begin + LEARN_NS, end + LEARN_NS)}
     return list(pairwise([begin, *sorted(changes), end]))
 
 
 def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow) -> int:
-    """Before the next state; where that one takes somebody in, before it can have been asked for."""
+    """The end of a shortage: before the next state; if that one adds a replica, before it can have been requested."""
     end = int(after["time_ns"] - (after["uncertainty_ns"] or 0))
     if len(after["isr"] or ()) <= len(state["isr"] or ()):
         return end
@@ -167,7 +167,7 @@ def _end(partition: PartitionHistory, state: PartitionStateRow, after: Partition
 def _known_at(
     partition: PartitionHistory, state: PartitionStateRow, observed: Iterable[PartitionStateRow], least: int
 ) -> int | None:
-    """When the leader is first seen to know of so small an ISR; None where nothing shows it."""
+    """The first time the leader is seen to know of this small ISR; None if nothing shows it."""
     begin = state["time_ns"] - (state["uncertainty_ns"] or 0)
     told = [
         row["time_ns"]
@@ -205,7 +205,7 @@ class LeastInSync:
             self._of_topic[topic] = _Changes(row for row in rows if row["scope"] == "topic" and row["name"] == topic)
 
     def of(self, topic: str, begin: int, end: int) -> int:
-        """The lowest in force at any moment of [begin, end]: nobody is held to more than that."""
+        """The lowest value in force at any moment of [begin, end]: brokers are not judged by a higher one."""
         specs = self._scenario.topics if self._scenario is not None else ()
         own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == client_name(topic)), None)
         own = self._of_topic.get(topic, _NO_CHANGES).in_force(own_spec, begin, end)
@@ -215,28 +215,28 @@ class LeastInSync:
         return min(fallback if value is None else value for value in own)
 
     def changes(self, topic: str, begin: int, end: int) -> Sequence[int]:
-        """When it was changed, for the topic or for all, after `begin` and before `end`."""
+        """The times of its changes, for the topic or for all, after `begin` and before `end`."""
         own = self._of_topic.get(topic, _NO_CHANGES)
         return [*self._general.between(begin, end), *own.between(begin, end)]
 
 
 class _Changes:
-    """Of one setting, in order of time."""
+    """The changes of one setting, in order of time."""
 
     def __init__(self, rows: Iterable[ConfigurationRow]) -> None:
         self._rows = list(rows)
         self._times = [row["time_ns"] for row in self._rows]
 
     def in_force(self, stated: str | None, begin: int, end: int) -> list[int | None]:
-        """The values that held at some moment of the stretch; None: none was set then."""
+        """The values in force at some moment of [begin, end]; None: none was set then."""
         place = bisect_right(self._times, begin)
-        # The books' first word may be a change of what the scenario had set.
+        # The books' first entry may change a value that the scenario had set.
         first = self._rows[place - 1]["value"] if place else stated
         within = {row["value"] for row in self._rows[place : bisect_right(self._times, end)]}
         return [int(value) if value is not None and value.isdigit() else None for value in (first, *within)]
 
     def between(self, begin: int, end: int) -> Sequence[int]:
-        """Times, without both ends."""
+        """The times of changes, excluding both ends."""
         return self._times[bisect_right(self._times, begin) : bisect_left(self._times, end)]
 
 
@@ -247,11 +247,13 @@ def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, int], list[BelowMinIsrRow]] = {}
     for row in context.rows[ANSWER]:
         groups.setdefault((row["partition_id"], row["number"]), []).append(row)
-    return [_finding(context, context.partition(tp), rows) for (tp, _), rows in sorted(groups.items())]
+    return [
+        _finding(context, context.partition(partition_id), rows) for (partition_id, _), rows in sorted(groups.items())
+    ]
 
 
 def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
-    """(tp, value) of records that were surely acknowledged below min.insync.replicas: nothing excuses their loss."""
+    """(partition_id, value) of records surely acknowledged below min.insync.replicas: nothing excuses their loss."""
     rows = context.rows[ANSWER]
     return {(row["partition_id"], row["value"]): row["shortage"] for row in rows if row["shortage"].knew}
 

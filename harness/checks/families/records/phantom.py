@@ -1,8 +1,8 @@
 """Phantoms: values read that nobody sent, and values read before they were sent. Nothing permits either.
 
-An invocation is in the journal before its records leave, so a journal that is whole knows all that was sent. Where the
-journal of a sender is known to be cut short nobody does, and it is an open question; so it is where a value goes on
-after the last one of a producer, in a run that was sealed without knowing how long its journals had been.
+An invocation is journalled before its records are sent, so a complete journal has everything that was sent. If a
+sender's journal is known to be cut short, it is an open question; also if a value comes after the last one of a
+producer, in a run that was sealed without knowing the length of its journals.
 """
 
 from typing import TypedDict
@@ -32,7 +32,7 @@ ANSWER = RowsOf(CHECK, LastSentRow)
 
 
 def query(runs: JudgedRuns) -> list[LastSentRow]:
-    """The last value that each client sent, of the runs with phantoms."""
+    """The last value that each client sent, for runs with phantoms."""
     flagged = runs.detection.flagged
     found = [{"run": run} for run, rows in flagged.items() if any("phantom" in row.flags for row in rows)]
     if not found:
@@ -67,7 +67,7 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _unknown_sender(context: RunContext, row: Flagged) -> str:
-    """Why it may have been sent all the same; empty where it was not."""
+    """Why it may have been sent after all; empty if it was not."""
     if cut := cut_journals(context, of_senders=True):
         return f"the end of the {'journal' if len(cut) == 1 else 'journals'} of {', '.join(cut)} is missing"
     if not context.journals_may_lack_their_end or not 0 <= row.value < NAMED_FROM:

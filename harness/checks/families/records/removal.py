@@ -1,13 +1,13 @@
-"""Removed by configuration: acknowledged records that retention or compaction took away, which are not lost.
+"""Removed by configuration: acknowledged records that retention or compaction removed, which are not lost.
 
-Retention: the record lies below the log's start, the topic deletes, and either it was older than retention.ms when the
-final read began, or enough lies above the log's start for retention.bytes. Segments go as a whole, by their youngest
-record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a later record
-of the same key; the last one of each key stays unless it is a tombstone. Every value that a setting ever had counts in
-favour of the system. What neither allows is judged like any other loss.
+Retention: the record is below the log's start, the topic deletes, and either it was older than retention.ms when the
+final read began, or there is enough data above the log's start for retention.bytes. Segments are removed whole, by
+their youngest record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a
+later record of the same key; the last one of each key stays unless it is a tombstone. Every value that a setting ever
+had counts in favour of the system. What neither allows is judged like any other loss.
 
-A tombstone may go once delete.retention.ms has passed, and never before the earlier records of its key, which would
-come back. Clients of the workloads send none: only histories that tell of them (`records.tombstone`) are so judged.
+A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
+reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
-# What a record takes on disk beside its value and key, at the most: its own headers and a batch to itself.
+# What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction",
@@ -45,8 +45,7 @@ _KINDS: Mapping[CauseCode, str] = {
 
 
 class GoneRow(TypedDict):
-    """What is known of a record that is gone. latest: the highest offset of its key; oldest: the lowest one at which
-    the final log has it."""
+    """What is known of a missing record. latest: its key's highest offset; oldest: the lowest one in the final log."""
 
     run: int
     partition_id: int
@@ -65,7 +64,7 @@ ANSWER = RowsOf(NAME, GoneRow)
 
 
 def query(runs: JudgedRuns) -> list[GoneRow]:
-    """Only for partitions that compact, or whose log does not start at 0."""
+    """The missing records of partitions that compact, or whose log does not start at 0."""
     wanted = [
         {"run": row["run"], "partition_id": row["partition_id"]}
         for row in runs.rows(PARTITIONS)
@@ -74,7 +73,11 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     gone = {(row.run, row.partition_id, row.value) for rows in runs.detection.flagged.values() for row in rows
             if row.flags & {"lost", "unseen", "dirty", "duplicate"}}  # fmt: skip
     places = {(row["run"], row["partition_id"]) for row in wanted}
-    rows = [{"run": run, "partition_id": tp, "value": value} for run, tp, value in sorted(gone) if (run, tp) in places]
+    rows = [
+        {"run": run, "partition_id": partition_id, "value": value}
+        for run, partition_id, value in sorted(gone)
+        if (run, partition_id) in places
+    ]
     if not rows:
         return []
     place = {"run": pa.int32(), "partition_id": pa.int32()}
@@ -103,9 +106,9 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
 class _Policy:
     deletes: bool
     compacts: bool
-    retention_ms: int | None  # the shortest that ever held; None: by time nothing is deleted
+    retention_ms: int | None  # the shortest ever in force; None: nothing is deleted by time
     retention_bytes: int | None
-    delete_retention_ms: int  # the shortest that ever held
+    delete_retention_ms: int  # the shortest ever in force
     stamped_by_client: bool
 
 
@@ -114,7 +117,7 @@ def _setting(key: str, value: int | str) -> Setting:
 
 
 class Removal:
-    """Tells of one run's records why the configuration removed them, if it did."""
+    """Decides for one run's records whether the configuration removed them, and why."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -125,7 +128,7 @@ class Removal:
         self._policies: dict[int, _Policy] = {}
 
     def of(self, row: Flagged) -> Cause | None:
-        """Why the record is lawfully gone; None where no setting takes it away."""
+        """Why the record was removed; None if no setting removes it."""
         return self._of(row.partition_id, row.value, row.offset)
 
     def of_record(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
@@ -151,7 +154,7 @@ class Removal:
         return self._deleted_for_good(policy, known)
 
     def _deleted_for_good(self, policy: _Policy, known: GoneRow) -> Cause | None:
-        """Of the last record of a key."""
+        """The cause for the last record of a key: a tombstone whose time is over."""
         if not known["tombstone"] or known["oldest"] is not None:
             return None
         age_ms = self._age_ms(policy, known)
@@ -169,7 +172,7 @@ class Removal:
         return None
 
     def _age_ms(self, policy: _Policy, known: GoneRow) -> float | None:
-        """When the final read began, at the most; None where nobody can tell."""
+        """The greatest possible age at the final read's begin; None if unknown."""
         wall = self._context.history.wall_ns
         stamp, t0, final_t = known["timestamp_ms"], known["invoked_ns"], known["final_t"]
         if final_t is None:
@@ -182,7 +185,7 @@ class Removal:
         return float(final_t - t0) / 1e6
 
     def _bytes_left(self, history: PartitionHistory) -> float:
-        """At the most; without limit where a record's size is not known."""
+        """The greatest possible number of bytes; infinite if a record's size is unknown."""
         scenario = self._context.history.scenario
         if scenario is None or history.end_offset is None or history.log_start is None:
             return float("inf")
@@ -208,7 +211,7 @@ class Removal:
         return self._policies[history.partition_id]
 
     def _broker_times(self) -> Sequence[int]:
-        """The brokers' coarser words for retention.ms."""
+        """The values of the brokers' coarser settings for retention.ms."""
         minutes = self._settings.numbers("log.retention.minutes", topic=None, default="-1")
         hours = self._settings.numbers("log.retention.hours", topic=None, default="-1")
         return [value * 60_000 for value in minutes] + [value * 3_600_000 for value in hours]

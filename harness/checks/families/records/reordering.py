@@ -1,7 +1,7 @@
-"""Reordering: one process's records took offsets against the order in which it sent them.
+"""Reordering: one process's records got offsets in another order than it sent them.
 
-Of a producer without idempotence a record may be overtaken that is sent again (attempts.py): the row is the one that
-overtook it, and the attempt that failed lies as far away as a record may wait for its delivery.
+Without idempotence a record that is sent again may be overtaken (attempts.py): the row is the overtaking record, and
+the failed attempt may be as far away as the longest delivery time.
 """
 
 from harness.checks.contract.rewinds import Rewinds

@@ -1,12 +1,12 @@
-"""Timestamps (KIP-32): what a record is stamped with, against what its producer sent, its broker's clock and its log.
+"""Timestamps (KIP-32): compares a record's timestamp with its producer's, its broker's clock and its log.
 
-Changed: a reader got another timestamp than the producer was answered (LogAppendTime) or had set (CreateTime), or two
-reads differ. A batch that is sent again and found to be in the log already is answered with its largest timestamp
-(UnifiedLog), so under CreateTime a record's own may be earlier than the answer, if not than its send. Out of time: a
-broker stamped a record outside the time between its send and its acknowledgement, by more than a second; told only
-where the brokers' clock is this machine's. Backwards: under LogAppendTime a record of the final log has an earlier
-timestamp than the one before it. A leader takes the time while it holds the log, so within a leader epoch nothing
-permits that; from one leader to the next two machines' clocks may differ, which is an observation.
+Changed: a reader got another timestamp than the producer's answer had (LogAppendTime) or the producer had set
+(CreateTime), or two reads differ. A batch that is sent again and is already in the log is answered with its largest
+timestamp (UnifiedLog), so under CreateTime a record's own may be earlier than the answer, but not than its send. Out of
+time: a broker stamped a record outside the time between its send and its acknowledgement, by more than a second;
+reported only if the brokers' clock is this machine's. Backwards: under LogAppendTime a record of the final log has an
+earlier timestamp than the one before it. A leader takes the time while it holds the log's lock, so within a leader
+epoch nothing permits that; between leaders the clocks of two machines may differ, which is an observation.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class TimestampRow(TypedDict):
-    """A value or a place in the log whose timestamp is not what it should be."""
+    """A value or an offset with a wrong timestamp."""
 
     run: int
     partition_id: int
@@ -75,7 +75,7 @@ def query(runs: JudgedRuns) -> list[TimestampRow]:
         sf.max(sf.when(sf.col("kind") > 0, sf.col("offset"))).alias("offset"),
         sf.bool_or("log_append").alias("log_append"),
     )  # fmt: skip
-    # A send without an answer knows only what its client set, which the broker's stamp replaces.
+    # For a send without an answer only the client's timestamp is known, which the broker's replaces.
     unanswered = "status <> 0 and log_append"
     again = (
         f"not log_append and low_ms <= sent_ms and low_ms * 1000000 >= invoked_ns + least_ns - {_ROUNDED_NS} "

@@ -1,7 +1,7 @@
-"""Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be the truth.
+"""Aborted reads (G1a): a value was read whose send had definitely failed. "Not appended" must be true.
 
 A record of an aborted transaction is appended, and marked afterwards: a read_uncommitted reader may return it, a
-read_committed one never (KIP-98). In the final log it counts by the isolation of who read that.
+read_committed one never (KIP-98). For the final log the isolation of its reader counts.
 """
 
 from harness.checks.families.transactions.isolation import strict_readers

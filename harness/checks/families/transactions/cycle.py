@@ -1,9 +1,9 @@
-"""Cycles of dependencies between operations (cycles/), as findings: what is promised not to be is a violation.
+"""Cycles of dependencies between operations (cycles/), as findings: a cycle that Kafka rules out is a violation.
 
-A value that was read before it was sent is told once, as a phantom, and an offset below one that was acknowledged
-before, or against a producer's own order, once as that; the cycle they make is not told again. A cycle that Kafka does
-not promise away is permitted, and so is one in a partition where a lawful loss moved the log. What was not searched
-makes the run inconclusive (judge.py).
+A value that was read before it was sent is reported once, as a phantom; an offset below an earlier acknowledged one, or
+against a producer's own order, also once; the cycle they form is not reported again. A cycle that Kafka does not rule
+out is permitted, and so is one in a partition where a permitted loss moved the log. A part that was not searched makes
+the run inconclusive (judge.py).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _LOSSES = ("lost-write", "duplicate", "inconsistent-offsets", "unclean-election"
 
 
 class CycleAnswer(TypedDict):
-    """A kind of cycle that was found, or why some were not searched for."""
+    """A kind of cycle that was found, or why some were not searched."""
 
     run: int
     cycle: CycleRow | None
@@ -40,7 +40,7 @@ ANSWER = RowsOf(CHECK, CycleAnswer)
 def query(runs: JudgedRuns) -> list[CycleAnswer]:
     wanted = sorted(runs.detection.entangled)
     if not wanted:
-        return []  # every operation is later than all that it follows: no cycle can be
+        return []  # every operation is later than all it depends on: there can be no cycle
     search = find_cycles(
         runs.spark,
         runs.tables.with_records_of(wanted),
@@ -49,7 +49,7 @@ def query(runs: JudgedRuns) -> list[CycleAnswer]:
     found: list[CycleAnswer] = [
         {"run": run, "cycle": row, "not_searched": None} for run, rows in search.rows.items() for row in rows
     ]
-    # Partitions that were not read to their end are a reason of their own, unless the scenario says that they are not.
+    # Partitions not read to their end are a separate reason, unless the scenario expects them.
     not_searched: list[CycleAnswer] = [
         {"run": run, "cycle": None, "not_searched": left_out.reason}
         for run, every in search.not_searched.items()
@@ -69,7 +69,7 @@ def find(context: RunContext) -> list[Finding]:
 
 
 def _told(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
-    """Kind of cycle -> the values of which a family that looks at single records tells the same."""
+    """Kind of cycle -> values that a family of single records already reports."""
     return {
         kind: frozenset(row.value for row in flagged if row.flags.intersection(flags))
         for kind, flags in _TOLD_AS.items()
@@ -91,7 +91,7 @@ def _finding(context: RunContext, cycle: CycleRow) -> Finding:
 
 
 def _step(names: Names, step: Step) -> dict[str, Any]:
-    """As a page and a terminal print it: reports write a value's number as its text."""
+    """A step as pages and terminals print it: reports replace a value's number by its text."""
     return {
         "relation": _RELATIONS[step.relation], "source": names.operation(step.source),
         "target": names.operation(step.target), "partition": names.partition(step.partition_id), "value": step.value,

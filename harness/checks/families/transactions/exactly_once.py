@@ -1,10 +1,10 @@
-"""Exactly once (KIP-98, KIP-447): what was read, processed and written in transactions, input offset by input offset.
+"""Exactly once (KIP-98, KIP-447): compares the inputs of transactions with their outputs, by input offset.
 
 An output is named after its input record (history/values.py). In the final log each input record below the group's
-certainly committed offset has one output. Twice: it has more. Missing: it has none. Uncommitted: it has any, and the
-group's offset cannot have passed it. Not judged: partitions that more than one group processes, and groups that do not
-start at the earliest record. Lawful losses of records excuse what is missing, and of the group's offsets the others;
-what is missing may also lie where the final read did not get.
+certainly committed offset must have one output. Twice: it has more. Missing: it has none. Uncommitted: it has an output
+although the group's offset cannot have passed it. Not judged: partitions that more than one group processes, and groups
+that do not start at the earliest record. Permitted losses of records explain missing outputs, permitted losses of the
+group's offsets explain the other two; a missing output may also be where the final read did not get to.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ ANSWER = RowsOf(CHECK, ProcessedRow)
 
 
 def query(runs: JudgedRuns) -> list[ProcessedRow]:
-    """Per input partition and kind: how many input records, from which offset to which, and values of their outputs."""
+    """Per input partition and kind: the number of input records, their first and last offset, the outputs' values."""
     inputs = _inputs(runs)
     if not inputs:
         return []
@@ -85,26 +85,28 @@ def query(runs: JudgedRuns) -> list[ProcessedRow]:
 
 
 def _inputs(runs: JudgedRuns) -> list[_InputRow]:
-    """Partitions whose offsets were sent to transactions, with how far they were committed at the least and most."""
+    """Partitions whose offsets were sent to transactions, with the least and greatest possible committed offset."""
     begin_at, known = resets(runs), registers(runs)
     groups: dict[tuple[int, int], set[str]] = {}
     for event in runs.group_events():
         if event["event"] == "committed" and event["transaction"] is not None:
             groups.setdefault((event["run"], event["partition_id"]), set()).add(event["group"])
     rows: list[_InputRow] = []
-    for (run, tp), own in groups.items():
+    for (run, partition_id), own in groups.items():
         group = min(own)
         if len(own) == 1 and begin_at.get((run, group)) == "earliest":
-            register = known.get((run, group, tp))
-            commits = register.commits if register is not None else ()  # none where all were refused
+            register = known.get((run, group, partition_id))
+            commits = register.commits if register is not None else ()  # none if all were refused
             certain = max((commit.offset for commit in commits if commit.certain), default=0)
             possible = max((commit.offset for commit in commits), default=0)
-            rows.append({"run": run, "partition_id": tp, "group": group, "certain": certain, "possible": possible})
+            rows.append(
+                {"run": run, "partition_id": partition_id, "group": group, "certain": certain, "possible": possible}
+            )
     return rows
 
 
 def _outputs(runs: JudgedRuns) -> DataFrame:
-    """Outputs in the final log, at the partition and offset of their inputs; once, however often they were read."""
+    """Outputs in the final log, by partition and offset of their inputs; each once, even if read several times."""
     named = runs.tables.value_names.select(
         "run", "value", sf.regexp_extract("name", _NAME, 1).alias("topic"),
         sf.expr(f"try_cast(regexp_extract(name, r'{_NAME}', 2) as int)").alias("partition"),

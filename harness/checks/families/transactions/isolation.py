@@ -1,7 +1,7 @@
-"""Who read what a transaction had not committed: records of aborted transactions, and of those of unknown outcome.
+"""Reads of uncommitted records: of aborted transactions, and of transactions with unknown outcome.
 
-A read_uncommitted reader may return them; a read_committed one may return an aborted one never (KIP-98). Reads by
-clients that are not described in the table `processes` count as read_uncommitted, which is Kafka's default.
+A read_uncommitted reader may return them; a read_committed one must never return an aborted one (KIP-98). Reads by
+clients that the table `processes` does not describe count as read_uncommitted, which is Kafka's default.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ NAME = "isolation"
 
 
 class OpenlyReadRow(TypedDict):
-    """A record sent in a transaction that did not certainly commit, and read; strict: so often by a read_committed
-    reader."""
+    """A record that was read, of a transaction that did not certainly commit; strict: number of reads by read_committed
+    readers."""
 
     run: int
     partition_id: int

@@ -1,9 +1,9 @@
 """Last stable offset: a read_committed reader passed the first record of a transaction that was still open (KIP-98).
 
-Such a reader sees nothing at or above the first offset of any open transaction. A transaction was certainly open until
-the last of its sends was answered, because it is ended only after that; its first record lay in the log before whatever
-lies above it. So a record is one too many when the poll that returned it had ended before that answer. A log that was
-lawfully rewound under the reader excuses it.
+Such a reader must not see anything at or above the first offset of any open transaction. A transaction was certainly
+open until the last of its sends was answered, because it ends only after that; its first record was in the log before
+all records above it. So a record above must not be returned by a poll that ended before that answer. A permitted rewind
+of the log explains it.
 """
 
 from typing import TypedDict
@@ -94,9 +94,9 @@ def find(context: RunContext) -> list[Finding]:
         lawful = Cause(code="rewound-under-the-reader", epoch=rewind.epoch) if rewind is not None else None
         groups.setdefault((row["partition_id"], lawful or NOTHING_PERMITS_IT), []).append(row)
     found = []
-    for (tp, cause), rows in groups.items():
+    for (partition_id, cause), rows in groups.items():
         classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "permitted"
-        history, count = context.partition(tp), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
+        history, count = context.partition(partition_id), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
         sentence = (
             f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
             f"{plural(count, 'was')} returned to read_committed readers while a transaction with an earlier record "

@@ -1,9 +1,9 @@
 """Torn transactions: some records of one transaction are in the final log, and others are not (KIP-98, atomicity).
 
-A transaction that was committed is there as a whole, one that was aborted not at all, and one whose outcome nobody
-knows is one or the other. A record that is missing from a partition which was not read that far makes a candidate only,
-which is an observation; one that the configuration removed or allowed to be lost does not count. Not judged: unknown
-outcomes where the final reader was read_uncommitted, since it sees what was never committed.
+A committed transaction must be there completely, an aborted one not at all, and one with unknown outcome either way. If
+the partition was not read up to the missing record, it is only a candidate, which is an observation; a record that the
+configuration removed or allowed to be lost does not count. Not judged: unknown outcomes if the final reader was
+read_uncommitted, since it sees uncommitted records.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _ROWS_MAX = 20_000
 
 
 class MissingRow(TypedDict):
-    """A record of a transaction that the final log lacks; final_end: the last offset that was read there."""
+    """A record of a transaction that the final log lacks; final_end: the last offset read there."""
 
     partition_id: int
     value: int
@@ -49,7 +49,7 @@ class _PartRow(TypedDict):
 
 
 class TornRow(_PartRow):
-    """certain: it was committed; else nobody knows."""
+    """certain: it was committed; otherwise its outcome is unknown."""
 
     certain: bool
     of_transaction: TransactionRow
@@ -59,7 +59,7 @@ ANSWER = RowsOf(CHECK, TornRow)
 
 
 def query(runs: JudgedRuns) -> list[TornRow]:
-    """Transactions that the final log has in part: how many records of each, and the missing ones."""
+    """Transactions that are partly in the final log: the number of records of each, and the missing ones."""
     if not runs.rows(TRANSACTIONS):
         return []
     sent = runs.tables.records.where("kind = 0 and transaction is not null and status <> 1").select(

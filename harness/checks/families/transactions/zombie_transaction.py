@@ -1,10 +1,10 @@
 """Zombie transactions (KIP-98, KIP-360): a producer committed although a newer one of its transactional id had begun.
 
-A producer asks for its id's epoch before its first transaction or in beginning it, and from then on every older
-producer of that id is refused. So a transaction that an older producer began after a newer one's first transaction had
-ended cannot commit. The older is the one whose own first transaction ended before the other's began; where the two
-overlap, the one that was not the last to commit. A producer whose only transaction was not committed may never have
-got an epoch, and proves nothing.
+A producer requests its id's epoch before or at the begin of its first transaction; from then on every older producer of
+that id is refused. So a transaction that an older producer began after a newer one's first transaction had ended cannot
+commit. The older producer is the one whose first transaction ended before the other's began; if the two overlap, the
+one that was not the last to commit. A producer whose only transaction was not committed may never have got an epoch,
+and proves nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def fenced(transactions: Sequence[TransactionRow]) -> list[tuple[str, Transactio
 def _newer_than(
     own: Sequence[TransactionRow], producers: Mapping[int, Sequence[TransactionRow]]
 ) -> list[TransactionRow]:
-    """The first transactions of the producers of the id that certainly got its epoch later, in order of their ends."""
+    """The first transactions of the id's producers that certainly got a later epoch, in order of their ends."""
     newer = []
     for theirs in producers.values():
         proved = len(theirs) > 1 or theirs[0]["outcome"] == STATUS_OK
@@ -57,7 +57,7 @@ def _newer_than(
 def _asked_later(theirs: Sequence[TransactionRow], own: Sequence[TransactionRow]) -> bool:
     if theirs[0]["invoked_ns"] > own[0]["completed_ns"] or theirs[0]["completed_ns"] < own[0]["invoked_ns"]:
         return bool(theirs[0]["invoked_ns"] > own[0]["completed_ns"])
-    # Nobody knows who asked first; but who commits now, and began when the other had its epoch, has the current one.
+    # Who requested first is unknown; but one that commits now and began after the other got its epoch is current.
     last = max((_last_commit(theirs), _last_commit(own)))
     return last == _last_commit(theirs) and last[0] > own[0]["completed_ns"]
 

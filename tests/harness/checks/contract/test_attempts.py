@@ -31,7 +31,7 @@ def _sent(log: list[tuple[int, int]], *, client: Mapping[str, Any] | None = None
     history.state(1, 0, ISR, at=0, start=0)
     if client is not None:
         history.client(1, **client)
-    first = {value: off for off, value in reversed(log)}
+    first = {value: offset for offset, value in reversed(log)}
     for value in range(3):
         history.send(value, first[value], at=1 + value / 10)
     history.final(log)

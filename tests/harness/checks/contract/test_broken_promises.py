@@ -113,16 +113,16 @@ def thrown_back(*, late: bool) -> History:
     """An allowed unclean election at 5 s takes 7 to 9 from a consumer, which begins anew there; later it goes back."""
     history = acknowledged()
     history.unclean_config("true")
-    history.poll([(off, off) for off in range(10)], at=3)
+    history.poll([(offset, offset) for offset in range(10)], at=3)
     failed_over(history, leader=2, isr_before=(1,), kept=7)
     history.rows["records"] = [row for row in history.rows["records"] if row["kind"] != 2]
     new = [(7, 20), (8, 21), (9, 22)]
-    for off, value in new:
-        history.send(value, off, at=10 + off / 10, process=2)
+    for offset, value in new:
+        history.send(value, offset, at=10 + offset / 10, process=2)
     history.poll(new, at=12)
     if late:
         history.poll([(8, 21)], at=490)
-    history.final([*((off, off) for off in range(7)), *new], at=500)
+    history.final([*((offset, offset) for offset in range(7)), *new], at=500)
     return history
 
 
@@ -177,9 +177,9 @@ def brokers_0_and_63(lacking: int) -> History:
     for value in range(3):
         history.send(value, value, at=1 + value)
     for node in (0, 63):
-        log = [(off, 0, off) for off in range(3) if (node, off) != (lacking, 1)]
+        log = [(offset, 0, offset) for offset in range(3) if (node, offset) != (lacking, 1)]
         history.snapshot(node, log, high_watermark=3, epochs="0:0")
-    history.final([(off, off) for off in range(3)])
+    history.final([(offset, offset) for offset in range(3)])
     return history
 
 

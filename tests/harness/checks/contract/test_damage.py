@@ -25,7 +25,7 @@ def every_in_sync_copy_damaged() -> History:
     history.damage(1, 4, 6, at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(off, off) for off in range(4)])
+    history.final([(offset, offset) for offset in range(4)])
     return history
 
 
@@ -35,7 +35,7 @@ def a_damage_beyond_the_lost_records() -> History:
     history.state(1, 0, (1,), at=3)
     history.damage(1, 8, 10, at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(off, off) for off in range(4)])
+    history.final([(offset, offset) for offset in range(4)])
     return history
 
 
@@ -45,7 +45,7 @@ def a_damage_of_which_nobody_recorded_the_place() -> History:
     history.state(1, 0, (1,), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(off, off) for off in range(4)])
+    history.final([(offset, offset) for offset in range(4)])
     return history
 
 
@@ -56,7 +56,7 @@ def one_of_two_in_sync_copies_damaged() -> History:
     history.state(1, 0, (1, 2), at=3)
     history.fault("damage", [1], at=5)
     history.state(1, 1, (1, 2), at=8, start=4)
-    history.final([(off, off) for off in range(4)])
+    history.final([(offset, offset) for offset in range(4)])
     return history
 
 
@@ -67,7 +67,7 @@ def a_full_disk_excuses_no_loss() -> History:
     history.fault("full", [1], at=5)
     history.state(-1, 0, (1,), at=6)
     history.state(1, 1, (1,), at=8, start=4)
-    history.final([(off, off) for off in range(4)])
+    history.final([(offset, offset) for offset in range(4)])
     return history
 
 
@@ -76,7 +76,7 @@ def a_damaged_record_was_served() -> History:
     """Its value is one that nobody sent, at an offset whose own value is gone."""
     history = acknowledged()
     history.fault("damage", [1], at=5)
-    history.final([(off, 999 if off == 3 else off) for off in range(10)])
+    history.final([(offset, 999 if offset == 3 else offset) for offset in range(10)])
     return history
 
 
@@ -86,9 +86,9 @@ def a_damaged_record_was_copied_over_a_good_one() -> History:
     history.fault("damage", [1], at=5)
     for node in ISR:
         history.snapshot(
-            node, [(off, 0, 999 if node == 2 and off == 3 else off) for off in range(10)], high_watermark=10
+            node, [(offset, 0, 999 if node == 2 and offset == 3 else offset) for offset in range(10)], high_watermark=10
         )
-    history.final([(off, off) for off in range(10)])
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 
@@ -123,8 +123,10 @@ def _unread_behind(damaged: int, *, faulty: int) -> History:
     history = acknowledged()
     history.fault("damage", [faulty], at=5)
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(4 if node == damaged else 10)], high_watermark=10)
-    history.final([(off, off) for off in range(10)])
+        history.snapshot(
+            node, [(offset, 0, offset) for offset in range(4 if node == damaged else 10)], high_watermark=10
+        )
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 
@@ -192,7 +194,7 @@ def _back_with_an_empty_log(*, leads: bool) -> History:
         history.final([])
     else:
         history.state(2, 1, (2, 3), at=6.1, start=10)
-        history.final([(off, off) for off in range(10)])
+        history.final([(offset, offset) for offset in range(10)])
     return history
 
 

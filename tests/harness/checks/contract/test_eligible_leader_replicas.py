@@ -52,8 +52,8 @@ def _led_by_2(history: ElrHistory, *, kept: int) -> ElrHistory:
     if kept < SENT:
         history.truncation(1, kept, SENT, epoch=2, at=10)
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(off, off) for off in range(kept)])
+        history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
+    history.final([(offset, offset) for offset in range(kept)])
     return history
 
 
@@ -62,7 +62,7 @@ def _never_led_again(*, held: int) -> ElrHistory:
     history = _leaderless(elr=(1, 2))
     history.partition |= {"read_to_end": False, "end_offset": 0}
     for node in (1, 2):
-        history.snapshot(node, [(off, 0, off) for off in range(held)], high_watermark=held, epochs="0:0")
+        history.snapshot(node, [(offset, 0, offset) for offset in range(held)], high_watermark=held, epochs="0:0")
     return history
 
 

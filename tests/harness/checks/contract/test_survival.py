@@ -11,7 +11,7 @@ from tests.harness.checks.contract.test_contract_against_model import small_tabl
 from tests.harness.checks.histories import model
 from tests.harness.checks.histories.build import SECOND, History
 
-LOG = [(off, 0, off) for off in range(10)]
+LOG = [(offset, 0, offset) for offset in range(10)]
 LATE_S = 30.0
 
 
@@ -193,7 +193,7 @@ def test_a_copy_on_a_replica_that_left_the_isr_saves_nothing() -> None:
 def test_another_record_of_the_same_value_that_is_seen_afterwards_is_not_the_one_that_was_destroyed() -> None:
     """Its retry got the same place from the next leader."""
     history = wiped(seen_at=None)
-    history.snapshot(1, [(off, 1, off) for off in range(10)], at=LATE_S + 5, reason="kill", epochs="1:0")
+    history.snapshot(1, [(offset, 1, offset) for offset in range(10)], at=LATE_S + 5, reason="kill", epochs="1:0")
     assert ruled(history, fate(history, 4)).classification == "permitted"
 
 

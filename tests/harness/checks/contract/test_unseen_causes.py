@@ -35,7 +35,7 @@ class Polled(History):
             self.poll([(value, value) for value in range(SENT)], at=3)
         for number, (leader, epoch, isr) in enumerate(led_next):
             self.heard(leader, epoch, isr, at=5 + number)
-        self.final([(off, off) for off in range(KEPT)])
+        self.final([(offset, offset) for offset in range(KEPT)])
         return self
 
 

@@ -53,13 +53,16 @@ def planted(spark: SparkSession, folder: Path, *, transactions: int, cycles: int
     for number in range(transactions):
         records.append((0, 0, name[number], writes[number][0], 0, 0, None, writes[number][1]))
         records += [
-            (0, 1, name[number], tp, 1, place, None, value) for place, (tp, value) in enumerate(reads[number], start=1)
+            (0, 1, name[number], partition_id, 1, place, None, value)
+            for place, (partition_id, value) in enumerate(reads[number], start=1)
         ]
     ops = [
         (0, name[number], 0, "txn", 0, None, None, index_of[begins[number], number], name[number])
         for number in range(transactions)
     ]
-    orders = [(0, tp, index, value) for tp, log in enumerate(logs) for index, value in enumerate(log)]
+    orders = [
+        (0, partition_id, index, value) for partition_id, log in enumerate(logs) for index, value in enumerate(log)
+    ]
     return Planted(
         records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations", OPS,
             ops),

@@ -1,6 +1,7 @@
 """Runs of ours: each kind of cycle in a bad history, and the good one beside it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,9 @@ def circular_reading(isolation: str) -> History:
 
 def interleaved() -> History:
     history = transactions(History(), {1: (1, 10), 2: (1, 10)})
-    for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (2, 1, 3, 0), (1, 1, 4, 1)):
-        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, partition_id=tp))  # type: ignore[misc]
+    for txn, partition_id, value, offset in ((1, 0, 1, 0), (2, 0, 2, 1), (2, 1, 3, 0), (1, 1, 4, 1)):
+        send = partial(history.send, value, offset, at=2, partition_id=partition_id)
+        bound(history, txn, send)
     history.final([(0, 1), (1, 2)])
     history.final([(0, 3), (1, 4)], partition_id=1)
     return history
@@ -92,8 +94,9 @@ def interleaved() -> History:
 
 def one_after_the_other() -> History:
     history = transactions(History(), {1: (1, 3), 2: (4, 6)})
-    for txn, tp, value, off in ((1, 0, 1, 0), (2, 0, 2, 1), (1, 1, 3, 0), (2, 1, 4, 1)):
-        bound(history, txn, lambda tp=tp, value=value, off=off: history.send(value, off, at=2, partition_id=tp))  # type: ignore[misc]
+    for txn, partition_id, value, offset in ((1, 0, 1, 0), (2, 0, 2, 1), (1, 1, 3, 0), (2, 1, 4, 1)):
+        send = partial(history.send, value, offset, at=2, partition_id=partition_id)
+        bound(history, txn, send)
     history.final([(0, 1), (1, 2)])
     history.final([(0, 3), (1, 4)], partition_id=1)
     return history

@@ -56,23 +56,29 @@ def operations_of(told: Told) -> list[Operation]:
 
 def edges_of(told: Told) -> Iterator[tuple[int, int, int]]:
     """By the rules' words, without columns: the last writer of a value, neighbours in the order, last values read."""
-    writer = {(tp, value): op for kind, op, tp, _, _, _, value in sorted(told.records, key=lambda r: r[1]) if kind == 0}
+    writer = {
+        (partition_id, value): op
+        for kind, op, partition_id, _, _, _, value in sorted(told.records, key=lambda r: r[1])
+        if kind == 0
+    }
     ok = {op for op, _, _, status, *_ in told.operations if status == STATUS["ok"]}
     order: dict[int, list[int]] = {}
-    for tp, _, value in told.ordered():
-        order.setdefault(tp, []).append(value)
-    read = [(op, tp, value) for kind, op, tp, _, _, _, value in told.records if kind == 1]
-    for op, tp, value in read:
-        yield writer[tp, value], op, WR
-    for tp, values in order.items():
+    for partition_id, _, value in told.ordered():
+        order.setdefault(partition_id, []).append(value)
+    read = [(op, partition_id, value) for kind, op, partition_id, _, _, _, value in told.records if kind == 1]
+    for op, partition_id, value in read:
+        yield writer[partition_id, value], op, WR
+    for partition_id, values in order.items():
         for before, after in pairwise(values):
-            yield writer[tp, before], writer[tp, after], WW
+            yield writer[partition_id, before], writer[partition_id, after], WW
         for op in ok:
             places = [
-                values.index(value) for reader, where, value in read if (reader, where) == (op, tp) and value in values
+                values.index(value)
+                for reader, where, value in read
+                if (reader, where) == (op, partition_id) and value in values
             ]
             if places and max(places) + 1 < len(values):
-                yield op, writer[tp, values[max(places) + 1]], RW
+                yield op, writer[partition_id, values[max(places) + 1]], RW
 
 
 def test_full_mode_agrees_with_the_model_on_every_history(spark: SparkSession, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def scenario(
 
 
 class History:
-    """One run over partition t-0 (tp 0). Times are in seconds; every call appends rows."""
+    """One run over partition t-0 (partition_id 0). Times are in seconds; every call appends rows."""
 
     def __init__(self, *, run: int = 0, scenario_: Scenario | None = None, read_to_end: bool = True) -> None:
         self.run = run
@@ -87,10 +87,10 @@ class History:
     ) -> None:  # fmt: skip
         """columns: further ones of all these records, such as txn, key, timestamp_ms."""
         t0, t1 = int(at * SECOND), int((at + took) * SECOND)
-        for i, (value, off, status) in enumerate(records):
+        for i, (value, offset, status) in enumerate(records):
             self._add("records", kind=0, status=status, acks=acks, operation=self._operation, process=process,
                       assignment=0, topic="t", partition=partition_id, partition_id=partition_id, position=i,
-                      offset=off, value=value, invoked_ns=t0, completed_ns=t1, **columns)  # fmt: skip
+                      offset=offset, value=value, invoked_ns=t0, completed_ns=t1, **columns)  # fmt: skip
         self._operation += 1
 
     def poll(
@@ -99,12 +99,12 @@ class History:
         partition_id: int = 0, **columns: Any,
     ) -> None:  # fmt: skip
         """records: (offset, value) in the order they came; columns as in `sends`."""
-        for i, (off, value) in enumerate(records):
-            step = off - records[i - 1][0] if i else None
+        for i, (offset, value) in enumerate(records):
+            step = offset - records[i - 1][0] if i else None
             self._add(
                 "records", kind=2 if final else 1, status=status, operation=self._operation, process=process,
                 assignment=assignment, topic="t", partition=partition_id, partition_id=partition_id, position=i,
-                offset=off, offset_step=step, last_of_poll=i == len(records) - 1, leader_epoch=epoch, value=value,
+                offset=offset, offset_step=step, last_of_poll=i == len(records) - 1, leader_epoch=epoch, value=value,
                 invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), replica=replica, **columns,
             )  # fmt: skip
         self._operation += 1
@@ -116,7 +116,7 @@ class History:
         partition = next(
             (row for row in self.rows["partitions"] if row["partition_id"] == partition_id), self.partition
         )
-        partition["end_offset"] = max((off for off, _ in records), default=-1) + 1
+        partition["end_offset"] = max((offset for offset, _ in records), default=-1) + 1
 
     def second_partition(self, *, read_to_end: bool = True) -> None:
         self._add("partitions", partition_id=1, topic="t", partition=1, replicas=list(ISR), read_to_end=read_to_end)
@@ -203,15 +203,15 @@ class History:
         high_watermark: int | None = None, epochs: str = "",
     ) -> None:  # fmt: skip
         """records: (offset, epoch, value) as they lie in the replica's log."""
-        log_end = max((off for off, _, _ in records), default=-1) + 1
+        log_end = max((offset for offset, _, _ in records), default=-1) + 1
         self._add(
             "replica_snapshots", snapshot=self._snapshot, node=node, time_ns=int(at * SECOND), reason=reason, topic="t",
             partition=0, log_start_offset=0, high_watermark=high_watermark, log_end_offset=log_end,
             leader_epochs=epochs,
         )  # fmt: skip
-        for off, epoch, value in records:
+        for offset, epoch, value in records:
             self._add("replica_log", snapshot=self._snapshot, node=node, topic="t", partition=0, partition_id=0,
-                      offset=off, leader_epoch=epoch, value=value)  # fmt: skip
+                      offset=offset, leader_epoch=epoch, value=value)  # fmt: skip
         self._snapshot += 1
 
     def step(self, kind: str, text: str, outcome: str, *, seen: str = "") -> None:

@@ -6,7 +6,7 @@ from tests.harness.checks.histories.build import ISR, History
 from tests.harness.checks.twins.twins import acknowledged
 
 STORIES: dict[str, Callable[[], History]] = {}
-ALL = [(off, 0, off) for off in range(10)]
+ALL = [(offset, 0, offset) for offset in range(10)]
 
 
 def story(make: Callable[[], History]) -> Callable[[], History]:
@@ -22,7 +22,7 @@ def read_then_collected(
     history = acknowledged()
     if not exact:
         history.rows["partition_states"].clear()
-    history.final([(off, off) for off in range(10)])
+    history.final([(offset, offset) for offset in range(10)])
     for node, log in logs.items():
         history.snapshot(node, log, at=at, high_watermark=(marks or {}).get(node, len(log)), epochs="0:0")
     return history

@@ -86,10 +86,16 @@ class Simulation:
     def _send(self) -> None:
         process = self._chance.choice(self._producers)
         if sum(send.process == process for send in self._in_flight) < 2:
-            tp = self._chance.randrange(self._inputs)
+            partition_id = self._chance.randrange(self._inputs)
             values = self._next_values(process, 4)
             self._in_flight.append(
-                Send(process=process, partition_id=tp, acks=self._acks[process], values=values, invoked_ns=self.time_ns)
+                Send(
+                    process=process,
+                    partition_id=partition_id,
+                    acks=self._acks[process],
+                    values=values,
+                    invoked_ns=self.time_ns,
+                )
             )
 
     def _land(self) -> None:
@@ -144,11 +150,11 @@ class Simulation:
             self._open = Txn(number=len(self.transactions), process=_TRANSACTIONAL, invoked_ns=self.time_ns)
             self.transactions.append(self._open)
         elif not self._open.sends or self._chance.random() < 0.5:
-            tp = self._chance.randrange(len(self.partitions))
+            partition_id = self._chance.randrange(len(self.partitions))
             values = self._next_values(_TRANSACTIONAL, 3)
             send = Send(
                 process=_TRANSACTIONAL,
-                partition_id=tp,
+                partition_id=partition_id,
                 acks=-1,
                 values=values,
                 invoked_ns=self.time_ns,
@@ -166,8 +172,8 @@ class Simulation:
         """The markers are written, and the producer is told, or is not."""
         transaction.committed = self._chance.random() < 0.6
         transaction.outcome = INFO if self._chance.random() < 0.25 else OK if transaction.committed else FAIL
-        for tp in sorted({send.partition_id for send in transaction.sends}):
-            self.partitions[tp].log.append(Entry(None, self.partitions[tp].epoch))
+        for partition_id in sorted({send.partition_id for send in transaction.sends}):
+            self.partitions[partition_id].log.append(Entry(None, self.partitions[partition_id].epoch))
         for send in transaction.sends:
             send.status = transaction.outcome
         self.time_ns += TICK_NS
@@ -191,15 +197,15 @@ class Simulation:
         if not self._consumers:
             return
         for consumer in self._consumers:
-            for tp in list(consumer.position):
+            for partition_id in list(consumer.position):
                 if self.grouped and self._chance.random() < 0.5:
-                    self._commit_position(consumer, tp)
-                self._event(consumer, "lost" if consumer.deposed else "revoked", tp, after=10)
+                    self._commit_position(consumer, partition_id)
+                self._event(consumer, "lost" if consumer.deposed else "revoked", partition_id, after=10)
             consumer.position.clear()
             consumer.deposed = False
         self._generation += 1
-        for tp in range(len(self.partitions)):
-            self._assign(self._chance.choice(self._consumers), tp)
+        for partition_id in range(len(self.partitions)):
+            self._assign(self._chance.choice(self._consumers), partition_id)
 
     def _assign(self, consumer: Consumer, partition_id: int) -> None:
         consumer.generation = self._generation
@@ -230,8 +236,8 @@ class Simulation:
             self._event(consumer, "revoked", given[0], after=10)
             del consumer.position[given[0]]
         self._generation += 1
-        for tp in given:
-            self._assign(self._chance.choice(others), tp)
+        for partition_id in given:
+            self._assign(self._chance.choice(others), partition_id)
 
     @staticmethod
     def _place(consumer: Consumer, partition_id: int, offset: int) -> None:
@@ -242,9 +248,9 @@ class Simulation:
         owners = [consumer for consumer in self._consumers if consumer.position]
         if owners and (not self.grouped or self._chance.random() < 0.3):
             consumer = self._chance.choice(owners)
-            tp = self._chance.choice(list(consumer.position))
-            self._place(consumer, tp, self._chance.randrange(len(self.partitions[tp].log) + 1))
-            self._event(consumer, "seek", tp, offset=consumer.position[tp])
+            partition_id = self._chance.choice(list(consumer.position))
+            self._place(consumer, partition_id, self._chance.randrange(len(self.partitions[partition_id].log) + 1))
+            self._event(consumer, "seek", partition_id, offset=consumer.position[partition_id])
 
     def _commit(self) -> None:
         owners = [consumer for consumer in self._consumers if consumer.position]
@@ -264,12 +270,15 @@ class Simulation:
             return
         consumer = self._chance.choice(self._consumers)
         records, after = [], dict(consumer.position)
-        for tp, position in consumer.position.items():
-            partition = self.partitions[tp]
+        for partition_id, position in consumer.position.items():
+            partition = self.partitions[partition_id]
             stable = partition.stable_end(isolation=self._isolation)
             end = max(position, min(stable, position + self._chance.randrange(0, 6)))
-            records += [(tp, off, entry) for off, entry in partition.readable(position, end, isolation=self._isolation)]
-            after[tp] = end
+            records += [
+                (partition_id, offset, entry)
+                for offset, entry in partition.readable(position, end, isolation=self._isolation)
+            ]
+            after[partition_id] = end
         status = self._chance.choice((OK,) * 8 + (FAIL, INFO))
         self.polls.append(
             Poll(process=consumer.process, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
@@ -315,14 +324,14 @@ class Simulation:
         last.completed_ns = self.time_ns
         self.sends.append(last)
         self.time_ns += SECOND
-        for tp, partition in enumerate(self.partitions):
+        for partition_id, partition in enumerate(self.partitions):
             at, end = 0, len(partition.log)
             while at < end:
                 upto = min(end, at + self._chance.randrange(1, 12))
-                self._read_finally(tp, at, upto)
+                self._read_finally(partition_id, at, upto)
                 at = upto
             if self._chance.random() < 0.2:
-                self._read_finally(tp, 0, end, replica=self._chance.choice(partition.isr))
+                self._read_finally(partition_id, 0, end, replica=self._chance.choice(partition.isr))
 
     def _read_finally(self, partition_id: int, start: int, end: int, *, replica: int | None = None) -> None:
         self.time_ns += TICK_NS
@@ -330,7 +339,7 @@ class Simulation:
         reader = FINAL_READER if replica is None else FINAL_READER + 1 + replica
         self.polls.append(
             Poll(process=reader, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
-                 assignments={partition_id: 0}, final=True, records=[(partition_id, off, entry) for off,
+                 assignments={partition_id: 0}, final=True, records=[(partition_id, offset, entry) for offset,
                      entry in readable], replica=replica)
         )  # fmt: skip
 
@@ -349,8 +358,8 @@ class Simulation:
         for event in self.events:
             told.event(**event)
         self._describe(told)
-        for tp, partition in enumerate(self.partitions):
-            told.cluster(tp, partition)
+        for partition_id, partition in enumerate(self.partitions):
+            told.cluster(partition_id, partition)
         number_steps(told.history)
         return told.history
 

@@ -327,7 +327,8 @@ def take_a_record_from_one_replica(history: History, chance: random.Random) -> b
 def _in_sync_rows(history: History) -> list[Row]:
     """The records that members of an ISR of at least two hold."""
     members = {
-        tp: states_of(history, tp)[-1]["isr"] for tp in (row["partition_id"] for row in history.rows["partitions"])
+        partition_id: states_of(history, partition_id)[-1]["isr"]
+        for partition_id in (row["partition_id"] for row in history.rows["partitions"])
     }
     return [
         row

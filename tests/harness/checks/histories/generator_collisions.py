@@ -16,24 +16,32 @@ _OFFSETS = 8
 
 def colliding_groups(run: int, chance: random.Random) -> History:
     history = History(run=run)
-    for tp in (1, _OUTPUT):
-        history._add("partitions", partition_id=tp, topic="t", partition=tp, replicas=[1, 2, 3], read_to_end=True)
+    for partition_id in (1, _OUTPUT):
+        history._add(
+            "partitions",
+            partition_id=partition_id,
+            topic="t",
+            partition=partition_id,
+            replicas=[1, 2, 3],
+            read_to_end=True,
+        )
     reset = chance.choice(("earliest", "earliest", "earliest", "latest"))
     for process, group in _MEMBERS.items():
         odd = chance.random() < 0.05
         history.client(process, group=group, offset_reset="none" if odd else reset, isolation="read_committed")
     _transactions(history, chance)
     for _ in range(chance.randrange(4, 28)):
-        process, tp = chance.choice(list(_MEMBERS)), chance.choice((0, 0, 1))
+        process, partition_id = chance.choice(list(_MEMBERS)), chance.choice((0, 0, 1))
         act = chance.choice(("poll", "poll", "poll", "committed", "committed", "assigned", "revoked", "rest"))
         if act == "poll":
             first = chance.randrange(_OFFSETS)
             offs = range(first, min(_OFFSETS, first + chance.randrange(1, 4)))
             at = _alone(history, process, _moment(chance))
-            history.poll([(off, 10 * tp + off) for off in offs], at=at, process=process, partition_id=tp,
+            history.poll([(offset, 10 * partition_id + offset) for offset in offs],
+                         at=at, process=process, partition_id=partition_id,
                          status=chance.choice((OK, OK, FAIL)))  # fmt: skip
         else:
-            _event(history, chance, act, process, tp)
+            _event(history, chance, act, process, partition_id)
     _number_assignments(history)
     _finally(history, chance)
     return history
@@ -72,11 +80,11 @@ def _event(history: History, chance: random.Random, act: str, process: int, part
         took = (chosen["completed_ns"] - chosen["invoked_ns"]) / SECOND
     at = _alone(history, process, at)
     took = 0.0 if event == "seek" else took
-    off = chance.randrange(_OFFSETS + 2)
+    offset = chance.randrange(_OFFSETS + 2)
     if event in ("revoked", "lost") or (event in ("assigned", "fetched") and chance.random() < 0.5):
         off_told = None
     else:
-        off_told = off
+        off_told = offset
     history.group(
         event, at=at, process=process, partition_id=partition_id, offset=off_told, status=status, transaction=txn,
         name=_MEMBERS[process], generation=chance.choice((1, 1, 2, 2, 3, None, -1)), took=took,
@@ -97,14 +105,15 @@ def _transactions(history: History, chance: random.Random) -> None:
 
 def _finally(history: History, chance: random.Random) -> None:
     """What is left in the log, with outputs named after inputs; some of it is read twice, by a second reader."""
-    for tp in (0, 1):
-        left = [(off, 10 * tp + off) for off in range(_OFFSETS) if chance.random() < 0.8]
-        history.final(left, partition_id=tp)
+    for partition_id in (0, 1):
+        left = [(offset, 10 * partition_id + offset) for offset in range(_OFFSETS) if chance.random() < 0.8]
+        history.final(left, partition_id=partition_id)
     made = []
     for place in range(chance.randrange(0, 12)):
-        tp, off = chance.choice((0, 0, 1)), chance.randrange(_OFFSETS)
+        partition_id, offset = chance.choice((0, 0, 1)), chance.randrange(_OFFSETS)
         text = chance.choice(
-            (f"t-{tp}-{off}/21.{place}",) * 8 + (f"t-{tp}-{off}", f"t-{tp}-0{off}/21.1", f"u-0-{off}/2.1")
+            (f"t-{partition_id}-{offset}/21.{place}",) * 8
+            + (f"t-{partition_id}-{offset}", f"t-{partition_id}-0{offset}/21.1", f"u-0-{offset}/2.1")
         )
         history._add("value_names", value=NAMED_FROM + place, name=text)
         made.append((place, NAMED_FROM + place))

@@ -56,8 +56,8 @@ def _rest(history: History, chance: random.Random) -> tuple[Row, list[Row]] | No
     starts = {row["offset_reset"] for row in history.rows["processes"] if row["group"] == GROUP}
     sought = {row["partition"] for row in _events(history, "seek")}
     found = []
-    for tp in {row["partition_id"] for row in log_of(history)} - sought:
-        read = [row for row in records_of(history, kind=1, partition_id=tp) if row["process"] in members]
+    for partition_id in {row["partition_id"] for row in log_of(history)} - sought:
+        read = [row for row in records_of(history, kind=1, partition_id=partition_id) if row["process"] in members]
         top = max(
             (row for row in read if row["status"] == OK),
             key=lambda row: (row["offset"], row["operation"]),
@@ -65,7 +65,7 @@ def _rest(history: History, chance: random.Random) -> tuple[Row, list[Row]] | No
         )
         if top is None or starts != {"earliest"} or any(row["operation"] > top["operation"] for row in read):
             continue
-        rest = [row for row in log_of(history) if row["partition_id"] == tp and row["offset"] > top["offset"]]
+        rest = [row for row in log_of(history) if row["partition_id"] == partition_id and row["offset"] > top["offset"]]
         if rest and not any(row["offset"] > top["offset"] for row in read):
             found.append((top, sorted(rest, key=lambda row: row["offset"])))
     return chance.choice(found) if found else None
@@ -143,9 +143,9 @@ def process_an_input_twice(history: History, chance: random.Random) -> bool:
     found = _processed(history)
     if not found:
         return False
-    sent, tp, off = chance.choice(found)
+    sent, partition_id, offset = chance.choice(found)
     value, txn = NAMED_FROM + len(history.rows["value_names"]), len(history.rows["transactions"])
-    history._add("value_names", value=value, name=f"t-{tp}-{off}/{_STRANGER}.1")
+    history._add("value_names", value=value, name=f"t-{partition_id}-{offset}/{_STRANGER}.1")
     history.client(_STRANGER, role="both", acks=-1, transactional_id="p-9", isolation=COMMITTED_ONLY)
     history.transaction(txn, OK, at=60, until=63, process=_STRANGER, transactional_id="p-9")
     place = append_to_the_logs(history, sent["partition_id"], value)
@@ -170,8 +170,12 @@ def process_no_output(history: History, chance: random.Random) -> bool:
 def commit_outputs_without_their_offsets(history: History, chance: random.Random) -> bool:
     """The last offsets of a partition are not sent to the transaction that has the outputs."""
     found = []
-    for tp in {row["partition"] for row in _events(history, "committed", group=PROCESSORS)}:
-        own = [row for row in _events(history, "committed", "fetched", group=PROCESSORS) if row["partition"] == tp]
+    for partition_id in {row["partition"] for row in _events(history, "committed", group=PROCESSORS)}:
+        own = [
+            row
+            for row in _events(history, "committed", "fetched", group=PROCESSORS)
+            if row["partition"] == partition_id
+        ]
         last = max(own, key=lambda row: row["invoked_ns"])
         commits = [row for row in own if row["event"] == "committed"]
         if last["event"] == "committed" and last["status"] == OK and len(commits) > 1:

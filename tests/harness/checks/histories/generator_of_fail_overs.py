@@ -98,16 +98,18 @@ class FailOvers:
     def _copy(self, node: int | None = None, most: int = 3) -> None:
         node = node or self._chance.choice([each for each in _BROKERS if each != self._leader])
         own, theirs = self.logs[node], self.logs[self._leader]
-        same = next((off for off, (one, other) in enumerate(zip(own, theirs, strict=False)) if one != other), None)
+        same = next(
+            (offset for offset, (one, other) in enumerate(zip(own, theirs, strict=False)) if one != other), None
+        )
         if same is None:
             same = min(len(own), len(theirs))
         if same < len(own):
             self.history.truncation(node, same, len(own), epoch=self._epoch, at=self.time_ns)
             self._cut(node, same, "truncation")
-        for off in range(len(own), min(len(theirs), len(own) + most)):
-            if not own or own[-1][0] != theirs[off][0]:
-                self._begin_epoch(node, theirs[off][0], off)
-            own.append(theirs[off])
+        for offset in range(len(own), min(len(theirs), len(own) + most)):
+            if not own or own[-1][0] != theirs[offset][0]:
+                self._begin_epoch(node, theirs[offset][0], offset)
+            own.append(theirs[offset])
 
     def _cut(self, node: int, end: int, reason: str) -> None:
         """What goes is stored first."""
@@ -185,7 +187,7 @@ class FailOvers:
     # -- what is stored of it -----------------------------
 
     def _look(self, node: int, reason: str, *, since: int = 0) -> None:
-        entries = [(off, epoch, value) for off, (epoch, value) in enumerate(self.logs[node]) if off >= since]
+        entries = [(offset, epoch, value) for offset, (epoch, value) in enumerate(self.logs[node]) if offset >= since]
         chain = ",".join(f"{epoch}:{start}" for epoch, start in self._starts[node])
         self.history.snapshot(node, entries, at=self.time_ns, reason=reason, epochs=chain)
 

@@ -89,17 +89,17 @@ class Processing(Simulation):
                 self._end(processor, commit=bool(processor.offsets) and self._chance.random() < 0.5, replace=False)
         members = [processor for processor in self.processors if not (processor.fenced or processor.gone)]
         for processor in members:
-            for tp in processor.position:
-                self._told(processor, "revoked", tp)
+            for partition_id in processor.position:
+                self._told(processor, "revoked", partition_id)
             processor.position.clear()
         self._members += 1
-        for tp in range(self._inputs):
+        for partition_id in range(self._inputs):
             owner = self._chance.choice(members)
             owner.generation = self._members
-            self._told(owner, "assigned", tp)
-            self._told(owner, "fetched", tp, offset=self._stored.get(tp))
-            owner.position[tp] = self._stored.get(tp, 0)
-            owner.assignment[tp] = owner.assignment.get(tp, -1) + 1
+            self._told(owner, "assigned", partition_id)
+            self._told(owner, "fetched", partition_id, offset=self._stored.get(partition_id))
+            owner.position[partition_id] = self._stored.get(partition_id, 0)
+            owner.assignment[partition_id] = owner.assignment.get(partition_id, -1) + 1
 
     def _trouble(self) -> None:
         """A processor crashes, or is only taken for dead; the next client of its id joins."""
@@ -139,9 +139,14 @@ class Processing(Simulation):
         elif processor.sent is None:
             self._write(processor, processor.transaction)
         elif not processor.offsets and not processor.fenced:
-            for tp, off in dict(processor.read).items():
+            for partition_id, offset in dict(processor.read).items():
                 event = self._told(
-                    processor, "committed", tp, offset=off + 1, transaction=processor.transaction.number, status=INFO
+                    processor,
+                    "committed",
+                    partition_id,
+                    offset=offset + 1,
+                    transaction=processor.transaction.number,
+                    status=INFO,
                 )
                 processor.offsets.append(event)
         else:
@@ -166,25 +171,25 @@ class Processing(Simulation):
     def _read(self, processor: Processor, transaction: Txn) -> None:
         if not processor.position:
             return
-        tp = self._chance.choice(list(processor.position))
-        position = processor.position[tp]
+        partition_id = self._chance.choice(list(processor.position))
+        position = processor.position[partition_id]
         end = position + self._chance.randrange(1, 4)
-        end = max(position, min(self.partitions[tp].stable_end(isolation=COMMITTED_ONLY), end))
-        found = self.partitions[tp].readable(position, end, isolation=COMMITTED_ONLY)
-        processor.position[tp] = end
-        processor.read = [(tp, off) for off, _ in found]
+        end = max(position, min(self.partitions[partition_id].stable_end(isolation=COMMITTED_ONLY), end))
+        found = self.partitions[partition_id].readable(position, end, isolation=COMMITTED_ONLY)
+        processor.position[partition_id] = end
+        processor.read = [(partition_id, offset) for offset, _ in found]
         self.time_ns += TICK_NS
         self.polls.append(
             Poll(process=processor.process, invoked_ns=self.time_ns - TICK_NS // 2, completed_ns=self.time_ns,
-                 transaction=transaction, records=[(tp, off, entry) for off, entry in found],
+                 transaction=transaction, records=[(partition_id, offset, entry) for offset, entry in found],
                  assignments=dict(processor.assignment))
         )  # fmt: skip
 
     def _write(self, processor: Processor, transaction: Txn) -> None:
         values = []
-        for tp, off in processor.read:
+        for partition_id, offset in processor.read:
             values.append(NAMED_FROM + len(self.names))
-            self.names.append((values[-1], f"t-{tp}-{off}/{processor.process}.{len(self.names)}"))
+            self.names.append((values[-1], f"t-{partition_id}-{offset}/{processor.process}.{len(self.names)}"))
         send = Send(
             process=processor.process,
             partition_id=self._output,
@@ -217,10 +222,10 @@ class Processing(Simulation):
         elif unknown:
             processor.gone = True
         elif not committed:
-            for tp in {tp for tp, _ in processor.read}:
-                processor.position[tp] = min(off for _, off in processor.read)
-                self._told(processor, "seek", tp, offset=processor.position[tp])
-                processor.assignment[tp] += 1
+            for partition_id in {partition_id for partition_id, _ in processor.read}:
+                processor.position[partition_id] = min(offset for _, offset in processor.read)
+                self._told(processor, "seek", partition_id, offset=processor.position[partition_id])
+                processor.assignment[partition_id] += 1
         if unknown and not processor.fenced and replace:
             self._join(processor.name)
 
@@ -228,15 +233,15 @@ class Processing(Simulation):
         """It may understand only at the second attempt."""
         if self._chance.random() < 0.5:
             processor.gone = True
-            for tp in processor.position:
-                self._told(processor, "lost", tp)
+            for partition_id in processor.position:
+                self._told(processor, "lost", partition_id)
 
     def _settle(self, transaction: Txn, *, committed: bool) -> None:
         if transaction.committed is not None:
             return  # others ended it before
         transaction.committed = committed
-        for tp in sorted({send.partition_id for send in transaction.sends if send.offsets is not None}):
-            self.partitions[tp].log.append(Entry(None, self.partitions[tp].epoch))
+        for partition_id in sorted({send.partition_id for send in transaction.sends if send.offsets is not None}):
+            self.partitions[partition_id].log.append(Entry(None, self.partitions[partition_id].epoch))
 
     def _tell(self, processor: Processor, outcome: int) -> None:
         txn = processor.transaction

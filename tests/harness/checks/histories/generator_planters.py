@@ -97,21 +97,22 @@ def take_from_the_logs(history: History, partition_id: int, value: int) -> None:
 def append_to_the_logs(history: History, partition_id: int, value: int) -> int:
     """One more record at the end of the final log and of every replica; returns its offset."""
     partition = next(row for row in history.rows["partitions"] if row["partition_id"] == partition_id)
-    off, epoch = partition["end_offset"], max(row["leader_epoch"] for row in states_of(history, partition_id))
+    offset, epoch = partition["end_offset"], max(row["leader_epoch"] for row in states_of(history, partition_id))
     partition["end_offset"] += 1
     op = next_operation(history)
     history._add(
         "records", kind=2, status=0, operation=op, process=FINAL_READER, assignment=0, topic="t",
-        partition=partition_id, partition_id=partition_id, position=0, offset=off, offset_step=None, last_of_poll=True,
+        partition=partition_id, partition_id=partition_id, position=0, offset=offset, offset_step=None,
+        last_of_poll=True,
         leader_epoch=epoch, value=value, invoked_ns=200 * SECOND, completed_ns=201 * SECOND,
     )  # fmt: skip
     for snapshot in history.rows["replica_snapshots"]:
         if snapshot["partition"] == partition_id:
-            snapshot["log_end_offset"] = snapshot["high_watermark"] = off + 1
+            snapshot["log_end_offset"] = snapshot["high_watermark"] = offset + 1
             history._add("replica_log", snapshot=snapshot["snapshot"], node=snapshot["node"], topic="t",
-                         partition=partition_id, partition_id=partition_id, offset=off, leader_epoch=epoch,
+                         partition=partition_id, partition_id=partition_id, offset=offset, leader_epoch=epoch,
                          value=value)  # fmt: skip
-    return int(off)
+    return int(offset)
 
 
 def states_of(history: History, partition_id: int) -> list[Row]:
@@ -132,10 +133,12 @@ def append_operation(history: History, f: str, rows: list[Row]) -> None:
     number_steps(history)
 
 
-def _acknowledge(history: History, tp: int, value: int, offset: int, *, process: int, begin: int, end: int) -> None:
+def _acknowledge(
+    history: History, partition_id: int, value: int, offset: int, *, process: int, begin: int, end: int
+) -> None:
     op = next_operation(history)
     history._add("records", kind=0, status=0, acks=-1, operation=op, process=process, assignment=0, topic="t",
-                 partition=tp, partition_id=tp, position=0, offset=offset, value=value,
+                 partition=partition_id, partition_id=partition_id, position=0, offset=offset, value=value,
                  invoked_ns=begin, completed_ns=end)  # fmt: skip
     history._add("operations", operation=op, process=process, client=f"client-{process}", function="send", status=0,
                  invoked_ns=begin, completed_ns=end, count=1)  # fmt: skip
@@ -194,9 +197,9 @@ def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random)
     if not found:
         return False
     lost = chance.choice(found)
-    tp, kept = lost["partition_id"], lost["offset"]
+    partition_id, kept = lost["partition_id"], lost["offset"]
     history.unclean_config("true")
-    before = states_of(history, tp)[-1]
+    before = states_of(history, partition_id)[-1]
     epoch, leader = before["leader_epoch"], before["leader"]
     if leader not in before["isr"]:
         return False
@@ -205,21 +208,27 @@ def elect_uncleanly_where_it_is_allowed(history: History, chance: random.Random)
     elected = {"leader": other, "leader_epoch": epoch + 1, "isr": [other], "isr_before": [leader], "unclean": True}
     for number, state in enumerate((shrunk, elected)):
         history._add(
-            "partition_states", topic="t", partition=tp, time_ns=_LATE + number * SECOND, uncertainty_ns=0, exact=True,
+            "partition_states", topic="t", partition=partition_id, time_ns=_LATE + number * SECOND, uncertainty_ns=0,
+            exact=True,
             observer=-1, partition_epoch=before["partition_epoch"] + 1 + number, replicas=list(ISR), **state,
         )  # fmt: skip
-    history._add("broker_events", node=other, time_ns=_LATE + SECOND, event="leadership_start", topic="t", partition=tp,
+    history._add("broker_events", node=other, time_ns=_LATE + SECOND, event="leadership_start",
+                 topic="t", partition=partition_id,
                  leader_epoch=epoch + 1, from_offset=kept)  # fmt: skip
-    drop(history, "records", lambda row: row["kind"] == 2 and row["partition_id"] == tp and row["offset"] >= kept)
-    drop(history, "replica_log", lambda row: row["partition_id"] == tp and row["offset"] >= kept)
+    drop(
+        history,
+        "records",
+        lambda row: row["kind"] == 2 and row["partition_id"] == partition_id and row["offset"] >= kept,
+    )
+    drop(history, "replica_log", lambda row: row["partition_id"] == partition_id and row["offset"] >= kept)
     for snapshot in history.rows["replica_snapshots"]:
-        if snapshot["partition"] == tp:
+        if snapshot["partition"] == partition_id:
             snapshot["log_end_offset"] = snapshot["high_watermark"] = kept
             snapshot["leader_epochs"] = ",".join(
                 [word for word in snapshot["leader_epochs"].split(",") if int(word.split(":")[1]) < kept]
                 + [f"{epoch + 1}:{kept}"]
             )
-    next(row for row in history.rows["partitions"] if row["partition_id"] == tp)["end_offset"] = kept
+    next(row for row in history.rows["partitions"] if row["partition_id"] == partition_id)["end_offset"] = kept
     return True
 
 
@@ -300,11 +309,11 @@ def read_a_record_before_it_was_sent(history: History, chance: random.Random) ->
 
 def _two_acknowledged_in_reverse(history: History, chance: random.Random, *, first: int, second: int, at: int) -> bool:
     """Process `first` is told the higher of two new offsets; `second`, whose send began at t, the lower one."""
-    tp = chance.choice(history.rows["partitions"])["partition_id"]
-    lower = append_to_the_logs(history, tp, STRANGER + 1)
-    higher = append_to_the_logs(history, tp, STRANGER + 2)
-    _acknowledge(history, tp, STRANGER + 2, higher, process=first, begin=_LATE, end=_LATE + SECOND)
-    _acknowledge(history, tp, STRANGER + 1, lower, process=second, begin=at, end=at + SECOND)
+    partition_id = chance.choice(history.rows["partitions"])["partition_id"]
+    lower = append_to_the_logs(history, partition_id, STRANGER + 1)
+    higher = append_to_the_logs(history, partition_id, STRANGER + 2)
+    _acknowledge(history, partition_id, STRANGER + 2, higher, process=first, begin=_LATE, end=_LATE + SECOND)
+    _acknowledge(history, partition_id, STRANGER + 1, lower, process=second, begin=at, end=at + SECOND)
     return True
 
 

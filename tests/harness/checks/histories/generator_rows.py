@@ -80,20 +80,20 @@ class Partition:
     def readable(self, start: int, end: int, *, isolation: str) -> list[tuple[int, Entry]]:
         """The records of [start, end) that a reader of that isolation is given; below the last stable offset only."""
         found = []
-        for off in range(start, min(end, len(self.log))):
-            entry = self.log[off]
+        for offset in range(start, min(end, len(self.log))):
+            entry = self.log[offset]
             if isolation == COMMITTED_ONLY and entry.transaction is not None:
                 if entry.transaction.committed is None:
                     break
                 if not entry.transaction.committed:
                     continue
             if entry.value is not None:
-                found.append((off, entry))
+                found.append((offset, entry))
         return found
 
     def stable_end(self, *, isolation: str) -> int:
         open_ones = (
-            off for off, entry in enumerate(self.log) if entry.transaction and entry.transaction.committed is None
+            offset for offset, entry in enumerate(self.log) if entry.transaction and entry.transaction.committed is None
         )
         return min(open_ones, default=len(self.log)) if isolation == COMMITTED_ONLY else len(self.log)
 
@@ -142,10 +142,11 @@ class Rows:
     def poll(self, done: Poll) -> None:
         txn = None if done.transaction is None else done.transaction.number
         operation = self._operation_row("final_poll" if done.final else "poll", done, len(done.records), txn)
-        for i, (tp, off, entry) in enumerate(done.records):
+        for i, (partition_id, offset, entry) in enumerate(done.records):
             self.history._add(
                 "records", kind=2 if done.final else 1, status=done.status, operation=operation, process=done.process,
-                assignment=done.assignments[tp], topic="t", partition=tp, partition_id=tp, position=i, offset=off,
+                assignment=done.assignments[partition_id], topic="t", partition=partition_id,
+                partition_id=partition_id, position=i, offset=offset,
                 leader_epoch=entry.epoch, value=entry.value, invoked_ns=done.invoked_ns, completed_ns=done.completed_ns,
                 replica=done.replica, timestamp_ms=entry.stamp_ms, log_append=self._log_append, transaction=txn,
             )  # fmt: skip
@@ -189,9 +190,9 @@ class Rows:
                 topic="t", partition=partition_id, log_start_offset=0, high_watermark=end, log_end_offset=end,
                 leader_epochs=chain,
             )  # fmt: skip
-            for off, entry in partition.readable(0, end, isolation=EVERYTHING):
+            for offset, entry in partition.readable(0, end, isolation=EVERYTHING):
                 history._add("replica_log", snapshot=3 * partition_id + node, node=node, topic="t",
-                             partition=partition_id, partition_id=partition_id, offset=off, leader_epoch=entry.epoch,
+                             partition=partition_id, partition_id=partition_id, offset=offset, leader_epoch=entry.epoch,
                              value=entry.value)  # fmt: skip
 
 

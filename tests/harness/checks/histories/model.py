@@ -14,12 +14,12 @@ Place = tuple[int, int, int | None]  # partition, value, offset
 def flags(records: Rows, read_to_end: Mapping[int, bool]) -> dict[str, set[Place]]:
     """flag -> the (partition, value, offset) places that have it."""
     found: dict[str, set[Place]] = defaultdict(set)
-    for tp in {row["partition_id"] for row in records}:
-        own = [row for row in records if row["partition_id"] == tp]
-        for flag, places in _of_values(own, bool(read_to_end.get(tp))).items():
-            found[flag] |= {(tp, value, off) for value, off in places}
+    for partition_id in {row["partition_id"] for row in records}:
+        own = [row for row in records if row["partition_id"] == partition_id]
+        for flag, places in _of_values(own, bool(read_to_end.get(partition_id))).items():
+            found[flag] |= {(partition_id, value, offset) for value, offset in places}
         for flag, places in _of_polls(own).items():
-            found[flag] |= {(tp, value, off) for value, off in places}
+            found[flag] |= {(partition_id, value, offset) for value, offset in places}
     return {flag: places for flag, places in found.items() if places}
 
 
@@ -31,27 +31,27 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
     final_values = {row["value"] for row in final}
     end = max((row["offset"] for row in final), default=None)
     acked = [row for row in sends if row["status"] == 0 and row["acks"] != 0]
-    for value, off in {(row["value"], row["offset"]) for row in own}:
+    for value, offset in {(row["value"], row["offset"]) for row in own}:
         told = [row["status"] for row in sends if row["value"] == value]
         places = {row["offset"] for row in own if row["value"] == value and row["offset"] is not None}
-        seen_here = [row for row in reads if (row["value"], row["offset"]) == (value, off)]
-        acked_here = [row for row in acked if (row["value"], row["offset"]) == (value, off)]
-        read_past = read_to_end or (off is not None and end is not None and off <= end)
+        seen_here = [row for row in reads if (row["value"], row["offset"]) == (value, offset)]
+        acked_here = [row for row in acked if (row["value"], row["offset"]) == (value, offset)]
+        read_past = read_to_end or (offset is not None and end is not None and offset <= end)
         if acked_here and value not in final_values:
-            found["lost" if read_past else "unseen"].add((value, off))
+            found["lost" if read_past else "unseen"].add((value, offset))
         if any(row["kind"] == 1 for row in seen_here) and value not in final_values and read_past:
-            found["dirty"].add((value, off))
-        if off is not None and len(places) > 1:
-            found["duplicate"].add((value, off))
-        if off is not None and any(row["offset"] == off and row["value"] != value for row in own):
-            found["conflict"].add((value, off))
+            found["dirty"].add((value, offset))
+        if offset is not None and len(places) > 1:
+            found["duplicate"].add((value, offset))
+        if offset is not None and any(row["offset"] == offset and row["value"] != value for row in own):
+            found["conflict"].add((value, offset))
         if seen_here and told and min(told) == 1:
-            found["aborted"].add((value, off))
+            found["aborted"].add((value, offset))
         if seen_here and not told:
-            found["phantom"].add((value, off))
+            found["phantom"].add((value, offset))
         began = min((row["invoked_ns"] for row in sends if row["value"] == value), default=None)
         if seen_here and began is not None and min(row["completed_ns"] for row in seen_here) < began:
-            found["early"].add((value, off))
+            found["early"].add((value, offset))
     for row in acked:
         place = (row["value"], row["offset"])
         if row["offset"] is None:
@@ -89,7 +89,7 @@ def _of_polls(own: Rows) -> dict[str, set[tuple[int, int | None]]]:
             if before is not None:
                 if row["offset"] <= before:
                     found[f"back_{where}"].add((row["value"], row["offset"]))
-                elif any(before < off < row["offset"] for off in final):
+                elif any(before < offset < row["offset"] for offset in final):
                     found[f"skip_{where}"].add((row["value"], row["offset"]))
             before, where = row["offset"], "inside"
         if rows[0]["status"] == 0:
@@ -100,10 +100,10 @@ def _of_polls(own: Rows) -> dict[str, set[tuple[int, int | None]]]:
 def accounting(records: Rows) -> dict[tuple[int, int | None, bool], int]:
     """(partition, status, in the final log) -> number of values."""
     counted: dict[tuple[int, int | None, bool], int] = defaultdict(int)
-    for tp, value in {(row["partition_id"], row["value"]) for row in records}:
-        own = [row for row in records if (row["partition_id"], row["value"]) == (tp, value)]
+    for partition_id, value in {(row["partition_id"], row["value"]) for row in records}:
+        own = [row for row in records if (row["partition_id"], row["value"]) == (partition_id, value)]
         told = min((row["status"] for row in own if row["kind"] == 0), default=None)
-        counted[tp, told, any(row["kind"] == 2 and row["replica"] is None for row in own)] += 1
+        counted[partition_id, told, any(row["kind"] == 2 and row["replica"] is None for row in own)] += 1
     return dict(counted)
 
 
@@ -149,29 +149,29 @@ def diverging(replica_log: Rows, snapshots: Rows, isr: set[int]) -> set[tuple[in
         for node, end in ends.items()
     }
     found = set()
-    for off in {off for log in logs.values() for off in log}:
-        if len({log[off] for log in logs.values() if off in log}) > 1:
-            found.add((off, "different"))
+    for offset in {offset for log in logs.values() for offset in log}:
+        if len({log[offset] for log in logs.values() if offset in log}) > 1:
+            found.add((offset, "different"))
             continue
         members = [
             node
             for node in logs
-            if node in isr and ends[node]["log_start_offset"] <= off < ends[node]["high_watermark"]
+            if node in isr and ends[node]["log_start_offset"] <= offset < ends[node]["high_watermark"]
         ]
-        have = [node for node in members if off in logs[node]]
+        have = [node for node in members if offset in logs[node]]
         if have and len(have) < len(members):
-            found.add((off, "missing"))
+            found.add((offset, "missing"))
     return found
 
 
 def gaps(records: Rows, *, least_ns: int, slow_ns: int) -> set[tuple[int, int, int, bool]]:
     """(partition, begin, end, open) of the stretches without an acknowledgement while something was asked."""
     found = set()
-    for tp in {row["partition_id"] for row in records}:
+    for partition_id in {row["partition_id"] for row in records}:
         sends = [
             r
             for r in records
-            if r["partition_id"] == tp and r["kind"] == 0 and r["acks"] != 0 and r["completed_ns"] is not None
+            if r["partition_id"] == partition_id and r["kind"] == 0 and r["acks"] != 0 and r["completed_ns"] is not None
         ]
         sends.sort(key=lambda row: (row["completed_ns"], row["position"]))
         last_ok: int | None = None
@@ -186,8 +186,8 @@ def gaps(records: Rows, *, least_ns: int, slow_ns: int) -> set[tuple[int, int, i
                 and row["completed_ns"] - last_ok > least_ns
                 and (refused or row["completed_ns"] - row["invoked_ns"] > slow_ns)
             ):
-                found.add((tp, last_ok, row["completed_ns"], False))
+                found.add((partition_id, last_ok, row["completed_ns"], False))
             last_ok, refused = row["completed_ns"], 0
         if last_ok is not None and sends[-1]["completed_ns"] - last_ok > least_ns:
-            found.add((tp, last_ok, sends[-1]["completed_ns"], True))
+            found.add((partition_id, last_ok, sends[-1]["completed_ns"], True))
     return found

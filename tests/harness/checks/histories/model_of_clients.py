@@ -30,21 +30,23 @@ def head_skips(history: History) -> set[tuple[int, int, int, int]]:
     """(process, assignment, partition, records of the final log that it had to read before its first one)."""
     found = set()
     polls = [row for row in history.rows["records"] if row["kind"] == 1]
-    for process, assignment, tp in {(row["process"], row["assignment"], row["partition_id"]) for row in polls}:
+    for process, assignment, partition_id in {
+        (row["process"], row["assignment"], row["partition_id"]) for row in polls
+    }:
         client = _clients(history).get(process)
         if client is None or client["offset_reset"] is None:
             continue
         own = [
             row
             for row in polls
-            if (row["process"], row["assignment"], row["partition_id"]) == (process, assignment, tp)
+            if (row["process"], row["assignment"], row["partition_id"]) == (process, assignment, partition_id)
         ]
         first = min(own, key=lambda row: (row["operation"], row["position"]))
         start = _required_start(history, client, first)
-        final = [row["offset"] for row in _final(history) if row["partition_id"] == tp]
-        missed = 0 if start is None else sum(start <= off < first["offset"] for off in set(final))
+        final = [row["offset"] for row in _final(history) if row["partition_id"] == partition_id]
+        missed = 0 if start is None else sum(start <= offset < first["offset"] for offset in set(final))
         if missed:
-            found.add((process, assignment, tp, missed))
+            found.add((process, assignment, partition_id, missed))
     return found
 
 
@@ -106,8 +108,8 @@ def past_the_stable_offset(history: History) -> set[tuple[int, int, int]]:
         client = _clients(history).get(row["process"])
         if row["kind"] == 0 or client is None or client["isolation"] != "read_committed":
             continue
-        for tp, begin, until in _spans(history):
-            if tp == row["partition_id"] and begin <= row["offset"] and row["completed_ns"] < until:
+        for partition_id, begin, until in _spans(history):
+            if partition_id == row["partition_id"] and begin <= row["offset"] and row["completed_ns"] < until:
                 found.add((row["partition_id"], row["offset"], row["operation"]))
     return found
 
@@ -119,10 +121,10 @@ def _spans(history: History) -> Iterator[tuple[int, int, int]]:
         if row["kind"] == 0 and row["transaction"] is not None and row["offset"] is not None:
             sends[row["transaction"]].append(row)
     for rows in sends.values():
-        for tp in {row["partition_id"] for row in rows}:
+        for partition_id in {row["partition_id"] for row in rows}:
             yield (
-                tp,
-                min(row["offset"] for row in rows if row["partition_id"] == tp),
+                partition_id,
+                min(row["offset"] for row in rows if row["partition_id"] == partition_id),
                 max(row["completed_ns"] for row in rows),
             )
 
@@ -188,8 +190,8 @@ def stamped_out_of_time(history: History) -> set[tuple[int, int]]:
     """
     found = set()
     stamped = [row for row in history.rows["records"] if row["timestamp_ms"] is not None]
-    for tp, value in {(row["partition_id"], row["value"]) for row in stamped} - changed_timestamps(history):
-        own = [row for row in stamped if (row["partition_id"], row["value"]) == (tp, value)]
+    for partition_id, value in {(row["partition_id"], row["value"]) for row in stamped} - changed_timestamps(history):
+        own = [row for row in stamped if (row["partition_id"], row["value"]) == (partition_id, value)]
         sends = [row for row in own if row["kind"] == 0 and row["acks"] != 0]
         read = {row["timestamp_ms"] for row in own if row["kind"] > 0}
         if not sends or not read or not any(row["log_append"] for row in own):
@@ -198,19 +200,19 @@ def stamped_out_of_time(history: History) -> set[tuple[int, int]]:
         too_early = stamp_ms * 1_000_000 < min(row["invoked_ns"] for row in sends) - SECOND
         answered = all(row["status"] == _COMMITTED for row in sends)
         if too_early or (answered and stamp_ms * 1_000_000 > max(row["completed_ns"] for row in sends) + SECOND):
-            found.add((tp, value))
+            found.add((partition_id, value))
     return found
 
 
 def stamped_backwards(history: History) -> set[tuple[int, int, int, int]]:
     """(partition, offset, timestamp before, own one) of what the broker stamped earlier than the record before."""
     found = set()
-    for tp in {row["partition_id"] for row in _final(history)}:
+    for partition_id in {row["partition_id"] for row in _final(history)}:
         stamps: dict[int, int] = {}
         for row in _final(history):
-            if row["partition_id"] == tp and row["log_append"]:
+            if row["partition_id"] == partition_id and row["log_append"]:
                 stamps[row["offset"]] = max(row["timestamp_ms"], stamps.get(row["offset"], 0))
-        for before, off in pairwise(sorted(stamps)):
-            if stamps[off] < stamps[before]:
-                found.add((tp, off, stamps[before], stamps[off]))
+        for before, offset in pairwise(sorted(stamps)):
+            if stamps[offset] < stamps[before]:
+                found.add((partition_id, offset, stamps[before], stamps[offset]))
     return found

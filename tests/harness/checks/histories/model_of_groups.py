@@ -73,7 +73,7 @@ def may_be_committed(
     every = commits(history, group, partition)
     before = [commit for commit in every if commit[3] and commit[2] < invoked_ns]
     possible = {
-        off for off, asked, stored, certain in every
+        offset for offset, asked, stored, certain in every
         if asked <= completed_ns and not (certain and any(stored < later[1] for later in before))
     }  # fmt: skip
     return possible, bool(before)
@@ -119,15 +119,19 @@ def read_by_several(history: History) -> set[tuple[int, str, int, int, int]]:
     readers: dict[tuple[int, str, int], set[int]] = {}
     for group, row in _polls(history):
         readers.setdefault((row["partition_id"], group, row["offset"]), set()).add(row["process"])
-    return _summed((tp, group, off) for (tp, group, off), processes in readers.items() if len(processes) > 1)
+    return _summed(
+        (partition_id, group, offset)
+        for (partition_id, group, offset), processes in readers.items()
+        if len(processes) > 1
+    )
 
 
 def _summed(found: Iterator[tuple[int, str, int]]) -> set[tuple[int, str, int, int, int]]:
     """(partition, group, offsets, first, last)."""
     places: dict[tuple[int, str], set[int]] = {}
-    for tp, group, off in found:
-        places.setdefault((tp, group), set()).add(off)
-    return {(tp, group, len(offs), min(offs), max(offs)) for (tp, group), offs in places.items()}
+    for partition_id, group, offset in found:
+        places.setdefault((partition_id, group), set()).add(offset)
+    return {(partition_id, group, len(offs), min(offs), max(offs)) for (partition_id, group), offs in places.items()}
 
 
 def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, int, int]]:
@@ -135,40 +139,40 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
     found = set()
     every = list(_polls(history))
     for place in {(group, row["partition_id"], row["process"], row["assignment"]) for group, row in every}:
-        group, tp, process, assignment = place
+        group, partition_id, process, assignment = place
         own = [
             row
             for _, row in every
-            if (row["partition_id"], row["process"], row["assignment"]) == (tp, process, assignment)
+            if (row["partition_id"], row["process"], row["assignment"]) == (partition_id, process, assignment)
         ]
         told = [
             row["invoked_ns"] for row in _events(history, "assigned", "seek")
-            if (row["process"], row["partition"]) == (process, tp) and row["invoked_ns"] <= min(row["completed_ns"]
-                for row in own)
+            if (row["process"], row["partition"]) == (process, partition_id)
+            and row["invoked_ns"] <= min(row["completed_ns"] for row in own)
         ]  # fmt: skip
         sought = [
             row for row in _events(history, "seek")
-            if (row["process"], row["partition"]) == (process, tp) and row["invoked_ns"] <= max(row["completed_ns"]
-                for row in own)
+            if (row["process"], row["partition"]) == (process, partition_id)
+            and row["invoked_ns"] <= max(row["completed_ns"] for row in own)
         ]  # fmt: skip
         began = min(*(row["invoked_ns"] for row in own), max(told, default=_NEVER))
-        possible, certain = may_be_committed(history, group, tp, began, began)
+        possible, certain = may_be_committed(history, group, partition_id, began, began)
         again = [row["offset"] for row in own if certain and row["offset"] < min(possible)]
         if again and not sought:
-            found.add((tp, group, process, assignment, min(possible), min(again), max(again)))
+            found.add((partition_id, group, process, assignment, min(possible), min(again), max(again)))
     return found
 
 
 def skipped(history: History) -> set[tuple[int, str, int, int, int]]:
     """(partition, group, records, first, last) below what was committed, which no member ever read."""
     found = []
-    for group, tp in _places(history):
-        certain = [off for off, _, _, known in commits(history, group, tp) if known]
-        if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, tp):
+    for group, partition_id in _places(history):
+        certain = [offset for offset, _, _, known in commits(history, group, partition_id) if known]
+        if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, partition_id):
             continue
-        read = {row["offset"] for own, row in _polls(history) if (own, row["partition_id"]) == (group, tp)}
-        final = {row["offset"] for row in _final(history) if row["partition_id"] == tp}
-        found += [(tp, group, off) for off in final - read if off < max(certain)]
+        read = {row["offset"] for own, row in _polls(history) if (own, row["partition_id"]) == (group, partition_id)}
+        final = {row["offset"] for row in _final(history) if row["partition_id"] == partition_id}
+        found += [(partition_id, group, offset) for offset in final - read if offset < max(certain)]
     return _summed(iter(found))
 
 
@@ -188,19 +192,19 @@ def _sought_ahead(history: History, group: str, partition_id: int) -> bool:
 def committed_ahead(history: History) -> set[tuple[int, str, int, int, int]]:
     """(partition, group, records, first, last) that were committed, and read only afterwards."""
     found = []
-    for group, tp in _places(history):
-        own = [row for member, row in _polls(history) if (member, row["partition_id"]) == (group, tp)]
-        for off, _, stored, certain in commits(history, group, tp):
+    for group, partition_id in _places(history):
+        own = [row for member, row in _polls(history) if (member, row["partition_id"]) == (group, partition_id)]
+        for offset, _, stored, certain in commits(history, group, partition_id):
             reached = [row["offset"] for row in own if row["invoked_ns"] <= stored]
             begun = [
                 row["offset"] - 1 for row in _events(history, "assigned", "fetched", "seek")
-                if (row["group"], row["partition"]) == (group, tp) and row["offset"] is not None
+                if (row["group"], row["partition"]) == (group, partition_id) and row["offset"] is not None
                 and row["invoked_ns"] <= stored
             ]  # fmt: skip
             if not certain or not (reached or begun or _starts_at_the_earliest(history, group)):
                 continue
-            beyond = range(max(reached + begun, default=-1) + 1, off)
-            found += [(tp, group, row["offset"]) for row in own if row["offset"] in beyond]
+            beyond = range(max(reached + begun, default=-1) + 1, offset)
+            found += [(partition_id, group, row["offset"]) for row in own if row["offset"] in beyond]
     return _summed(iter(found))
 
 
@@ -256,23 +260,28 @@ def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, in
         (numbers.get(name[:2]), name[2]) for _, _, value in outputs if (name := names.get(value)) is not None
     ]  # fmt: skip
     found = set()
-    for tp in numbers.values():
+    for partition_id in numbers.values():
         inside = [
-            row for row in _events(history, "committed") if row["partition"] == tp and row["transaction"] is not None
+            row
+            for row in _events(history, "committed")
+            if row["partition"] == partition_id and row["transaction"] is not None
         ]
         groups = {row["group"] for row in inside}
         if len(groups) != 1 or not _starts_at_the_earliest(history, *groups):
             continue
         (group,) = groups
-        every = commits(history, group, tp)
-        certain = max((off for off, _, _, known in every if known), default=0)
-        possible = max((off for off, _, _, _ in every), default=0)
-        inputs = {row["offset"] for row in _final(history) if row["partition_id"] == tp}
-        counts = {off: made_of.count((tp, off)) for off in inputs | {off for where, off in made_of if where == tp}}
-        kinds = {
-            "twice": [off for off, count in counts.items() if count > 1],
-            "missing": [off for off, count in counts.items() if count == 0 and off < certain],
-            "uncommitted": [off for off, count in counts.items() if count > 0 and off >= possible],
+        every = commits(history, group, partition_id)
+        certain = max((offset for offset, _, _, known in every if known), default=0)
+        possible = max((offset for offset, _, _, _ in every), default=0)
+        inputs = {row["offset"] for row in _final(history) if row["partition_id"] == partition_id}
+        counts = {
+            offset: made_of.count((partition_id, offset))
+            for offset in inputs | {offset for where, offset in made_of if where == partition_id}
         }
-        found |= {(tp, group, kind, len(offs), min(offs), max(offs)) for kind, offs in kinds.items() if offs}
+        kinds = {
+            "twice": [offset for offset, count in counts.items() if count > 1],
+            "missing": [offset for offset, count in counts.items() if count == 0 and offset < certain],
+            "uncommitted": [offset for offset, count in counts.items() if count > 0 and offset >= possible],
+        }
+        found |= {(partition_id, group, kind, len(offs), min(offs), max(offs)) for kind, offs in kinds.items() if offs}
     return found

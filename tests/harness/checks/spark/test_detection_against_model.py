@@ -54,23 +54,23 @@ def colliding_history(run: int, chance: random.Random) -> History:
     fresh = 0
     for _ in range(chance.randrange(1, 12)):
         at = chance.choice((0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)) + chance.random()
-        tp = chance.choice((0, 0, 0, 1))
+        partition_id = chance.choice((0, 0, 0, 1))
         if chance.random() < 0.5:
             records: list[tuple[int, int | None, int]] = []
             for _ in range(chance.randrange(1, 4)):
                 # Values are sent once, as the workload does; offsets of what is not acknowledged are unknown.
                 status = chance.choice((0, 0, 0, 1, 2))
-                off = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
-                records.append((fresh, off, status))
+                offset = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
+                records.append((fresh, offset, status))
                 fresh += 1
             history.sends(records, at=at, took=chance.choice((0.1, 0.7)), acks=chance.choice((-1, 1, -1, 0)),
-                          process=chance.randrange(2), partition_id=tp)  # fmt: skip
+                          process=chance.randrange(2), partition_id=partition_id)  # fmt: skip
         else:
             polled = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
             if chance.random() < 0.6:
                 polled.sort()
             history.poll(
-                polled, at=at, partition_id=tp, final=chance.random() < 0.4, process=chance.choice((8, 9)),
+                polled, at=at, partition_id=partition_id, final=chance.random() < 0.4, process=chance.choice((8, 9)),
                 assignment=chance.choice((0, 0, 1)), status=chance.choice((0, 0, 0, 1, 2)),
                 replica=chance.choice((None, None, None, 2)),
             )  # fmt: skip
@@ -79,8 +79,8 @@ def colliding_history(run: int, chance: random.Random) -> History:
         for reason in ("kill", "end"):
             if chance.random() < 0.7:
                 log = [
-                    (off, chance.choice((0, 0, 0, 1)), chance.choice((off, off, off, 7)))
-                    for off in range(chance.randrange(6))
+                    (offset, chance.choice((0, 0, 0, 1)), chance.choice((offset, offset, offset, 7)))
+                    for offset in range(chance.randrange(6))
                 ]
                 log = [entry for entry in log if chance.random() < 0.9]
                 mark = chance.choice((None, 2, 4, 6))
@@ -115,9 +115,11 @@ def test_every_flag_holder_and_sum_is_what_the_model_says(seed: int, spark: Spar
                 row,
             )
         assert found == expected, (seed, history.run, records)
-        counts = {(tp, flag): n for (run, tp, flag), n in detection.counts.items() if run == history.run}
-        for (tp, flag), count in counts.items():
-            assert count == sum(place[0] == tp for place in expected[flag]), (seed, history.run, flag)
+        counts = {
+            (partition_id, flag): n for (run, partition_id, flag), n in detection.counts.items() if run == history.run
+        }
+        for (partition_id, flag), count in counts.items():
+            assert count == sum(place[0] == partition_id for place in expected[flag]), (seed, history.run, flag)
         summed: dict[tuple[int, int | None, bool], int] = {}
         for line in detection.accounting:
             if line["run"] == history.run:
@@ -169,11 +171,11 @@ def _last_isr(history: History, partition: int) -> set[int]:
 def test_gaps_come_in_order_of_partition_and_time(spark: SparkSession, tmp_path: Path) -> None:
     """Of several that ended last, the page names the first: it must not depend on how Spark came by them."""
     history = History()
-    for tp in (3, 1, 2):
+    for partition_id in (3, 1, 2):
         for at in (0.0, 5.0, 9.0):
-            history.send(10 * tp + int(at), int(at), at=at, took=0.9, partition_id=tp)
+            history.send(10 * partition_id + int(at), int(at), at=at, took=0.9, partition_id=partition_id)
     gaps = availability.gaps(tables(spark, tmp_path, [history]).records)
 
     assert [(row["partition_id"], row["begin_ns"]) for row in gaps] == [
-        (tp, int(at * SECOND)) for tp in (1, 2, 3) for at in (0.9, 5.9)
+        (partition_id, int(at * SECOND)) for partition_id in (1, 2, 3) for at in (0.9, 5.9)
     ]

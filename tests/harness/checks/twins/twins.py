@@ -27,21 +27,21 @@ def failed_over(history: History, *, leader: int, isr_before: tuple[int, ...], k
     """`leader` takes over with log end `kept`; the old leader comes back and cuts its tail; then the final read."""
     history.state(history._leader or 1, history._epoch, isr_before, at=5)
     history.fault("kill", [1], at=6, until=9)
-    history.snapshot(1, [(off, 0, off) for off in range(10)], at=6, reason="kill", epochs="0:0")
+    history.snapshot(1, [(offset, 0, offset) for offset in range(10)], at=6, reason="kill", epochs="0:0")
     history.state(leader, epoch, (leader,), at=8, start=kept)
     history.truncation(1, kept, 10, epoch=epoch, at=10)
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(kept)], high_watermark=kept, epochs="0:0")
-    history.final([(off, off) for off in range(kept)])
+        history.snapshot(node, [(offset, 0, offset) for offset in range(kept)], high_watermark=kept, epochs="0:0")
+    history.final([(offset, offset) for offset in range(kept)])
     return history
 
 
 @story
 def nothing_happened() -> History:
     history = acknowledged()
-    history.poll([(off, off) for off in range(5)], at=3)
-    history.poll([(off, off) for off in range(5, 10)], at=4)
-    history.final([(off, off) for off in range(10)])
+    history.poll([(offset, offset) for offset in range(5)], at=3)
+    history.poll([(offset, offset) for offset in range(5, 10)], at=4)
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 
@@ -94,14 +94,14 @@ def acks_1_lost_by_restart_of_the_same_leader() -> History:
 @story
 def acks_1_lost_without_any_election() -> History:
     history = acknowledged(acks=1)
-    history.final([(off, off) for off in range(10) if off != 4])
+    history.final([(offset, offset) for offset in range(10) if offset != 4])
     return history
 
 
 @story
 def acks_1_lost_although_a_consumer_had_read_it() -> History:
     history = acknowledged(acks=1)
-    history.poll([(off, off) for off in range(10)], at=3)
+    history.poll([(offset, offset) for offset in range(10)], at=3)
     return failed_over(history, leader=2, isr_before=ISR, kept=7)
 
 
@@ -144,8 +144,8 @@ def disks_lost_one_after_the_other_with_a_rejoin_between() -> History:
 def unreadable_above_a_frozen_high_watermark() -> History:
     history = acknowledged(acks=1)
     history.state(1, 0, (1,), at=0.5)
-    history.snapshot(1, [(off, 0, off) for off in range(10)], high_watermark=6, epochs="0:0")
-    history.final([(off, off) for off in range(6)])
+    history.snapshot(1, [(offset, 0, offset) for offset in range(10)], high_watermark=6, epochs="0:0")
+    history.final([(offset, offset) for offset in range(6)])
     return history
 
 
@@ -153,15 +153,15 @@ def unreadable_above_a_frozen_high_watermark() -> History:
 def unread_and_gone_from_the_in_sync_log() -> History:
     history = acknowledged()
     history.state(1, 0, (1,), at=0.5)
-    history.snapshot(1, [(off, 0, off) for off in range(6)], high_watermark=6, epochs="0:0")
-    history.final([(off, off) for off in range(6)])
+    history.snapshot(1, [(offset, 0, offset) for offset in range(6)], high_watermark=6, epochs="0:0")
+    history.final([(offset, offset) for offset in range(6)])
     return history
 
 
 @story
 def not_read_to_the_end() -> History:
     history = acknowledged(read_to_end=False)
-    history.final([(off, off) for off in range(6)])
+    history.final([(offset, offset) for offset in range(6)])
     return history
 
 
@@ -169,7 +169,7 @@ def not_read_to_the_end() -> History:
 def not_read_to_the_end_as_expected() -> History:
     expect = ExpectSpec(unreadable=True)
     history = acknowledged(read_to_end=False, scenario_=scenario(expect=expect))
-    history.final([(off, off) for off in range(6)])
+    history.final([(offset, offset) for offset in range(6)])
     return history
 
 
@@ -178,7 +178,7 @@ def in_no_log_and_a_fail_over_after_the_acknowledgement() -> History:
     history = acknowledged(7, acks=1)
     history.send(50, 7, at=3, acks=1)
     history.state(2, 1, (2, 3), at=5)
-    history.final([(off, off) for off in range(7)])
+    history.final([(offset, offset) for offset in range(7)])
     return history
 
 
@@ -187,7 +187,7 @@ def in_no_log_and_a_fail_over_before_the_acknowledgement() -> History:
     history = acknowledged(7, acks=1)
     history.state(2, 1, (2, 3), at=2)
     history.send(50, 7, at=3, acks=1)
-    history.final([(off, off) for off in range(7)])
+    history.final([(offset, offset) for offset in range(7)])
     return history
 
 
@@ -200,8 +200,8 @@ def zombie_leader_acknowledged_alone() -> History:
     history.truncation(1, 10, 11, epoch=1, at=9)
     history.snapshot(1, [(10, 0, 10)], at=9, reason="truncation")
     for node in ISR:
-        history.snapshot(node, [(off, 0, off) for off in range(10)], high_watermark=10, epochs="0:0")
-    history.final([(off, off) for off in range(10)])
+        history.snapshot(node, [(offset, 0, offset) for offset in range(10)], high_watermark=10, epochs="0:0")
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 
@@ -210,7 +210,7 @@ def read_by_a_consumer_and_then_gone() -> History:
     history = acknowledged(7)
     history.send(50, None, at=1.8, status=2)
     history.poll([(7, 50)], at=4)
-    history.final([(off, off) for off in range(7)])
+    history.final([(offset, offset) for offset in range(7)])
     return history
 
 
@@ -309,7 +309,7 @@ def a_new_assignment_starts_over() -> History:
 def a_poll_skipped() -> History:
     history = acknowledged()
     history.poll([(0, 0), (1, 1), (5, 5)], at=3)
-    history.final([(off, off) for off in range(10)])
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 
@@ -344,7 +344,7 @@ def _reborn(*, moved_between: bool) -> History:
     history._add("broker_events", node=1, time_ns=3 * SECOND, event="broker_gone")
     history._add("broker_events", node=1, time_ns=4 * SECOND, event="broker_registered")
     history.state(2, 1, (2, 3), at=3.5 if moved_between else 4.5, start=10)
-    history.final([(off, off) for off in range(10)])
+    history.final([(offset, offset) for offset in range(10)])
     return history
 
 

@@ -14,7 +14,7 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
     return make
 
 
-LOG = [(off, off) for off in range(10)]
+LOG = [(offset, offset) for offset in range(10)]
 
 # ---- where a consumer begins ----------------------------------------------------------------------------------------
 
@@ -221,8 +221,13 @@ def _stamped(final_ms: Mapping[int, int], *, log_append: bool, epochs: Mapping[i
     for value in range(3):
         stamp = final_ms[value] if log_append else 1000 + value
         history.send(value, value, at=1 + value / 10, timestamp_ms=stamp)
-    for off in range(3):
-        history.final([(off, off)], timestamp_ms=final_ms[off], log_append=log_append, epoch=(epochs or {}).get(off, 0))
+    for offset in range(3):
+        history.final(
+            [(offset, offset)],
+            timestamp_ms=final_ms[offset],
+            log_append=log_append,
+            epoch=(epochs or {}).get(offset, 0),
+        )
     return history
 
 

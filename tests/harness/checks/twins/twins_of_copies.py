@@ -7,22 +7,22 @@ from tests.harness.checks.histories.build import ISR, History, scenario
 from tests.harness.checks.twins.twins import story
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-LOG = [(off, off) for off in range(10)]
+LOG = [(offset, offset) for offset in range(10)]
 
 
 def _led(*, acks: int = -1, exact: bool = True, workload: WorkloadSpec | None = None) -> History:
     """Broker 1 leads in epoch 0 and acknowledges values 0 to 9 at their own offsets."""
     history = History(scenario_=scenario(workload=workload))
     history.state(1, 0, ISR, at=0, start=0 if exact else None)
-    for value, off in LOG:
-        history.send(value, off, at=1 + value / 10, acks=acks)
+    for value, offset in LOG:
+        history.send(value, offset, at=1 + value / 10, acks=acks)
     return history
 
 
 def _written_again(history: History, *, polled: Sequence[int] = ()) -> History:
     """Of 7 to 9 the final log has 9 only, at offset 7; `polled`: where a consumer had read it."""
-    for number, off in enumerate(polled):
-        history.poll([(off, 9)], at=2.5 + 10 * number, process=30 + number)
+    for number, offset in enumerate(polled):
+        history.poll([(offset, 9)], at=2.5 + 10 * number, process=30 + number)
     history.final([*LOG[:7], (7, 9)])
     return history
 
@@ -70,8 +70,8 @@ def _first_copy_removed(*, retention_ms: int, idempotence: bool) -> History:
     history = History(scenario_=scenario(workload=workload, topics=(topic,)))
     history.state(1, 0, ISR, at=0, start=0)
     history.fault("pause", [1], at=1, until=2)
-    for value, off in LOG[:3]:
-        history.send(value, off, at=1 + value / 10)
+    for value, offset in LOG[:3]:
+        history.send(value, offset, at=1 + value / 10)
     history.partition["log_start_offset"] = 3
     history.final([(3, 2)])
     return history

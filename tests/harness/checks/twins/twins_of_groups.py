@@ -110,8 +110,8 @@ def group_committed_over_a_hole() -> History:
 def _told(*answers: int | None, at: float = 6.0) -> History:
     """5 is committed at 3.5 s and 10 at 5.5 s."""
     history = _handed_over()
-    for number, off in enumerate(answers):
-        history.group("fetched", at=at + number / 10, process=TWO, offset=off)
+    for number, offset in enumerate(answers):
+        history.group("fetched", at=at + number / 10, process=TWO, offset=offset)
     return history
 
 

@@ -13,8 +13,8 @@ def _begun_at_four(settings: Mapping[str, str], *, system: str = "attached") -> 
     history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=settings),)))
     history.scenario = dataclasses.replace(history.scenario, cluster=ClusterSpec(system=system))
     history.state(1, 0, ISR, at=0, start=0)
-    for off, value in LOG:
-        history.send(value, off, at=1 + value / 10)
+    for offset, value in LOG:
+        history.send(value, offset, at=1 + value / 10)
     history.partition |= {"log_start_offset": 4, "cleanup_policy": settings.get("cleanup.policy")}
     history.final(LOG[4:])
     return history
@@ -60,8 +60,8 @@ def _deleted_key(settings: Mapping[str, str], *, kept: int | None = None) -> His
     policy = {"cleanup.policy": "compact", **settings}
     history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=policy),)))
     history.state(1, 0, ISR, at=0, start=0)
-    for off, value in LOG:
-        history.send(value, off, at=1 + value / 10, key=value % 3, tombstone=True if value == 9 else None)
+    for offset, value in LOG:
+        history.send(value, offset, at=1 + value / 10, key=value % 3, tombstone=True if value == 9 else None)
     history.partition |= {"log_start_offset": 0, "cleanup_policy": "compact"}
     history.final(([] if kept is None else [LOG[kept]]) + LOG[7:9])
     return history

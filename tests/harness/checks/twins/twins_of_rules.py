@@ -136,12 +136,12 @@ def _processed(*outputs: int, committed: int = 2, status: int = COMMITTED, unrea
         history.send(value, value, at=1 + value / 10)
     history.transaction(7, COMMITTED, at=2, until=4, process=PROCESSOR, transactional_id="g-1", group="g")
     history.group("assigned", at=1.5, process=PROCESSOR, generation=1)
-    history.poll([(off, off) for off in range(3)], at=2.1, process=PROCESSOR, transaction=7)
+    history.poll([(offset, offset) for offset in range(3)], at=2.1, process=PROCESSOR, transaction=7)
     history.group("committed", at=3, process=PROCESSOR, offset=committed, status=status, transaction=7)
-    for place, off in enumerate(outputs):
-        history._add("value_names", value=NAMED + place, name=f"t-0-{off}/{PROCESSOR}.{place}")
+    for place, offset in enumerate(outputs):
+        history._add("value_names", value=NAMED + place, name=f"t-0-{offset}/{PROCESSOR}.{place}")
         history.send(NAMED + place, place, at=2.5, transaction=7, partition_id=1, process=PROCESSOR)
-    history.final([(off, off) for off in range(3)])
+    history.final([(offset, offset) for offset in range(3)])
     history.final([(place, NAMED + place) for place in range(len(outputs))], partition_id=1)
     return history
 

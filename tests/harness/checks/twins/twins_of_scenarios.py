@@ -80,10 +80,10 @@ def _below_what_was_acknowledged(*, elected_at: float) -> History:
     history.send(20, 10, at=6, acks=1)
     history.truncation(1, 10, 11, epoch=1, at=9)
     history.snapshot(1, [(10, 0, 20)], at=9, reason="truncation")
-    log = [(off, 0 if off < 10 else 1, off) for off in range(15)]
+    log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(15)]
     for node in ISR:
         history.snapshot(node, log, high_watermark=15, epochs="0:0 1:10")
-    history.final([(off, off) for off in range(15)])
+    history.final([(offset, offset) for offset in range(15)])
     return history
 
 
@@ -107,12 +107,12 @@ def _acknowledged_above_its_successor_and_cut(*, cut_by: int = 1, acks: int = 1,
     history.send(20, 12, at=6, acks=acks)
     history.truncation(cut_by, 10, 13, epoch=1, at=9)
     end = 13 if taken else 10
-    for off in range(10, end):
-        history.send(off, off, at=10, acks=acks, process=2)
+    for offset in range(10, end):
+        history.send(offset, offset, at=10, acks=acks, process=2)
     for node in ISR:
-        log = [(off, 0 if off < 10 else 1, off) for off in range(end)]
+        log = [(offset, 0 if offset < 10 else 1, offset) for offset in range(end)]
         history.snapshot(node, log, high_watermark=end, epochs="0:0 1:10")
-    history.final([(off, off) for off in range(end)])
+    history.final([(offset, offset) for offset in range(end)])
     return history
 
 
@@ -142,7 +142,7 @@ def replicas_of_the_isr_disagree_and_one_outside_it_does_too() -> History:
     history = unclean_election_lost_three()
     history.state(2, 1, (1, 2), at=11)
     for node, epoch, value in ((1, 1, 20), (2, 1, 21), (3, 0, 7)):
-        log = [(off, 0, off) for off in range(7)]
+        log = [(offset, 0, offset) for offset in range(7)]
         history.snapshot(node, [*log, (7, epoch, value)], high_watermark=8, epochs="0:0")
     return history
 
@@ -155,7 +155,7 @@ def _one_replica_lacks_a_record(
         row["key"] = (keys or {}).get(row["value"])
     history.partition["cleanup_policy"] = cleanup_policy
     for node in ISR:
-        log = [(off, 0, off) for off in range(10) if node != 3 or off not in lacking]
+        log = [(offset, 0, offset) for offset in range(10) if node != 3 or offset not in lacking]
         history.snapshot(node, log, high_watermark=10)
     return history
 

@@ -22,15 +22,20 @@ def _history(*, final_isolation: str = "read_committed", read_to_end: bool = Tru
 def _two_sent(history: History, outcome: int, *, transaction: int = 7, at: float = 2.0, until: float = 4.0) -> History:
     """Values 10 at offset 0 of t-0 and 11 at offset 0 of t-1."""
     history.transaction(transaction, outcome, at=at, until=until)
-    for tp in (0, 1):
-        history.send(10 + tp, 0, at=at + 0.5, status=outcome, transaction=transaction, partition_id=tp)
+    for partition_id in (0, 1):
+        history.send(
+            10 + partition_id, 0, at=at + 0.5, status=outcome, transaction=transaction, partition_id=partition_id
+        )
     return history
 
 
 def _finally(history: History, *tps: int) -> History:
     something = [(row["offset"], row["value"]) for row in history.rows["records"] if row["value"] == SOMETHING]
-    for tp in (0, 1):
-        history.final(([(0, 10 + tp)] if tp in tps else []) + (something if tp == 0 else []), partition_id=tp)
+    for partition_id in (0, 1):
+        history.final(
+            ([(0, 10 + partition_id)] if partition_id in tps else []) + (something if partition_id == 0 else []),
+            partition_id=partition_id,
+        )
     return history
 
 
@@ -202,14 +207,14 @@ def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = CO
         history.send(value, value, at=1 + value / 10)
     history.transaction(7, outcome, at=2, until=4, process=PROCESSOR, transactional_id="g-1", group="g")
     history.group("assigned", at=1.5, process=PROCESSOR, generation=1)
-    history.poll([(off, off) for off in range(3)], at=2, process=PROCESSOR, transaction=7)
+    history.poll([(offset, offset) for offset in range(3)], at=2, process=PROCESSOR, transaction=7)
     history.group("committed", at=3, process=PROCESSOR, offset=committed, status=outcome, transaction=7)
-    names = [f"t-0-{off}/{PROCESSOR}.{copy}" for off, copies in outputs.items() for copy in range(copies)]
+    names = [f"t-0-{offset}/{PROCESSOR}.{copy}" for offset, copies in outputs.items() for copy in range(copies)]
     for place, name in enumerate(names):
         value = NAMED + place
         history._add("value_names", value=value, name=name)
         history.send(value, place, at=2.5, status=outcome, transaction=7, partition_id=1, process=PROCESSOR)
-    history.final([(off, off) for off in range(3)])
+    history.final([(offset, offset) for offset in range(3)])
     history.final([(place, NAMED + place) for place in range(len(names))], partition_id=1)
     return history
 

@@ -157,7 +157,7 @@ async def test_a_recording_keeps_faults_and_the_applications_journal_and_ends_ju
     journal.begin_process(given["process"], client="shop", acks="all")
     operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"an order")])
     now = SystemClock().monotonic_ns()
-    journal.complete_send(operation, [SendOutcome(status="ok", offset=0, error=None, t1_ns=now)])
+    journal.complete_send(operation, [SendOutcome(status="ok", offset=0, error=None, end_ns=now)])
     journal.close()
     world.cluster.set_log("an order")
     fault = numbers(await asking.ask(act={"kill": "leader(orders/0)"}))

@@ -33,9 +33,9 @@ def test_a_history_is_exported_in_jepsens_words(tmp_path: Path) -> None:
     sent = journal.invoke("send", [Send(topic="t", partition=p, value=encode(0, p)) for p in (0, 1, 1)])
     now = clock.monotonic_ns()
     journal.complete_send(sent, [
-        SendOutcome(status="ok", offset=3, error=None, t1_ns=now),
-        SendOutcome(status="info", offset=None, error="KafkaTimeoutError", t1_ns=now),
-        SendOutcome(status="ok", offset=None, error=None, t1_ns=now),
+        SendOutcome(status="ok", offset=3, error=None, end_ns=now),
+        SendOutcome(status="info", offset=None, error="KafkaTimeoutError", end_ns=now),
+        SendOutcome(status="ok", offset=None, error=None, end_ns=now),
     ])  # fmt: skip
     record = ReadRecord(topic="t", partition=0, offset=3, epoch=0, value=encode(0, 0))
     journal.complete_poll(journal.invoke("poll"), [record])

@@ -1,0 +1,1 @@
+"""What operators do to topics: they ask for elections and change settings."""

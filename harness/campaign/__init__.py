@@ -1,0 +1,1 @@
+"""Campaigns: many runs, drawn or listed, judged together."""

@@ -1,0 +1,89 @@
+"""Findings that a team knows and has accepted for a time: a TOML file of fingerprints, each with a reason and a date.
+
+```toml
+[[accepted]]
+fingerprint = "1f6e0b2c9d3a4455"
+reason = "KAFKA-12345, fixed in the next release"
+until = 2027-01-31
+```
+"""
+
+import datetime
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import Place, Problem, Problems, UsageError
+from harness.scenario.names import nearest
+from harness.scenario.places import Places
+
+KEYS = ("fingerprint", "reason", "until")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """until: the last day on which it is accepted."""
+
+    fingerprint: str
+    reason: str
+    until: datetime.date
+
+    def holds(self, today: datetime.date) -> bool:
+        return today <= self.until
+
+
+def read_accepted(file: Path) -> Mapping[str, Accepted]:
+    """By fingerprint. Raises UsageError: what is wrong must not count as accepted."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except FileNotFoundError:
+        raise UsageError(f"{file}: no such file of accepted findings") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    places = Places(text=text, file=str(file))
+    problems = [
+        Problem(place=places.section(key), what=f"unknown section [{key}]; {nearest(key, ['accepted'])}")
+        for key in document
+        if key != "accepted"
+    ]
+    tables = document.get("accepted", [])
+    if not isinstance(tables, list):
+        raise UsageError(f"{places.section('accepted')}: write [[accepted]]: it can be repeated")
+    found: dict[str, Accepted] = {}
+    for index, table in enumerate(tables):
+        wrong = list(_wrong(table, places, index))
+        problems += wrong
+        if not wrong:
+            accepted = Accepted(**table)
+            if accepted.fingerprint in found:
+                what = f"fingerprint {accepted.fingerprint} is accepted twice"
+                problems.append(Problem(place=places.section("accepted", index), what=what))
+            found[accepted.fingerprint] = accepted
+    if problems:
+        raise Problems(problems)
+    return found
+
+
+def _wrong(table: Any, places: Places, index: int) -> list[Problem]:
+    place: Place = places.section("accepted", index)
+    if not isinstance(table, dict):
+        return [Problem(place=place, what="write [[accepted]]: it can be repeated")]
+    problems = [
+        Problem(place=places.key("accepted", key, index=index), what=f"unknown key {key!r}; {nearest(key, KEYS)}")
+        for key in table
+        if key not in KEYS
+    ]
+    for key in ("fingerprint", "reason"):
+        if not isinstance(table.get(key), str) or not table[key].strip():
+            problems.append(Problem(place=place, what=f"an accepted finding needs a {key}, a text"))
+    until = table.get("until")
+    if not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
+        problems.append(Problem(place=place, what="an accepted finding needs the last day of it: until = 2027-01-31"))
+    return problems
+
+
+def is_accepted(fingerprint: str, accepted: Mapping[str, Accepted], today: datetime.date) -> bool:
+    return fingerprint in accepted and accepted[fingerprint].holds(today)

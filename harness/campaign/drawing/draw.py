@@ -1,0 +1,84 @@
+"""A schedule drawn by chance, as a scenario of its own: written out whole, so that running the file repeats it.
+
+Each run leaves out a random half of the fault kinds that its profile has and its system can suffer (a swarm): what is
+always there hides what happens without it. Where it is known what was seldom reached, several schedules are drawn and
+the one is taken that plans most of it.
+"""
+
+from collections.abc import Mapping
+
+import faults.catalogue
+from harness.campaign.drawing.chance import half
+from harness.campaign.drawing.ground import Ground, ground
+from harness.campaign.drawing.profiles import Profile
+from harness.campaign.drawing.stories import Planned, Stories, in_order
+from harness.campaign.situations import Situations
+from harness.ports.capabilities import CanFillDisks
+from harness.ports.faults import Fault
+from harness.randomness import stream
+from harness.scenario.file import parse
+from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario
+from harness.scenario.written import written_out
+from harness.systems import cluster_kind, traits_of
+
+_LEAST_KINDS = 4
+_TRIED = 6  # schedules drawn where one is chosen by what it plans
+_LOST_REPLIES = "isolate"
+
+
+def draw(profile: Profile, *, system: str, seed: int, number: int, seldom: Situations | None = None) -> Scenario:
+    """Number `number`, from 0, of the schedules of a seed. seldom: how often each situation was reached until now; the
+    same counts give the same scenario. Raises UsageError for a system that nobody knows."""
+    tries = [_Draft(profile, system, seed, number, attempt) for attempt in range(_TRIED if seldom else 1)]
+    if seldom:
+        tries.sort(key=lambda draft: -sum(seldom.worth(each.outline) for each in draft.planned))
+    return tries[0].scenario()
+
+
+class _Draft:
+    """One schedule as it is drawn."""
+
+    def __init__(self, profile: Profile, system: str, seed: int, number: int, attempt: int) -> None:
+        chance = stream(seed, f"draw/{profile.name}/{system}/{number}/{attempt}")
+        self.name = f"{profile.name}-{seed}-{number}"
+        self.seed = chance.randrange(1, 1_000_000)
+        self.ground: Ground = ground(profile, system, traits_of(ClusterSpec(system=system)), chance)
+        able = possible(profile, self.ground.cluster)
+        kept = half(chance, list(able), least=min(_LEAST_KINDS, len(able)))
+        stories = Stories(profile, self.ground, {fault: able[fault] for fault in kept}, chance)
+        self.planned: list[Planned] = stories.chapters()
+        self.more: tuple[FaultSpec, ...] = ()
+        isolating = next((fault for fault in able if fault.name == _LOST_REPLIES), None)
+        if self.ground.loses_replies and isolating is not None:
+            self.more = (stories.lost_replies(isolating),)
+        self.every_replica = chance.random() < profile.every_replica_share
+        self.story = f"Drawn: profile {profile.name}, seed {seed}, number {number}. {profile.says.capitalize()}."
+
+    def scenario(self) -> Scenario:
+        drawn = Scenario(
+            name=self.name,
+            story=self.story,
+            source="",
+            cluster=self.ground.cluster,
+            topics=self.ground.topics,
+            workload=self.ground.workload,
+            faults=(*self.more, *in_order(self.planned)),
+            steps=(),
+            expect=ExpectSpec(),
+            coverage={},
+            read_every_replica=self.every_replica,
+            seed=self.seed,
+        )
+        return parse(written_out(drawn), name=self.name, place=f"{self.name}.toml", traits_of=traits_of)
+
+
+def possible(profile: Profile, on: ClusterSpec) -> Mapping[type[Fault], float]:
+    """The profile's faults that such a cluster can suffer, each with its weight."""
+    kind = cluster_kind(on)
+    found: dict[type[Fault], float] = {}
+    for name, fault in faults.catalogue.by_name().items():
+        weight = fault.weight * (profile.faults.get(name, 0.0) if profile.faults else 1.0)
+        able = all(issubclass(kind, need) for need in fault.needs)
+        if weight > 0 and able and not (CanFillDisks in fault.needs and not on.disk_bytes):
+            found[fault] = weight
+    return found

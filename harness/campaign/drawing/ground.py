@@ -1,0 +1,144 @@
+"""What a drawn schedule stands on: the cluster, its topics and the load, with the settings that make flaws show.
+
+Small lags and timeouts bring elections and ISR changes about within seconds; long fetch waits and few records leave
+high watermarks behind; retries show what a lost answer leads to. Each run leaves out a random half of the options.
+"""
+
+import importlib.util
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.campaign.drawing.chance import half, weighed
+from harness.campaign.drawing.profiles import Profile
+from harness.scenario.model import ClusterSpec, TopicSpec, WorkloadSpec
+from harness.scenario.variants import Traits
+from harness.scenario.workloads import settings_of
+
+TOPIC, OUTPUT = "orders", "shipments"
+_MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
+_OPTIONS = ("partitions", "lag", "fetch-wait", "session", "sparse", "unclean", "retention", "replies", "controller",
+            "checkpoint", "rebalance", "one-replica-less")  # fmt: skip
+_NO_IDEMPOTENCE_BEFORE = (0, 11)
+_CLIENTS_ALIKE_BEFORE = (1, 0)  # older brokers: kafka-python alone speaks to all of them
+_SEGMENTS_OF_A_MEGABYTE_SINCE = (4, 0)
+_PREFERRED_FIRST = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    cluster: ClusterSpec
+    topics: tuple[TopicSpec, ...]
+    workload: WorkloadSpec
+    min_in_sync: int
+    unclean: bool
+    loses_replies: bool
+
+
+def ground(profile: Profile, system: str, traits: Traits, chance: random.Random) -> Ground:
+    options = set(half(chance, _OPTIONS, least=4))
+    duration_s = round(chance.uniform(*profile.duration_s), 1)
+    unclean = "unclean" in options and chance.random() < 0.25
+    min_in_sync = 1 if unclean else weighed(chance, {1: 0.35, 2: 0.65})
+    loses_replies = "replies" in options or chance.random() < profile.replies_share
+    workload = _workload(profile, traits, options, loses_replies, duration_s, chance)
+    settings = {"min.insync.replicas": str(min_in_sync), "unclean.leader.election.enable": str(unclean).lower()}
+    broker_settings = _brokers(options, chance)
+    if "retention" in options and chance.random() < 2 * profile.retention_share:
+        settings |= _retention(traits, chance)
+        broker_settings |= {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+    partitions = chance.choice((2, 3)) if "partitions" in options else 1
+    assignment = _assignment(partitions, shuffled=chance.random() < 0.5, chance=chance)
+    topics = [TopicSpec(name=TOPIC, assignment=assignment, settings=settings)]
+    if workload.facts.outputs:
+        topics.append(TopicSpec(name=OUTPUT, assignment=_PREFERRED_FIRST[:1], settings=settings))
+    brokers = (4, 1, 2, 3) if "controller" in options else tuple(chance.sample((1, 2, 3), 3))
+    cluster = ClusterSpec(brokers=brokers, settings=broker_settings, system=system)
+    return Ground(
+        cluster=cluster,
+        topics=tuple(topics),
+        workload=workload,
+        min_in_sync=min_in_sync,
+        unclean=unclean,
+        loses_replies=loses_replies,
+    )
+
+
+def _brokers(options: set[str], chance: random.Random) -> dict[str, str]:
+    lag_ms = chance.choice((800, 1500, 6000, 10_000)) if "lag" in options else chance.choice((1500, 3000))
+    wait_ms = min(chance.choice((500, 1000, 2000)), lag_ms) if "fetch-wait" in options else 200
+    settings = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(wait_ms)}
+    if "session" in options:
+        settings["zookeeper.session.timeout.ms"] = str(chance.choice((1500, 4000)))
+    if "checkpoint" in options:
+        settings["replica.high.watermark.checkpoint.interval.ms"] = str(chance.choice((100, 3000)))
+    if "rebalance" in options and chance.random() < 0.6:
+        settings |= {"auto.leader.rebalance.enable": "true", "leader.imbalance.check.interval.seconds": "1",
+                     "leader.imbalance.per.broker.percentage": "0"}  # fmt: skip
+    return settings
+
+
+def _retention(traits: Traits, chance: random.Random) -> dict[str, str]:
+    settings = {"segment.ms": str(chance.choice((1000, 2000))), "file.delete.delay.ms": "500"}
+    if traits.kind != "kafka" or traits.version < _SEGMENTS_OF_A_MEGABYTE_SINCE:
+        settings["segment.bytes"] = str(chance.choice((4096, 16_384)))
+    way = chance.choice(("bytes", "time", "none"))
+    if way == "bytes":
+        settings["retention.bytes"] = str(chance.choice((20_000, 60_000)))
+    elif way == "time":
+        settings["retention.ms"] = str(chance.choice((3000, 6000)))
+    return settings
+
+
+def _assignment(partitions: int, *, shuffled: bool, chance: random.Random) -> tuple[tuple[int, ...], ...]:
+    rows = [list(row) for row in _PREFERRED_FIRST[:partitions]]
+    if shuffled:
+        rows = [chance.sample(row, len(row)) for row in rows]
+    return tuple(tuple(row) for row in rows)
+
+
+def _workload(
+    profile: Profile, traits: Traits, options: set[str], loses_replies: bool, duration_s: float, chance: random.Random
+) -> WorkloadSpec:
+    weights = {
+        name: weight for name, weight in profile.workloads.items() if traits.groups or name == "produce_and_poll"
+    }
+    name = weighed(chance, weights)
+    acks = weighed(chance, {"all": 0.85, "1": 0.15}) if name == "produce_and_poll" else "all"
+    known = not traits.version or traits.version >= _NO_IDEMPOTENCE_BEFORE
+    idempotence = known and (chance.random() < (0.85 if loses_replies else 0.6))
+    client = _library(profile, traits, chance) if name == "produce_and_poll" else "kafka-python"
+    fields: dict[str, Any] = {
+        "duration_s": duration_s,
+        "acks": acks,
+        "idempotence": idempotence,
+        "client": client,
+        "request_timeout_ms": chance.choice((700, 1500, 3000)) if loses_replies else 3000,
+        "delivery_timeout_ms": chance.choice((6000, 12_000)) if loses_replies else 6000,
+        **_rate("sparse" in options, chance),
+    }
+    if name != "produce_and_poll":
+        fields |= {"group": "readers", "consumers": 2, "stay_s": float(chance.choice((4, 8)))}
+    if name == "transactions":
+        fields |= {"processors": 2, "output": OUTPUT, "consumers": 2}
+        del fields["stay_s"]
+    settings = settings_of(name)
+    assert settings is not None, name
+    return settings(**fields)
+
+
+def _rate(sparse: bool, chance: random.Random) -> Mapping[str, Any]:
+    """Few records leave time between one and the next, in which replicas do not yet know what is committed."""
+    if sparse:
+        return {"rate_per_second": float(chance.choice((4, 10, 30))), "batch": 1, "producers": 2}
+    return {"rate_per_second": float(chance.choice((100, 200, 400))), "batch": chance.choice((5, 10, 20)),
+            "producers": chance.choice((1, 2, 3))}  # fmt: skip
+
+
+def _library(profile: Profile, traits: Traits, chance: random.Random) -> str:
+    """Drawn alike on every machine; one that is not installed here is kafka-python."""
+    drawn = chance.choice(tuple(_MODULES)) if chance.random() < profile.libraries_share else "kafka-python"
+    if traits.version and traits.version < _CLIENTS_ALIKE_BEFORE:
+        return "kafka-python"
+    return drawn if importlib.util.find_spec(_MODULES[drawn]) is not None else "kafka-python"

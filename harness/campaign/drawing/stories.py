@@ -1,0 +1,190 @@
+"""What is done in a drawn schedule: chapters, one after the other, each of one fault, a pair, or a chain of three.
+
+About half of the known replication bugs need a second fault within a fetch's round trip of what the first one brings
+about. So the second waits for exactly that: a new leader, a smaller ISR, a cut log, a node that runs again, or the n-th
+record acknowledged after it. Victims are named by role, which moves.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.campaign.drawing.chance import weighed
+from harness.campaign.drawing.ground import TOPIC, Ground
+from harness.campaign.drawing.profiles import Profile
+from harness.campaign.situations import Outline, Role
+from harness.ports.faults import Fault
+from harness.scenario.model import FaultSpec
+
+# Of the first fault of a chapter, and of one that follows from a change of that kind: role -> how often.
+_FIRST = {"leader": 9.0, "follower": 4.0, "followers": 2.0, "controller": 1.5, "isr": 1.0, "last_isr": 1.0}
+_NEXT: Mapping[str, Mapping[str, float]] = {
+    "new_leader": {"leader": 6.0, "follower": 2.0, "followers": 1.0, "controller": 0.5, "isr": 0.5},
+    "isr_shrinks": {"leader": 6.0, "isr": 2.5, "follower": 1.0},
+    "isr_grows": {"leader": 5.0, "follower": 2.0, "isr": 1.0, "last_isr": 1.0},
+    "acks": {"leader": 6.0, "isr": 1.5, "follower": 1.0, "followers": 1.0},
+    "restarted": {"leader": 5.0, "follower": 2.0, "isr": 1.5},
+    "truncated": {"leader": 5.0, "follower": 3.0, "last_isr": 1.0},
+    "soon": {"leader": 6.0, "isr": 1.0, "follower": 1.5},
+}
+# What a replica lags behind by, and what takes one away: a pair of one and then the other is what losses are made of.
+_LAGGING_ROLES = {"leader": 4.0, "follower": 4.0, "followers": 3.0}
+_LAGGING_SHARE, _TAKEN_SHARE = 0.5, 0.65
+_AFTER_LEADER = {
+    "new_leader": 5.0, "acks": 2.0, "restarted": 2.0, "isr_grows": 1.5, "isr_shrinks": 1.0, "truncated": 0.7,
+    "soon": 2.0,
+}  # fmt: skip
+_AFTER_OTHERS = {"isr_shrinks": 4.0, "acks": 4.0, "isr_grows": 1.5, "restarted": 1.5, "truncated": 0.5, "soon": 2.5}
+_SEEN_AS: Mapping[str, Role] = {
+    "leader": "leader", "isr": "leader", "follower": "follower", "followers": "follower", "last_isr": "follower",
+    "controller": "controller",
+}  # fmt: skip
+_ONE_VICTIM = ("leader", "follower", "last_isr")
+_DELAYS_S = (0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
+_CHAIN_SHARE = 0.4  # of the pairs: a third fault follows
+_WARM_S = 2.0
+_LONGEST_S = 7.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A fault of a schedule, and what is meant to be so when it begins: whom it strikes, after which other kind."""
+
+    spec: FaultSpec
+    role: str  # "": it strikes no node
+    outline: Outline
+
+
+class Stories:
+    """Draws the chapters of one schedule. kinds: those this run does not leave out, with their weights."""
+
+    def __init__(
+        self, profile: Profile, ground: Ground, kinds: Mapping[type[Fault], float], chance: random.Random
+    ) -> None:
+        self._profile = profile
+        self._ground = ground
+        self._kinds = kinds
+        self._chance = chance
+        self._apart = [broker for broker in ground.cluster.brokers if broker not in _replicas(ground)]
+
+    def chapters(self) -> list[Planned]:
+        count = self._chance.randint(*self._profile.chapters)
+        end_s = self._ground.workload.duration_s
+        each_s = (end_s - _WARM_S - 2.0) / count
+        told: list[Planned] = []
+        for number in range(count):
+            at_s = round(_WARM_S + each_s * number + self._chance.uniform(0, 0.4 * each_s), 2)
+            told += self._chapter(at_s, before=told[-1].outline.kind if told else "")
+        return told
+
+    def _chapter(self, at_s: float, *, before: str) -> list[Planned]:
+        chance, partition = self._chance, self._chance.randrange(len(self._ground.topics[0].assignment or ((),)))
+        linked = chance.random() < self._profile.linked_share
+        lagging = linked and chance.random() < _LAGGING_SHARE
+        kinds = self._undone_by(("heal", "resume")) if lagging else self._kinds
+        first = self._fault(kinds, _LAGGING_ROLES if lagging else _FIRST, partition, before=before)
+        told = [replace(first, spec=replace(first.spec, at_s=at_s, for_s=self._outlasting(first.spec, linked)))]
+        if not linked:
+            return told
+        when = f"elapsed >= {at_s:g} s"
+        for _ in range(2 if chance.random() < _CHAIN_SHARE else 1):
+            cause = weighed(chance, self._causes(told[-1]))
+            when += f" then {self._trigger(cause, partition, at_s)}"
+            kinds = self._undone_by(("start",)) if chance.random() < _TAKEN_SHARE else self._kinds
+            following = self._fault(kinds, _NEXT[cause], partition, before=told[-1].outline.kind)
+            told.append(replace(following, spec=replace(following.spec, when=when, delay_s=chance.choice(_DELAYS_S))))
+        return told
+
+    def _causes(self, after: Planned) -> Mapping[str, float]:
+        """What a fault may bring about that the next one waits for; a node is restarted only that was taken down."""
+        causes = _AFTER_LEADER if after.role in ("leader", "isr") else _AFTER_OTHERS
+        taken_down = any(fault.name == after.spec.kind and fault.undone_by == "start" for fault in self._kinds)
+        return {cause: weight for cause, weight in causes.items() if taken_down or cause != "restarted"}
+
+    def _undone_by(self, ways: Sequence[str]) -> Mapping[type[Fault], float]:
+        """Of the kinds of this run; all of them where it has left these out."""
+        return {fault: weight for fault, weight in self._kinds.items() if fault.undone_by in ways} or self._kinds
+
+    def _outlasting(self, spec: FaultSpec, linked: bool) -> float | None:
+        """Most faults that another one is to follow are still in force then."""
+        if spec.for_s is None or not linked or self._chance.random() < 0.3:
+            return spec.for_s
+        return round(max(spec.for_s, self._chance.uniform(2.0, 6.0)), 2)
+
+    def _trigger(self, cause: str, partition: int, at_s: float) -> str:
+        if cause == "soon":
+            return f"elapsed >= {round(at_s + self._chance.choice((0.1, 0.3, 0.6, 1.0, 2.0)), 2):g} s"
+        if cause == "acks":
+            sparse = self._ground.workload.facts.in_flight == 1
+            return f"acks >= +{self._chance.choice((1, 2, 5) if sparse else (1, 10, 50, 200))}"
+        return cause if cause == "restarted" else f"{cause}({TOPIC}/{partition})"
+
+    def _fault(
+        self, kinds: Mapping[type[Fault], float], roles: Mapping[str, float], partition: int, *, before: str
+    ) -> Planned:
+        fault = weighed(self._chance, kinds)
+        role = weighed(self._chance, self._fitting(fault, roles)) if fault.may_hit else ""
+        spec = FaultSpec(
+            kind=fault.name,
+            target=self._target(role, partition) if role else "",
+            for_s=self._lasting(fault),
+            options=self._options(fault, partition),
+        )
+        outline = Outline(kind=fault.kind, role=_SEEN_AS.get(role, "other"), before=before)
+        return Planned(spec=spec, role=role, outline=outline)
+
+    def _fitting(self, fault: type[Fault], roles: Mapping[str, float]) -> Mapping[str, float]:
+        """A disk is harmed of one replica at a time, and of nobody who may have none."""
+        if fault.destroys != "nothing":
+            return {role: weight for role, weight in roles.items() if role in _ONE_VICTIM}
+        if "controller" not in fault.may_hit:
+            return {role: weight for role, weight in roles.items() if role != "controller"}
+        return roles
+
+    def _target(self, role: str, partition: int) -> str:
+        where = f"({TOPIC}/{partition})"
+        apart = "".join(f" - {broker}" for broker in self._apart)
+        return {"controller": "controller", "follower": f"random(1) - leader{where}{apart}"}.get(role, f"{role}{where}")
+
+    def _lasting(self, fault: type[Fault]) -> float | None:
+        """Of what is not over by itself: short ones end before anybody notices, long ones after everybody did."""
+        if fault.lasts_s.fget is not Fault.lasts_s.fget:  # type: ignore[attr-defined]
+            return None
+        least_s, most_s = fault.lasting_s
+        short = self._chance.random() < 0.35
+        drawn_s = (
+            self._chance.uniform(0.1, least_s) if short else self._chance.uniform(least_s, min(most_s, _LONGEST_S))
+        )
+        return round(drawn_s, 2)
+
+    def _options(self, fault: type[Fault], partition: int) -> Mapping[str, Any]:
+        options = dict(fault.drawn(self._chance))
+        if "partition" in getattr(fault, "__dataclass_fields__", {}) and partition:
+            options["partition"] = partition
+        if "afterwards" in options:  # what was set before
+            was = self._ground.topics[0].settings
+            options["afterwards"] = {key: was.get(key, value) for key, value in options["afterwards"].items()}
+        return options
+
+    def lost_replies(self, fault: type[Fault]) -> FaultSpec:
+        """The leader is cut from its clients for a moment, again and again: what it answers then is lost."""
+        chance = self._chance
+        sparse = self._ground.workload.facts.in_flight == 1
+        return FaultSpec(
+            kind=fault.name,
+            target=f"leader({TOPIC}/0)",
+            when=f"acks >= +{chance.choice((5, 10, 20) if sparse else (100, 300, 600))}",
+            times=chance.randint(2, 5),
+            for_s=round(chance.uniform(0.1, 2.0), 2),
+            options={"from": "clients", "mode": chance.choice(("hang", "reset"))},
+        )
+
+
+def _replicas(ground: Ground) -> set[int]:
+    return {broker for row in ground.topics[0].assignment or () for broker in row}
+
+
+def in_order(planned: Sequence[Planned]) -> tuple[FaultSpec, ...]:
+    """As a schedule that was written out has them: by time, what has none first."""
+    return tuple(sorted((each.spec for each in planned), key=lambda spec: spec.at_s if spec.at_s is not None else 0.0))

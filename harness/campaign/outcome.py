@@ -1,0 +1,159 @@
+"""The one verdict of a campaign: what its judged runs come to together, and its findings grouped across runs."""
+
+import datetime
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.campaign.accepted import Accepted, is_accepted
+from harness.campaign.plan import Plan, PlannedRun
+from harness.campaign.rows import FindingSeen, RunJudged
+from harness.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The findings of one fingerprint. runs: the numbers of those that have it, in order. look_at: the run to look at,
+    the one with the smallest schedule (smallest_faults) of those whose folder is kept.
+
+    flaky: among conclusive runs of the same scenario, system, world and client, some have it and some do not.
+    """
+
+    fingerprint: str
+    check: str
+    classification: str
+    cause: str
+    faults: tuple[str, ...]
+    count: int
+    runs: tuple[int, ...]
+    look_at: int
+    smallest_faults: int
+    flaky: bool
+    accepted: Accepted | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """counts: by verdict, "not_run" included. accepted_runs: violations of accepted findings alone."""
+
+    verdict: Verdict
+    exit_code: int
+    sentence: str
+    counts: Mapping[str, int]
+    groups: tuple[Group, ...]
+    accepted_runs: int
+
+
+def counts_as(run: RunJudged, plan: Plan, accepted: Mapping[str, Accepted], today: datetime.date) -> Verdict:
+    """What a run means for its campaign: its verdict; but a violation of accepted findings alone is none."""
+    seen = Verdict(run.verdict)
+    if plan.stated_is_pass and run.stated:
+        if run.as_stated:
+            return Verdict.PASS
+        if seen is Verdict.PASS:
+            return Verdict.INCONCLUSIVE  # what the scenario is about did not show
+    if seen is Verdict.VIOLATION:
+        violations = [each.fingerprint for each in run.findings if each.classification == "violation"]
+        if violations and all(is_accepted(each, accepted, today) for each in violations):
+            return Verdict.PASS
+    return seen
+
+
+def outcome_of(
+    plan: Plan,
+    judged: Mapping[int, RunJudged],
+    accepted: Mapping[str, Accepted],
+    *,
+    today: datetime.date,
+    why: str = "",
+) -> Outcome:
+    """why: what ended the campaign before all runs were done, for the sentence."""
+    planned = {run.number: run for run in plan.runs}
+    means = {number: counts_as(run, plan, accepted, today) for number, run in judged.items()}
+    counts = Counter(run.verdict for run in judged.values())
+    not_run = len(plan.runs) - len(judged)
+    accepted_runs = sum(
+        run.verdict == "violation" and means[number] is Verdict.PASS and not (plan.stated_is_pass and run.as_stated)
+        for number, run in judged.items()
+    )
+    groups = groups_of(planned, judged, accepted, today=today)
+    code = exit_code_of_campaign(list(means.values()), plan.inconclusive_share)
+    verdict = {1: Verdict.VIOLATION, 4: Verdict.ERROR, 3: Verdict.INCONCLUSIVE, 0: Verdict.PASS}[code]
+    sentence = _sentence(counts, Counter(means.values()), groups, not_run, accepted_runs, why)
+    return Outcome(
+        verdict=verdict, exit_code=code, sentence=sentence, counts=dict(counts) | {"not_run": not_run},
+        groups=groups, accepted_runs=accepted_runs,
+    )  # fmt: skip
+
+
+def exit_code_of_campaign(means: Sequence[Verdict], inconclusive_share: float) -> int:
+    """1: a violation somewhere; else 4: an error; else 3: more inconclusive runs than stated, or no run; else 0."""
+    if Verdict.VIOLATION in means:
+        return 1
+    if Verdict.ERROR in means:
+        return 4
+    open_runs = sum(each in (Verdict.INCONCLUSIVE, Verdict.VACUOUS) for each in means)
+    return 3 if not means or open_runs > inconclusive_share * len(means) else 0
+
+
+def groups_of(
+    planned: Mapping[int, PlannedRun],
+    judged: Mapping[int, RunJudged],
+    accepted: Mapping[str, Accepted],
+    *,
+    today: datetime.date,
+) -> tuple[Group, ...]:
+    """Violations first, then what was seen in most runs."""
+    found: defaultdict[str, dict[int, FindingSeen]] = defaultdict(dict)
+    conclusive: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
+    for number, run in sorted(judged.items()):
+        for seen in run.findings:
+            found[seen.fingerprint][number] = seen
+        if run.verdict in ("pass", "violation"):
+            conclusive[_like(planned[number])].add(number)
+    groups = []
+    for fingerprint, by_run in found.items():
+        first = next(iter(by_run.values()))
+        smallest = min(by_run, key=lambda number: (not judged[number].folder, judged[number].schedule_faults, number))
+        flaky = any(conclusive[_like(planned[number])] - set(by_run) for number in by_run)
+        groups.append(
+            Group(
+                fingerprint=fingerprint, check=first.check, classification=first.classification, cause=first.cause,
+                faults=tuple(sorted({kind for seen in by_run.values() for kind in seen.faults})),
+                count=sum(seen.count for seen in by_run.values()), runs=tuple(by_run), look_at=smallest,
+                smallest_faults=judged[smallest].schedule_faults, flaky=flaky,
+                accepted=accepted[fingerprint] if is_accepted(fingerprint, accepted, today) else None,
+            )
+        )  # fmt: skip
+    order = ("violation", "permitted", "observation")
+    return tuple(sorted(groups, key=lambda each: (order.index(each.classification), -len(each.runs), each.fingerprint)))
+
+
+def _like(run: PlannedRun) -> tuple[str, ...]:
+    return (run.scenario, run.system, run.world, run.client)
+
+
+def _sentence(
+    counts: Mapping[str, int],
+    means: Mapping[Verdict, int],
+    groups: Sequence[Group],
+    not_run: int,
+    accepted_runs: int,
+    why: str,
+) -> str:
+    total = sum(counts.values())
+    parts = [
+        f"{counts[name]} {name}"
+        for name in ("pass", "violation", "inconclusive", "vacuous", "error")
+        if counts.get(name)
+    ]
+    told = f"{total} runs: {', '.join(parts)}" if total else "no run was done"
+    stated = total - sum(means[each] for each in means if each is not Verdict.PASS)
+    if total and stated != counts.get("pass", 0):
+        told += f"; {stated} count as passing: stated or accepted"
+    broken = [group for group in groups if group.classification == "violation" and group.accepted is None]
+    if broken:
+        told += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
+    if not_run:
+        told += f"; {not_run} not run" + (f" ({why})" if why else "")
+    return told + "."

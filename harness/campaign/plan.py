@@ -1,0 +1,78 @@
+"""What a campaign is going to run: each run has a number and a key, so that a later start of the plan goes on."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Keep = Literal["findings", "all"]
+DEFAULT_JOBS = 1
+DEFAULT_RUN_LIMIT_S = 900.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """One run. number: from 1, of the whole campaign, whatever the shard.
+
+    text: the scenario written out; "" for a drawn schedule, which is drawn when its turn comes. drawn: its number among
+    the schedules of its profile, system and seed, from 0; None for a scenario that is listed.
+    """
+
+    number: int
+    scenario: str
+    text: str
+    system: str
+    world: str
+    client: str
+    seed: int
+    profile: str = ""
+    drawn: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The same for the same run of the same plan, on any machine."""
+        told = [self.scenario, self.text, self.system, self.world, self.client, self.seed, self.profile, self.drawn]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """time_s, run_budget: when no further run is begun; None: no such bound. inconclusive_share: how many of the judged
+    runs may be inconclusive, from 0 to 1. run_limit_s: a run that takes longer is ended and counts as an error.
+    stated_is_pass: a verdict that the run's scenario states counts as a pass, whatever it is."""
+
+    name: str
+    seed: int
+    runs: tuple[PlannedRun, ...]
+    jobs: int = DEFAULT_JOBS
+    time_s: float | None = None
+    run_budget: int | None = None
+    inconclusive_share: float = 0.1
+    keep: Keep = "findings"
+    accepted: Path | None = None
+    until_found: bool = False
+    stated_is_pass: bool = False
+    run_limit_s: float = DEFAULT_RUN_LIMIT_S
+    shard: tuple[int, int] = (1, 1)
+
+    @property
+    def digest(self) -> str:
+        """The same for the same runs: whether a campaign may go on does not depend on budgets and jobs."""
+        told = json.dumps([self.name, self.seed, list(self.shard), [run.key for run in self.runs]])
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the scenarios' texts, which lie beside it."""
+        told = dataclasses.asdict(self)
+        for run in told["runs"]:
+            del run["text"]
+        return told | {"accepted": str(self.accepted) if self.accepted else None, "digest": self.digest}
+
+
+def shard_of(runs: Sequence[PlannedRun], shard: int, of: int) -> tuple[PlannedRun, ...]:
+    """The runs of shard `shard`, from 1, of `of`: every run is in exactly one."""
+    assert 1 <= shard <= of, (shard, of)
+    return tuple(run for run in runs if (run.number - 1) % of == shard - 1)

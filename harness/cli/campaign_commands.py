@@ -1,0 +1,231 @@
+"""`kafka-chaos campaign`: many runs, listed in a file or drawn, with one verdict."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.campaign.accepted import Accepted, read_accepted
+from harness.campaign.conduct import Progress, conduct
+from harness.campaign.file import DEFAULT_SEED, JOBS_MAX, drawn_runs, read_campaign
+from harness.campaign.outcome import Outcome, outcome_of
+from harness.campaign.place import campaign_folder
+from harness.campaign.plan import Plan, PlannedRun, shard_of
+from harness.campaign.results import write_results
+from harness.campaign.rows import RunJudged
+from harness.campaign.shards import copy_kept, facts_of, journal_of, merged, read_shard
+from harness.cli.options import (
+    MASTER,
+    MEMORY,
+    RUNS,
+    MasterOption,
+    MemoryOption,
+    RunsOption,
+    SeedOption,
+    aside,
+    terminal,
+)
+from harness.errors import HarnessError, Place, Problem, Problems, UsageError
+from harness.history.files_below import FilesBelow
+from harness.history.run_versions import versions
+from harness.scenario.durations import seconds
+
+CAMPAIGN_VERSION = 1
+_STYLES = {"pass": "green", "violation": "bold red", "error": "bold red"}
+PathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="FILE.toml|FOLDER...", help="A campaign's file, or the folders of its shards, to merge them."
+    ),
+]
+
+
+def campaign(
+    paths: PathsArgument = None,
+    random: Annotated[int | None, typer.Option(metavar="N", min=1, help="N drawn schedules instead of a file.")] = None,
+    profile: Annotated[str, typer.Option(help="What is drawn: quick, replication, elections, ...")] = "everything",
+    system: Annotated[str, typer.Option(help="The system under test of drawn schedules.")] = "reference",
+    seed: SeedOption = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=JOBS_MAX, help="How many runs go on side by side.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="DURATION", help='No run is begun after, "30 min".')] = None,
+    until_found: Annotated[bool, typer.Option("--until-found", help="Stops at the first violation.")] = False,
+    keep: Annotated[str | None, typer.Option(metavar="findings|all", help="Which run folders are kept.")] = None,
+    accepted: Annotated[Path | None, typer.Option(help="Findings that are accepted: [[accepted]] tables.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Shows the runs and starts none.")] = False,
+    runs: RunsOption = RUNS,
+    master: MasterOption = MASTER,
+    memory_mb: MemoryOption = MEMORY,
+) -> None:
+    """Runs a campaign, judges it and says what it comes to; started again, it goes on where it stopped."""
+    given = paths or []
+    if given and all(path.is_dir() for path in given):
+        raise typer.Exit(_merge(given, runs, accepted))
+    plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
+    plan = replace(
+        plan,
+        jobs=jobs or plan.jobs,
+        time_s=plan.time_s if time is None else _duration(time),
+        until_found=until_found or plan.until_found,
+        keep=plan.keep if keep is None else _keep(keep),
+        accepted=accepted or plan.accepted,
+    )
+    plan = _only(plan, shard)
+    known = read_accepted(plan.accepted) if plan.accepted is not None else {}
+    if dry_run:
+        for run in plan.runs:
+            terminal.say(_run_name(run))
+        terminal.say(f"{len(plan.runs)} runs, none started")
+        return
+    raise typer.Exit(_conducted(plan, runs, known, master=master))
+
+
+def _plan(given: list[Path], *, random: int | None, profile: str, system: str, seed: int | None) -> Plan:
+    """Raises UsageError."""
+    if random is not None:
+        if given:
+            raise UsageError("give a campaign's file, or --random N, not both")
+        chosen = DEFAULT_SEED if seed is None else seed
+        drawn = drawn_runs(runs=random, profile=profile, system=system, seed=chosen)
+        name = f"random-{profile}-{''.join(c if c.isalnum() or c in '.-' else '-' for c in system)}-{chosen}"
+        numbered = tuple(replace(run, number=number) for number, run in enumerate(drawn, 1))
+        return Plan(name=name, seed=chosen, runs=numbered)
+    if len(given) != 1:
+        raise UsageError("give one campaign's file (docs/campaigns.md), or --random N, or the folders of shards")
+    plan = read_campaign(given[0], tell=terminal.say)
+    if seed is not None:
+        raise UsageError("--seed is for --random; a campaign's file says its own: [campaign] seed")
+    return plan
+
+
+def _option(option: str, what: str) -> Problems:
+    return Problems([Problem(place=Place(option=option), what=what)])
+
+
+def _duration(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise _option("--time", str(error)) from None
+
+
+def _keep(text: str) -> Any:
+    if text not in ("findings", "all"):
+        raise _option("--keep", f"findings or all, not {text!r}")
+    return text
+
+
+def _only(plan: Plan, shard: str | None) -> Plan:
+    if shard is None:
+        return plan
+    index, slash, of = shard.partition("/")
+    if not (slash and index.isdecimal() and of.isdecimal() and 1 <= int(index) <= int(of) <= len(plan.runs)):
+        raise _option(
+            "--shard", f"write I/N, 1/{min(2, len(plan.runs))} for example, with N up to {len(plan.runs)} runs"
+        )
+    return replace(plan, runs=shard_of(plan.runs, int(index), int(of)), shard=(int(index), int(of)))
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+def _conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, master: str) -> int:
+    """The campaign's exit code."""
+    facts = {
+        "version": CAMPAIGN_VERSION, "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
+        "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": versions()["kafka-chaos"],
+    }  # fmt: skip
+    with (
+        campaign_folder(runs, plan, facts=facts) as (files, goes_on),
+        conduct(plan, files, accepted, master=master, show=_show, tell=_tell) as made,
+    ):
+        judged = len(made.journal.state.judged)
+        if goes_on:
+            terminal.say(f"Goes on in {files.top}: {judged} of {len(plan.runs)} runs have their verdict")
+        else:
+            terminal.say(f"{len(plan.runs)} runs, {plan.jobs} at a time, in {files.top}")
+        why = asyncio.run(made.go_on())
+        outcome = made.outcome(why)
+        page = _page(files)
+    _say_outcome(outcome, files)
+    terminal.say(page)
+    if why == "interrupted":
+        terminal.say("Interrupted: the same command goes on where it stopped.")
+    return outcome.exit_code
+
+
+def _show(progress: Progress) -> None:
+    if not terminal.is_terminal:
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(progress.counts.items())) or "no verdict yet"
+    running = ", ".join(map(str, progress.running)) or "none"
+    eta = "" if progress.eta_s is None else f"  {progress.eta_s / 60:.0f} min left"
+    newest = f"  newest: {progress.newest}" if progress.newest else ""
+    terminal.rewrite(f"{progress.judged} of {progress.planned}: {counts}  running: {running}{eta}{newest}")
+
+
+def _tell(run: RunJudged, planned: PlannedRun) -> None:
+    mark = "  (as stated)" if run.as_stated and run.verdict != "pass" else ""
+    terminal.say(f"{run.verdict:<13}", style=_STYLES.get(run.verdict, "yellow"), then=f"{_run_name(planned)}{mark}")
+    if not run.as_stated:
+        terminal.say(f"{'':<13}{run.sentence_text}")
+
+
+def _run_name(run: PlannedRun) -> str:
+    drawn = "" if run.drawn is None else f", schedule {run.drawn}"
+    return f"{run.number:>4}  {run.scenario}  {run.system}, {run.world}, {run.client}, seed {run.seed}{drawn}"
+
+
+def _page(files: FilesBelow) -> str:
+    """The line that names the page, or says why there is none: that changes no verdict."""
+    from reports.campaign.page import write_campaign_page  # with pandas
+
+    try:
+        return f"Page: {write_campaign_page(files.top)}"
+    except HarnessError as error:
+        return f"No page: {error}"
+
+
+def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
+    for group in outcome.groups:
+        if group.classification == "violation":
+            known = f", accepted until {group.accepted.until}: {group.accepted.reason}" if group.accepted else ""
+            flaky = ", flaky" if group.flaky else ""
+            under = ", ".join(group.faults) or "no fault"
+            terminal.say(
+                f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first "
+                f"{group.runs[0]}, last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
+            )
+    verdict = outcome.verdict.value
+    terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
+    terminal.say(f"Exit code {outcome.exit_code}. Results: {files.top}")
+
+
+# ---- merging --------------------------------------------------------------------------------------------------------
+
+
+def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> int:
+    """The exit code of the whole. Raises UsageError, HarnessError."""
+    shards = [read_shard(folder) for folder in folders]
+    plan, judged = merged(shards)
+    known = read_accepted(accepted or plan.accepted) if (accepted or plan.accepted) is not None else {}  # type: ignore[arg-type]
+    outcome = outcome_of(plan, judged, known, today=datetime.now(UTC).date(), why="not by its shards")
+    with campaign_folder(runs, plan, facts=facts_of(shards)) as (files, _):
+        copy_kept(shards, files)
+        files.replace("journal.jsonl", journal_of(judged))
+        write_results(files, plan, judged, outcome)
+        page = _page(files)
+    aside.say(f"{len(shards)} shards, {len(judged)} of {len(plan.runs)} runs with a verdict")
+    _say_outcome(outcome, files)
+    terminal.say(page)
+    return outcome.exit_code
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(campaign)

@@ -1,0 +1,137 @@
+"""What a campaign comes to: its exit code, groups, flaky findings, and findings that are accepted until a day."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.accepted import Accepted, read_accepted
+from harness.campaign.outcome import Outcome, outcome_of
+from harness.campaign.plan import Plan, PlannedRun
+from harness.campaign.rows import Classification, FindingSeen, RunJudged
+from harness.errors import Problems, UsageError
+
+TODAY = datetime.date(2026, 11, 23)
+
+
+def planned(number: int, *, scenario: str = "crash", drawn: int | None = None) -> PlannedRun:
+    return PlannedRun(
+        number=number, scenario=scenario, text="", system="reference", world="local", client="kafka-python",
+        seed=number, drawn=drawn,
+    )  # fmt: skip
+
+
+def seen(fingerprint: str, classification: Classification = "violation") -> FindingSeen:
+    return FindingSeen(
+        fingerprint=fingerprint, check="lost-write", classification=classification, cause="", faults=["kill"], count=1
+    )
+
+
+def judged(number: int, verdict: str, *, stated: str = "pass", findings: Sequence[FindingSeen] = ()) -> RunJudged:
+    return RunJudged(
+        number=number, client="kafka-python", folder=f"runs/{number}", verdict=verdict, stated=stated,
+        as_stated=verdict == stated, sentence_text="", began="", took_s=1.0, operations=1, records_acknowledged=1,
+        schedule_faults=number, findings=list(findings),
+    )  # fmt: skip
+
+
+def outcome(
+    runs: Sequence[RunJudged],
+    *,
+    accepted: Mapping[str, Accepted] | None = None,
+    share: float = 0.1,
+    more: int = 0,
+    stated_is_pass: bool = False,
+) -> Outcome:
+    plan = Plan(
+        name="test", seed=1, runs=tuple(planned(number) for number in range(1, len(runs) + more + 1)),
+        inconclusive_share=share, stated_is_pass=stated_is_pass,
+    )  # fmt: skip
+    return outcome_of(plan, {run.number: run for run in runs}, accepted or {}, today=TODAY)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "share", "code"),
+    [
+        (["pass", "pass"], 0.1, 0),
+        (["pass", "error", "violation"], 0.1, 1),
+        (["pass", "error", "inconclusive"], 0.1, 4),
+        (["pass", "inconclusive"], 0.1, 3),
+        (["pass", "inconclusive"], 0.5, 0),
+        (["pass", "vacuous"], 0.1, 3),
+        (["inconclusive"], 1.0, 0),
+        ([], 1.0, 3),
+    ],
+)
+def test_a_violation_is_1_else_an_error_4_else_too_much_open_3_else_0(
+    verdicts: list[str], share: float, code: int
+) -> None:
+    found = [seen("a")]
+    runs = [judged(n, each, findings=found if each == "violation" else ()) for n, each in enumerate(verdicts, 1)]
+    assert outcome(runs, share=share).exit_code == code
+
+
+@pytest.mark.parametrize(("stated_is_pass", "code"), [(False, 1), (True, 0)])
+def test_a_violation_that_its_scenario_states_is_a_pass_only_where_the_campaign_says_so(
+    stated_is_pass: bool, code: int
+) -> None:
+    runs = [judged(1, "violation", stated="violation", findings=[seen("a")])]
+    assert outcome(runs, stated_is_pass=stated_is_pass).exit_code == code
+
+
+def test_what_was_not_run_is_counted_and_said() -> None:
+    found = outcome([judged(1, "pass")], more=2)
+    assert found.counts["not_run"] == 2
+    assert "2 not run" in found.sentence
+
+
+@pytest.mark.parametrize(("until", "code"), [(TODAY, 0), (TODAY - datetime.timedelta(days=1), 1)])
+def test_an_accepted_finding_costs_nothing_until_its_day_is_over(until: datetime.date, code: int) -> None:
+    accepted = {"a": Accepted(fingerprint="a", reason="known", until=until)}
+    assert outcome([judged(1, "violation", findings=[seen("a")])], accepted=accepted).exit_code == code
+
+
+def test_a_violation_beside_an_accepted_one_counts() -> None:
+    accepted = {"a": Accepted(fingerprint="a", reason="known", until=TODAY)}
+    runs = [judged(1, "violation", findings=[seen("a"), seen("b")])]
+    assert outcome(runs, accepted=accepted).exit_code == 1
+
+
+def test_findings_are_grouped_with_the_run_to_look_at_and_flaky_ones_marked() -> None:
+    runs = [
+        judged(1, "pass"),
+        judged(2, "violation", findings=[seen("a")]),
+        judged(3, "violation", findings=[seen("a")]),
+    ]
+    (group,) = outcome(runs).groups
+    assert (group.runs, group.count, group.look_at, group.smallest_faults, group.flaky) == ((2, 3), 2, 2, 2, True)
+    (always,) = outcome([*runs[1:2], judged(1, "violation", findings=[seen("a")])]).groups
+    assert not always.flaky
+
+
+def test_accepted_findings_are_read_with_reason_and_day(tmp_path: Path) -> None:
+    file = tmp_path / "accepted.toml"
+    file.write_text('[[accepted]]\nfingerprint = "a"\nreason = "known"\nuntil = 2026-12-01\n')
+    assert read_accepted(file)["a"].until == datetime.date(2026, 12, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[accepted]]\nfingerprint = "a"\nreason = "x"\n', "accepted.toml:1: an accepted finding needs the last day"),
+        ('[[accepted]]\nfingerprint = "a"\nuntil = 2026-12-01\n', "needs a reason"),
+        ('[[accepted]]\nfingerprint = "a"\nreasn = "x"\nuntil = 2026-12-01\n', "accepted.toml:3: unknown key 'reasn'"),
+        ("[[acepted]]\n", "did you mean 'accepted'?"),
+    ],
+)
+def test_an_accepted_finding_that_is_not_whole_is_refused_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "accepted.toml"
+    file.write_text(text)
+    with pytest.raises(Problems, match=told.replace("?", r"\?")):
+        read_accepted(file)
+
+
+def test_a_file_of_accepted_findings_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        read_accepted(tmp_path / "none.toml")

@@ -1,0 +1,132 @@
+"""Drawn schedules: scenarios of their own, with nothing known against them, the same again for the same arguments."""
+
+from collections import Counter
+
+import pytest
+
+from harness.campaign.drawing import PROFILES, draw, profile, profiles
+from harness.campaign.situations import Outline, Situation, Situations
+from harness.errors import UsageError
+from harness.preflight.looking import preflight
+from harness.scenario.file import parse
+from harness.scenario.model import Scenario
+from harness.scenario.written import written_out
+from harness.systems import traits_of
+
+DRAWN = 300
+SYSTEMS = ("reference", "kafka:4.3.1")
+
+
+def drawn(name: str, system: str, count: int = DRAWN) -> list[Scenario]:
+    return [draw(profile(name), system=system, seed=5, number=number) for number in range(count)]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", profiles())
+def test_every_drawn_schedule_is_a_scenario_with_nothing_known_against_it(name: str, system: str) -> None:
+    for scenario in drawn(name, system):
+        assert preflight(scenario, scenario.cluster, checks=False) == [], scenario.source
+        again = parse(written_out(scenario), name=scenario.name, place="again.toml", traits_of=traits_of)
+        assert written_out(again) == scenario.source == written_out(scenario)
+        assert again == scenario
+        assert scenario.faults
+        assert scenario.coverage == {}, "a drawn run is never vacuous"
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_the_same_arguments_draw_the_same_schedule_and_others_another(name: str) -> None:
+    sources = [scenario.source for scenario in drawn(name, "reference", 20)]
+
+    assert [scenario.source for scenario in drawn(name, "reference", 20)] == sources
+    assert len(set(sources)) == 20
+    assert draw(profile(name), system="reference", seed=6, number=0).source != sources[0]
+
+
+def test_a_run_leaves_out_fault_kinds_that_others_have() -> None:
+    kinds = [{fault.kind for fault in scenario.faults} for scenario in drawn("replication", "reference", 100)]
+
+    assert set.union(*kinds) == set(PROFILES["replication"].faults)
+    assert all(len(each) < len(PROFILES["replication"].faults) for each in kinds)
+
+
+def test_most_runs_have_a_fault_that_follows_from_what_another_brings_about() -> None:
+    scenarios = drawn("replication", "reference", 100)
+    linked = [any(" then " in (fault.when or "") for fault in scenario.faults) for scenario in scenarios]
+    causes = {
+        word for scenario in scenarios for fault in scenario.faults for word in (fault.when or "").split(" then ")[1:]
+    }
+
+    assert sum(linked) > 70
+    for cause in ("new_leader(", "isr_shrinks(", "isr_grows(", "truncated(", "restarted", "acks >= +"):
+        assert any(word.startswith(cause) for word in causes), cause
+
+
+def test_settings_that_show_flaws_are_drawn_both_ways() -> None:
+    scenarios = drawn("replication", "reference", 100)
+    topics = [scenario.topics[0].settings for scenario in scenarios]
+
+    assert {settings["min.insync.replicas"] for settings in topics} == {"1", "2"}
+    assert {settings["unclean.leader.election.enable"] for settings in topics} == {"true", "false"}
+    assert any("retention.bytes" in settings or "retention.ms" in settings for settings in topics)
+    assert {scenario.workload.acks for scenario in scenarios} == {"1", "all"}
+    assert {scenario.workload.idempotence for scenario in scenarios} == {True, False}
+
+
+def test_groups_and_transactions_are_drawn_where_the_system_has_them() -> None:
+    assert {each.workload.name for each in drawn("clients", "reference", 60)} == {"produce_and_poll"}
+    assert {each.workload.name for each in drawn("clients", "kafka:4.3.1", 60)} == {
+        "produce_and_poll", "consumer_groups", "transactions",
+    }  # fmt: skip
+
+
+def test_an_old_kafka_is_asked_for_nothing_that_it_has_not() -> None:
+    for scenario in drawn("everything", "kafka:0.10.2.2", 40):
+        assert not scenario.workload.idempotent
+        assert scenario.workload.client == "kafka-python"
+
+
+def test_a_profile_that_nobody_knows_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="replication"):
+        profile("replicaton")
+
+
+# -- what was seldom reached ----------------------------------------
+
+
+def reached_often(scenarios: list[Scenario]) -> Situations:
+    """Every kill of a leader, whatever was before it."""
+    outlines = [Outline(kind="kill", role="leader", before=before) for before in ("", "cut", "kill", "pause", "slow")]
+    return Situations(
+        reached=Counter(
+            {
+                Situation(
+                    kind=each.kind,
+                    role=each.role,
+                    isr_size=3,
+                    epoch_change=False,
+                    in_flight="records",
+                    before=each.before,
+                ): 1000
+                for each in outlines
+            }
+        )
+    )
+
+
+def leaders_killed(scenarios: list[Scenario]) -> float:
+    faults = [fault for scenario in scenarios for fault in scenario.faults]
+    hit = [fault for fault in faults if fault.kind in ("kill", "restart") and (fault.target or "").startswith("leader")]
+    return len(hit) / len(faults)
+
+
+def test_what_was_reached_often_is_planned_less_and_the_same_counts_draw_the_same() -> None:
+    plain = drawn("replication", "reference", 60)
+    seldom = reached_often(plain)
+
+    def with_counts() -> list[Scenario]:
+        of = profile("replication")
+        return [draw(of, system="reference", seed=5, number=number, seldom=seldom) for number in range(60)]
+
+    chosen = with_counts()
+    assert leaders_killed(chosen) < 0.8 * leaders_killed(plain)
+    assert [scenario.source for scenario in with_counts()] == [scenario.source for scenario in chosen]
