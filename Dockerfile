@@ -15,11 +15,15 @@ FROM ${BASE_IMAGE}
 COPY --from=installed /opt/kafka-chaos /opt/kafka-chaos
 # Runs, state and cache lie in /work: a volume or folder that whoever runs it may write to. It is open to every user of
 # the container, for its user is not known beforehand. Hadoop's login, which Spark asks, fails for a user without a name:
-# the entry point gives it one, so /etc/passwd is open to group 0 as Spark's own images have it.
-RUN mkdir /work && chmod 1777 /work && chmod 664 /etc/passwd
+# the command gives it one, so /etc/passwd is open to group 0 as Spark's own images have it.
+RUN mkdir /work && chmod 1777 /work && chmod 664 /etc/passwd \
+    && printf '%s\n' '#!/bin/sh' \
+        'whoami > /dev/null 2>&1 || echo "chaos:x:$(id -u):0::/work:/bin/sh" >> /etc/passwd' \
+        'exec python3 -m harness "$@"' > /usr/local/bin/kafka-chaos \
+    && chmod 755 /usr/local/bin/kafka-chaos
 ENV PYTHONPATH=/opt/kafka-chaos PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/work \
     XDG_STATE_HOME=/work/.state XDG_CACHE_HOME=/work/.cache
 WORKDIR /work
 USER 10001:0
-ENTRYPOINT ["sh", "-c", "whoami > /dev/null 2>&1 || echo \"chaos:x:$(id -u):0::/work:/bin/sh\" >> /etc/passwd; exec python3 -m harness \"$@\"", "kafka-chaos"]
+ENTRYPOINT ["kafka-chaos"]
 CMD ["--help"]

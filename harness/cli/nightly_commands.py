@@ -52,8 +52,8 @@ def nightly(
     known = read_accepted(plan.accepted) if plan.accepted is not None else {}
     _, folder = conducted(plan, runs, known, master=master)
     nights = Store(store or runs / "trends")
-    for each in after(folder, nights, master=master):
-        terminal.say(each)
+    for line in after(folder, nights, master=master):
+        terminal.say(line)
     raise typer.Exit(write_results(folder, junit, summary, fails, nights))
 
 
@@ -98,7 +98,7 @@ def _comparison(told: CampaignResults, *, master: str) -> str:
     page, comparison = comparison_runs.compare_stored(
         stored, runs=told.path, out=told.path / "comparison", master=master, tell=terminal.say
     )
-    return f"{comparison.headline}\nComparison: {page}"
+    return f"Comparison: {page}: {comparison.headline}"
 
 
 def compared(runs: Sequence[RunRow], *, has_folder: Callable[[RunRow], bool]) -> list[RunRow]:
