@@ -13,20 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import compose, machine
-from harness.cli import (
-    bisect_commands,
-    campaign_commands,
-    check_many,
-    exits,
-    nightly_commands,
-    presentation,
-    results_commands,
-    serve_commands,
-    serving,
-    trends_commands,
-    verification,
-)
-from harness.cli import check_commands as cli_checking
+from harness.cli import check_many, exits, presentation, serving, verification
+from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
 from harness.cli.controlled import Control
 from harness.cli.options import (  # fmt: skip
     MASTER,
@@ -162,13 +150,8 @@ def _recorded(folder: RunFolder, outcome: RunOutcome) -> int:
     return Verdict.PASS.exit_code if outcome.status == "complete" else Verdict.INCONCLUSIVE.exit_code
 
 
-cli_checking.add_to(app)
-campaign_commands.add_to(app)
-bisect_commands.add_to(app)
-serve_commands.add_to(app)
-trends_commands.add_to(app)
-results_commands.add_to(app)
-nightly_commands.add_to(app)
+for each in (check, campaign, bisect, serve, trends, results, nightly):
+    each.add_to(app)
 
 
 @app.command()

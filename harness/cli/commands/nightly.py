@@ -14,14 +14,14 @@ from harness.campaign.file import read_campaign
 from harness.campaign.plan import Plan
 from harness.ci import campaign_report
 from harness.ci.campaign_rows import CampaignResults, RunRow
-from harness.cli.campaign_commands import conducted, duration
+from harness.cli.commands.campaign import conducted, duration
+from harness.cli.commands.results import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
 from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption, RunsOption, terminal
-from harness.cli.results_commands import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
 from harness.errors import HarnessError
 from harness.systems import engine_answers
 from harness.trends.store import Store
 
-SHIPPED = Path(__file__).parents[1] / "campaign" / "shipped"
+SHIPPED = Path(__file__).parents[2] / "campaign" / "shipped"
 NIGHTLY = SHIPPED / "nightly.toml"
 CONTAINERS = SHIPPED / "nightly-containers.toml"
 

@@ -7,8 +7,8 @@ import pytest
 from harness.campaign.file import read_campaign
 from harness.campaign.plan import Plan, PlannedRun
 from harness.ci.campaign_rows import CampaignResults
-from harness.cli import nightly_commands
-from harness.cli.nightly_commands import after, compared, with_containers
+from harness.cli.commands import nightly
+from harness.cli.commands.nightly import after, compared, with_containers
 from harness.trends.store import Store
 from tests.harness.ci.campaign_folder import campaign_folder, run_row
 
@@ -24,7 +24,7 @@ def plan(*scenarios: str, world: str = "local") -> Plan:
 
 
 def test_without_an_engine_nothing_runs_in_containers_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nightly_commands, "read_campaign", lambda *_, **__: plan("c", world="docker"))
+    monkeypatch.setattr(nightly, "read_campaign", lambda *_, **__: plan("c", world="docker"))
     told: list[str] = []
     assert with_containers(plan("a", "b"), engine=False, tell=told.append) == plan("a", "b")
     assert len(told) == 1
@@ -39,12 +39,12 @@ def test_the_shipped_nightly_has_a_budget_and_both_systems_in_shipped_and_drawn_
 ) -> None:
     monkeypatch.setattr("harness.campaign.file.preflight", lambda *_, **__: [])
     monkeypatch.setattr("harness.preflight.looking.preflight", lambda *_, **__: [])
-    night = read_campaign(nightly_commands.NIGHTLY, tell=lambda _: None)
+    night = read_campaign(nightly.NIGHTLY, tell=lambda _: None)
     assert night.time_s == 20 * 60
     assert night.name == "nightly"
     kinds = {(run.system, run.drawn is not None) for run in night.runs}
     assert kinds == {(system, drawn) for system in ("reference", "kafka:4.3.1") for drawn in (True, False)}
-    more = read_campaign(nightly_commands.CONTAINERS, tell=lambda _: None)
+    more = read_campaign(nightly.CONTAINERS, tell=lambda _: None)
     assert {run.world for run in more.runs} == {"docker"}
 
 
