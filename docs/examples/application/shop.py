@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 TOPIC = "orders"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0  # for an acknowledgement; an idempotent kafka-python producer is lost after an expired batch
 
 
 class Shop:
@@ -32,13 +32,13 @@ class Shop:
     def take_order(self, order: str) -> bool:
         """Whether the customer is told that the order is taken; where it is not, he may ask again."""
         try:
-            self._producer.send(TOPIC, order.encode()).get(timeout=PATIENCE_S)
+            self._producer.send(TOPIC, order.encode()).get(timeout=PATIENCE_S + 5)
         except KafkaError:
             return False
         return True
 
     def close(self) -> None:
-        self._producer.close(timeout=5)
+        self._producer.close(timeout=30)
 
 
 class HastyShop(Shop):
