@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from faults.disks.spare import refuse_without_spare
 from faults.evidence import joined
 from faults.options import one_of
 from faults.processes.down import DownFault, killed
@@ -18,7 +19,10 @@ from harness.ports.faults import Aliases, State, Struck
 
 @dataclass(frozen=True, kw_only=True)
 class Damage(DownFault):
-    """running: a running node is not killed first. Only the broker itself can repair the damage, when it starts."""
+    """running: a running node is not killed first. Only the broker itself can repair the damage, when it starts.
+
+    spare: skipped unless another in-sync replica of the partition runs.
+    """
 
     name = "damage"
     aliases: ClassVar[Aliases] = {"disk-damage": {"running": False}}
@@ -30,6 +34,7 @@ class Damage(DownFault):
     partition: int = 0
     at: Annotated[Place, one_of("last", "middle")] = "last"
     running: bool = True
+    spare: bool = False
 
     @property
     def leaves(self) -> State:
@@ -37,12 +42,15 @@ class Damage(DownFault):
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
-        return {"at": chance.choice(("last", "middle")), "running": chance.random() < 0.5}
+        """Never of a running broker: Kafka serves what it reads, and the promise is broken by the fault alone."""
+        return {"at": chance.choice(("last", "middle")), "running": False, "spare": True}
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanDamageDisks)
-        proofs = [] if self.running else await killed(cluster, struck.nodes)
         topic = self.topic or struck.topics[0]
+        if self.spare:
+            await refuse_without_spare(cluster, struck.nodes, topic, self.partition)
+        proofs = [] if self.running else await killed(cluster, struck.nodes)
         for node in struck.nodes:
             proofs.append(await cluster.damage(node, topic, self.partition, at=self.at))
         return joined(proofs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from faults.disks.spare import refuse_without_spare
 from faults.evidence import joined
 from faults.processes.down import DownFault, killed
 from harness.ports.cluster import CanCrash, CanLosePower, Cluster, Evidence, ShowsLogs
@@ -14,7 +15,10 @@ from harness.ports.faults import Aliases, NothingToStrike, Struck
 
 @dataclass(frozen=True, kw_only=True)
 class PowerLoss(DownFault):
-    """records: removes at least this many of the replica's last records. topic "": the scenario's first topic."""
+    """records: removes at least this many of the replica's last records. topic "": the scenario's first topic.
+
+    spare: skipped unless another in-sync replica of the partition runs.
+    """
 
     name = "power-loss"
     aliases: ClassVar[Aliases] = {"lose-tail": {}}
@@ -25,15 +29,18 @@ class PowerLoss(DownFault):
     topic: str = ""
     partition: int = 0
     records: int = 1
+    spare: bool = False
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
-        return {"records": chance.choice((1, 10, 100))}
+        return {"records": chance.choice((1, 10, 100)), "spare": True}
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanLosePower)
         topic = self.topic or struck.topics[0]
         await self._refuse_shorter_logs(cluster, struck, topic)
+        if self.spare:
+            await refuse_without_spare(cluster, struck.nodes, topic, self.partition)
         proofs = await killed(cluster, struck.nodes)
         for node in struck.nodes:
             proofs.append(await cluster.lose_tail(node, topic, self.partition, records=self.records))

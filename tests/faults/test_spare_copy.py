@@ -1,0 +1,59 @@
+"""Faults that take records off a disk may ask that another in-sync replica runs."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from faults.catalogue import make
+from harness.ports.cluster import NodeId, PartitionState
+from harness.ports.faults import NothingToStrike, Struck
+from tests.faults.diary import Diary
+
+
+class Replicated(Diary):
+    """Knows the ISR of orders/0 and which of its brokers run."""
+
+    isr: tuple[int, ...] = (1, 2, 3)
+    down: frozenset[int] = frozenset()
+
+    async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
+        return [self._state(1, 4, self.isr), self._state(3, 0, (1, 2, 3))]
+
+    @staticmethod
+    def _state(leader: int, epoch: int, isr: tuple[int, ...]) -> PartitionState:
+        return PartitionState(
+            topic="orders", partition=0, t_ns=1, uncertainty_ns=0, exact=False, observer=leader, leader=leader,
+            leader_epoch=epoch, partition_epoch=None, controller_epoch=None, isr=isr, replicas=(1, 2, 3),
+        )  # fmt: skip
+
+    def is_running(self, node: NodeId) -> bool:
+        return node not in self.down and super().is_running(node)
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+@pytest.mark.parametrize(
+    ("isr", "down", "strikes"),
+    [((1, 2, 3), (), True), ((1, 2), (3,), True), ((1, 2), (2,), False), ((1,), (), False), ((), (1,), False)],
+    ids=str,
+)
+async def test_a_disk_loses_records_only_while_another_in_sync_replica_runs(
+    kind: str, isr: tuple[int, ...], down: tuple[int, ...], strikes: bool
+) -> None:
+    cluster = Replicated()
+    cluster.isr, cluster.down = isr, frozenset(down)
+    fault, _ = make(kind, {"spare": True})
+    struck = Struck(nodes=(NodeId(1),), topics=("orders",))
+
+    if strikes:
+        assert (await fault.begin(cluster, struck)).sentence
+    else:
+        with pytest.raises(NothingToStrike):
+            await fault.begin(cluster, struck)
+        assert not cluster.deeds, "nobody was killed for it"
+
+
+async def test_without_a_spare_asked_for_the_last_copy_is_struck_too() -> None:
+    cluster = Replicated()
+    cluster.isr = (1,)
+    fault, _ = make("power-loss", {})
+    assert (await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("orders",)))).sentence
