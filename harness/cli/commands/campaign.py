@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.campaign.accepted import Accepted, read_accepted
-from harness.campaign.conduct import Progress, conduct
 from harness.campaign.file import DEFAULT_SEED, JOBS_MAX, drawn_runs, read_campaign
 from harness.campaign.outcome import Outcome, outcome_of
 from harness.campaign.place import campaign_folder
@@ -35,6 +34,9 @@ from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
+
+if TYPE_CHECKING:
+    from harness.campaign.conduct import Progress
 
 CAMPAIGN_VERSION = 1
 _STYLES = {"pass": "green", "violation": "bold red", "error": "bold red"}
@@ -138,6 +140,8 @@ def _only(plan: Plan, shard: str | None) -> Plan:
 
 def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, master: str) -> tuple[int, Path]:
     """(the campaign's exit code, its folder). Raises HarnessError."""
+    from harness.campaign.conduct import conduct  # with PySpark: other commands begin without it
+
     facts = {
         "version": CAMPAIGN_VERSION, "command": shlex.join(["kafka-chaos", *sys.argv[1:]]),
         "begun": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "harness_version": versions()["kafka-chaos"],
@@ -161,7 +165,7 @@ def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, maste
     return outcome.exit_code, files.top
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: "Progress") -> None:
     if not terminal.is_terminal:
         return
     counts = ", ".join(f"{count} {name}" for name, count in sorted(progress.counts.items())) or "no verdict yet"
