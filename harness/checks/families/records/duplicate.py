@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.families.records.lost_write import is_unreadable
 from harness.checks.families.records.removal import Removal
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.attempts import Attempts, Repeated
@@ -33,7 +34,8 @@ def find(context: RunContext) -> list[Finding]:
         open_ends: dict[Cause, Ruling] = {}
         failed: dict[Cause, list[ClientEventRow]] = {}
         for places in values.values():
-            gone = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
+            away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
+            gone = [row for row in away if not is_unreadable(history, row)]
             if places[0].final_offsets > 1 or not gone:
                 repeated = _twice(attempts, history, places)
                 kind, classification, cause = "twice-in-the-log", repeated.classification, repeated.cause

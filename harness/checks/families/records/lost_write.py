@@ -47,6 +47,13 @@ def find(context: RunContext) -> list[Finding]:
     return findings
 
 
+def is_unreadable(history: PartitionHistory, row: Flagged) -> bool:
+    """Whether every in-sync replica has it at the end, where no reader comes."""
+    in_sync, end = frozenset(history.final_isr), history.end_offset
+    above = not history.read_to_end or end is None or row.offset is None or row.offset >= end
+    return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= row.held_at_end
+
+
 def _parted(
     history: PartitionHistory, last: int, rows: Sequence[Flagged]
 ) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
@@ -55,13 +62,7 @@ def _parted(
     in_sync = frozenset(history.final_isr)
     logs_known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
     for row in rows:
-        above = (
-            not history.read_to_end
-            or history.end_offset is None
-            or row.offset is None
-            or row.offset >= history.end_offset
-        )
-        if logs_known and above and in_sync <= row.held_at_end:
+        if is_unreadable(history, row):
             unreadable.append(row)
         elif is_unreached(history, row, last):
             unseen.append(row)  # the evidence contradicts itself here
