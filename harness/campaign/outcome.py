@@ -16,7 +16,8 @@ class Group:
     """The findings of one fingerprint. runs: the numbers of those that have it, in order. look_at: the run to look at,
     the one with the smallest schedule (smallest_faults) of those whose folder is kept.
 
-    flaky: among conclusive runs of the same scenario, system, world and client, some have it and some do not.
+    flaky: among conclusive runs of the same scenario, system, world and client, some have it and some do not. Drawn
+    schedules are of the same scenario only where they are the same schedule.
     """
 
     fingerprint: str
@@ -105,7 +106,7 @@ def groups_of(
 ) -> tuple[Group, ...]:
     """Violations first, then what was seen in most runs."""
     found: defaultdict[str, dict[int, FindingSeen]] = defaultdict(dict)
-    conclusive: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
+    conclusive: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
     for number, run in sorted(judged.items()):
         for seen in run.findings:
             found[seen.fingerprint][number] = seen
@@ -129,8 +130,10 @@ def groups_of(
     return tuple(sorted(groups, key=lambda each: (order.index(each.classification), -len(each.runs), each.fingerprint)))
 
 
-def _like(run: PlannedRun) -> tuple[str, ...]:
-    return (run.scenario, run.system, run.world, run.client)
+def _like(run: PlannedRun) -> tuple[object, ...]:
+    """The same for runs that should come to the same, whatever their seed."""
+    schedule = () if run.drawn is None else (run.profile, run.seed, run.drawn)
+    return (run.scenario, run.text, run.system, run.world, run.client, *schedule)
 
 
 def _sentence(

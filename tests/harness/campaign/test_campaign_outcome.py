@@ -110,6 +110,13 @@ def test_findings_are_grouped_with_the_run_to_look_at_and_flaky_ones_marked() ->
     assert not always.flaky
 
 
+def test_other_drawn_schedules_without_a_finding_do_not_make_it_flaky() -> None:
+    drawn = (planned(1, drawn=0), planned(2, drawn=1))
+    runs = {1: judged(1, "pass"), 2: judged(2, "violation", findings=[seen("a")])}
+    (group,) = outcome_of(Plan(name="c", seed=1, runs=drawn), runs, {}, today=TODAY).groups
+    assert not group.flaky
+
+
 def test_accepted_findings_are_read_with_reason_and_day(tmp_path: Path) -> None:
     file = tmp_path / "accepted.toml"
     file.write_text('[[accepted]]\nfingerprint = "a"\nreason = "known"\nuntil = 2026-12-01\n')
