@@ -1,10 +1,10 @@
-"""Durations as people write them in scenario files: "1500 ms", "2.5 s", "3 min", or a bare number of seconds."""
+"""Durations as people write them in scenario files: "1500 ms", "2.5 s", "3 min", "2 h", or a bare number of seconds."""
 
 import re
 from typing import Any
 
 LONGEST_S = 1e8  # three years
-_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0}
+_UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def seconds(value: Any) -> float:
@@ -12,7 +12,7 @@ def seconds(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LONGEST_S:
         amount = float(value)
     else:
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(value))
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)\s*", str(value))
         if match is None:
             raise ValueError(f'a duration is written "500 ms", "2.5 s" or "3 min", not {value!r}')
         amount = float(match.group(1)) * _UNITS_S[match.group(2)]
