@@ -141,7 +141,8 @@ class FaultEngine:
         cluster = self._context.cluster
         who = " ".join(struck.named) or " and ".join(called(cluster, node) for node in struck.nodes)
         options = ", ".join(f"{key} {value}" for key, value in planned.given.items() if key != "links")
-        return f"{planned.fault.name} of {who}" + (f" ({options})" if options else "")
+        whose = f" of {who}" if who else ""  # elections and settings strike a topic, which is among the options
+        return f"{planned.fault.name}{whose}" + (f" ({options})" if options else "")
 
 
 def broker_ids(cluster: Cluster) -> list[NodeId]:

@@ -33,4 +33,5 @@ def _of_rows(rows: list[FaultRow], zero_ns: int) -> Iterator[str]:
 
 
 def _of_skipped(fault: Mapping[str, Any]) -> str:
-    return f"  skipped: {fault['kind']} of {fault['target']} ({fault['trigger']}): {WHY_SKIPPED[fault['why']]}"
+    whose = f" of {fault['target']}" if fault["target"] else ""
+    return f"  skipped: {fault['kind']}{whose} ({fault['trigger']}): {WHY_SKIPPED[fault['why']]}"

@@ -195,6 +195,7 @@ class FaultyCluster(MemoryCluster):
         return await self._do(f"slow {' '.join(str(link) for link in links)} {delay_ms:g}")
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        self.deeds.append(f"set {topic} {dict(settings)}")
         self.settings |= settings
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:

@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 
 from faults.book import BOOK
-from faults.catalogue import by_name, find
+from faults.catalogue import by_name
 from harness.controller.context import PlanResult
 from harness.controller.fault_schedule import FaultSchedule
 from harness.errors import UsageError
 from harness.scenario.model import FaultSpec
-from tests.harness.controller.fault_world import FaultWorld, Play, fault_world, player, scenario_of, steps_of
+from tests.harness.controller.fault_world import (
+    FaultWorld,
+    FaultyCluster,
+    Play,
+    fault_world,
+    player,
+    scenario_of,
+    steps_of,
+)
 
 # A fault as a schedule asks for it -> the same as a step does, and the step that ends it.
 SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
@@ -46,7 +54,14 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
     (FaultSpec(kind="power-loss", target="3", options={"records": 2}), {"power-loss": 3, "records": 2}, {"start": 3}),
     (FaultSpec(kind="damage", target="2", options={"at": "middle"}), {"damage": 2, "at": "middle"}, {"start": 2}),
     (FaultSpec(kind="fill", target="2"), {"fill": 2}, {"free": 2}),
+    (FaultSpec(kind="preferred-election"), {"preferred-election": "all"}, None),
+    (
+        FaultSpec(kind="reconfigure", options={"settings": {"a": "1"}, "afterwards": {"a": "2"}}),
+        {"reconfigure": "all", "settings": {"a": "1"}, "afterwards": {"a": "2"}},
+        {"heal": "all"},
+    ),
 ]
+OVER_BY_ITSELF = ("restart", "rolling-restart", "preferred-election")
 TOLD = (
     "kind", "label_text", "nodes", "links", "proved", "proof_text", "healed_proof_text",
 )  # fmt: skip
@@ -62,7 +77,12 @@ async def scheduled(folder: Path, spec: FaultSpec) -> tuple[PlanResult, FaultWor
     timed = FaultSpec(kind=spec.kind, target=spec.target, options=spec.options, at_s=0.0, for_s=0.02)
     scenario = scenario_of(faults=[timed], duration_s=0.05)
     async with fault_world(folder, scenario) as world:
+        two_records(world.cluster)
         return await FaultSchedule(scenario=scenario, book=BOOK).run(world.context), world
+
+
+def two_records(cluster: FaultyCluster) -> None:
+    cluster.set_log("a", "b")
 
 
 def told(world: FaultWorld) -> list[dict[str, Any]]:
@@ -80,7 +100,7 @@ async def test_a_fault_does_and_proves_the_same_by_schedule_and_by_step(
     result, by_schedule = await scheduled(tmp_path / "schedule", spec)
     assert (result.inconclusive, result.skipped) == ((), ())
 
-    result, by_step = await play({"act": act}, *([{"act": ending}] if ending else []))
+    result, by_step = await play({"act": act}, *([{"act": ending}] if ending else []), before=two_records)
     assert result == PlanResult()
 
     assert by_step.cluster.deeds == by_schedule.cluster.deeds != []
@@ -93,12 +113,12 @@ async def test_a_fault_does_and_proves_the_same_by_schedule_and_by_step(
 
 @pytest.mark.parametrize(("spec", "act", "_"), SAME, ids=lambda each: getattr(each, "kind", ""))
 async def test_a_step_too_can_give_a_fault_its_time(play: Play, spec: FaultSpec, act: dict[str, Any], _: Any) -> None:
-    if find(spec.kind)[0] is find("restart")[0] or spec.kind == "rolling-restart":
+    if spec.kind in OVER_BY_ITSELF:
         (step,) = steps_of({"act": {**act, "for": "20 ms"}})
         with pytest.raises(UsageError, match="is over by itself and has no `for`"):
             BOOK.of_step(step)
         return
-    result, world = await play({"act": {**act, "for": "20 ms"}})
+    result, world = await play({"act": {**act, "for": "20 ms"}}, before=two_records)
     assert result == PlanResult()
     assert all(row["healed_proof_text"] for row in world.faults())
 
@@ -130,6 +150,11 @@ async def test_an_old_name_does_what_the_new_one_does(tmp_path: Path, old: Fault
     _, by_new = await scheduled(tmp_path / "new", new)
     assert by_old.cluster.deeds == by_new.cluster.deeds != []
     assert told(by_old) == told(by_new)
+
+
+async def test_a_fault_that_strikes_no_node_is_called_without_one(tmp_path: Path) -> None:
+    _, world = await scheduled(tmp_path, FaultSpec(kind="preferred-election"))
+    assert [row["label_text"] for row in world.faults()] == ["preferred-election"]
 
 
 # -- how faults and the disks they harm get on with each other ----------------------------------------
