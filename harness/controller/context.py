@@ -122,8 +122,8 @@ class RunContext:
     async def heal_everything(self) -> list[str]:
         """Undoes what is in force, newest first. Returns one sentence for each fault that could not be undone."""
         failures = []
-        for number in sorted(self._heals, reverse=True):
-            label, heal = self._heals.pop(number)
+        while self._heals:  # meanwhile the time of others may end, which the plan then undoes itself
+            label, heal = self._heals.pop(max(self._heals))
             try:
                 await heal()
             except (HarnessError, OSError, TimeoutError) as error:

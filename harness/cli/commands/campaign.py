@@ -148,7 +148,7 @@ def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, maste
     }  # fmt: skip
     with (
         campaign_folder(runs, plan, facts=facts) as (files, goes_on),
-        conduct(plan, files, accepted, master=master, show=_show, tell=_tell) as made,
+        conduct(plan, files, accepted, master=master, show=_Line().show, tell=_tell) as made,
     ):
         judged = len(made.journal.state.judged)
         if goes_on:
@@ -165,14 +165,28 @@ def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, maste
     return outcome.exit_code, files.top
 
 
-def _show(progress: "Progress") -> None:
-    if not terminal.is_terminal:
-        return
+class _Line:
+    """One line that is rewritten on a terminal; elsewhere a line aside whenever a run has ended."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def show(self, progress: "Progress") -> None:
+        done = progress.judged + progress.waiting
+        if terminal.is_terminal:
+            terminal.rewrite(_progress_words(progress))
+        elif done > self._done:
+            aside.say(_progress_words(progress))
+        self._done = done
+
+
+def _progress_words(progress: "Progress") -> str:
     counts = ", ".join(f"{count} {name}" for name, count in sorted(progress.counts.items())) or "no verdict yet"
+    waiting = f", {progress.waiting} to be judged" if progress.waiting else ""
     running = ", ".join(map(str, progress.running)) or "none"
     eta = "" if progress.eta_s is None else f"  {progress.eta_s / 60:.0f} min left"
     newest = f"  newest: {progress.newest}" if progress.newest else ""
-    terminal.rewrite(f"{progress.judged} of {progress.planned}: {counts}  running: {running}{eta}{newest}")
+    return f"{progress.judged} of {progress.planned}: {counts}{waiting}  running: {running}{eta}{newest}"
 
 
 def _tell(run: RunJudged, planned: PlannedRun) -> None:

@@ -220,3 +220,20 @@ async def test_a_fault_that_could_not_be_begun_holds_up_no_other(suffer: Any) ->
     assert result.inconclusive == ("fault kill of broker 1: kill 1 did not work",)
     assert result.skipped == ()
     assert world.cluster.deeds == ["kill 1", "pause 1", "resume 1"]
+
+
+async def test_what_ends_by_itself_while_the_run_heals_is_not_healed_again(suffer: Any) -> None:
+    _, world = await suffer(FaultSpec(kind="pause", target="2", at_s=0.0, for_s=0.01))
+    context, healed = world.context, []
+
+    async def heal_older() -> None:
+        healed.append("older")
+
+    async def heal_newer() -> None:
+        healed.append("newer")
+        context.healed(older)  # its own time was over meanwhile
+
+    older = context.heal_later("older", heal_older)
+    context.heal_later("newer", heal_newer)
+    assert await context.heal_everything() == []
+    assert healed == ["newer"]
