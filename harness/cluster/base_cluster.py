@@ -166,6 +166,9 @@ class BrokerCluster(ABC):
                 seen.append(await self._cut_links(changed, mode=still))
         return self._held(kept, "cut", seen)
 
+    def faults_on(self, link: Link) -> int:
+        return self._cuts.count(link) + self._delays.count(link)
+
     async def slow(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         """Delays links; 0 ends one fault's delay. If several faults delay a link, the newest one applies."""
         if delay_ms:

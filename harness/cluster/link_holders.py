@@ -18,6 +18,9 @@ class LinkHolders(Generic[Harm]):
         holds = self._holds.get(link)
         return holds[-1] if holds else None
 
+    def count(self, link: Link) -> int:
+        return len(self._holds.get(link, ()))
+
     def hold(self, links: Sequence[Link], harm: Harm) -> None:
         for link in dict.fromkeys(links):
             self._holds.setdefault(link, []).append(harm)

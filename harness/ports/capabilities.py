@@ -84,3 +84,11 @@ class TellsWhatIsMissing(Protocol):
     def missing(self, need: type) -> str | None:
         """For a running cluster: why this machine does not support this capability; None: it does."""
         ...
+
+
+@runtime_checkable
+class CountsLinkFaults(Protocol):
+    """Ends each fault on a link by itself: the link stays struck until the last of them is over. On other clusters the
+    fault engine does not end what another fault still strikes."""
+
+    def faults_on(self, link: Link) -> int: ...  # how many cuts, delays and impairments are in force there

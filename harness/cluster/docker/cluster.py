@@ -230,6 +230,9 @@ class DockerCluster(BrokerCluster):
     async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         return await self._impair(links, Impairment(delay_ms=delay_ms))
 
+    def faults_on(self, link: Link) -> int:
+        return super().faults_on(link) + self._impairments.count(link)
+
     async def impair(self, links: Sequence[Link], impairment: Impairment) -> Evidence:
         """Delays, drops, duplicates or reorders packets; if several faults affect a link, the newest one applies."""
         if not impairment.nothing:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.controller.context import RunContext
 from harness.errors import HarnessError
+from harness.ports.capabilities import CountsLinkFaults
 from harness.ports.cluster import CanCrash, CanStop, Evidence, Link, NodeId
 from harness.ports.faults import Fault, State, Struck, Undo
 
@@ -154,6 +155,8 @@ class FaultsInForce:
 
     async def _undone(self, fault: FaultInForce) -> Evidence:
         """Links that another fault of its kind strikes, too, stay as they are until that is over."""
+        if isinstance(self._context.cluster, CountsLinkFaults):
+            return await fault.fault.end(self._context.cluster, fault.struck)
         others = {
             link
             for each in self._faults

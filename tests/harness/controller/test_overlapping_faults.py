@@ -1,18 +1,21 @@
 """Faults of a schedule that meet: none waits for another, none takes another's victim or heals what is another's."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from faults.book import BOOK
+from harness.cluster.link_holders import LinkHolders
 from harness.controller.context import SkippedFault
 from harness.controller.fault_schedule import FaultSchedule
 from harness.history.facts.fault_times import came_late, overlapping
+from harness.ports.cluster import Evidence, Link
 from harness.scenario.model import FaultSpec
 from tests.harness.controller.conftest import CLOCK
-from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
+from tests.harness.controller.fault_world import FaultWorld, FaultyCluster, fault_world, scenario_of
 from tests.harness.controller.suffering import sufferer
 
 
@@ -237,3 +240,39 @@ async def test_what_ends_by_itself_while_the_run_heals_is_not_healed_again(suffe
     context.heal_later("newer", heal_newer)
     assert await context.heal_everything() == []
     assert healed == ["newer"]
+
+
+class Counting(FaultyCluster):
+    """Keeps a link cut until every cut of it is over, as the clusters of this machine do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cuts = LinkHolders[str]()
+
+    def faults_on(self, link: Link) -> int:
+        return self._cuts.count(link)
+
+    async def cut(self, links: Sequence[Link], *, mode: Literal["hang", "reset"] = "hang") -> Evidence:
+        self._cuts.hold(links, mode)
+        return await super().cut(links, mode=mode)
+
+    async def heal(self, links: Sequence[Link], *, mode: Literal["resume", "reset"] = "resume") -> Evidence:
+        after = self._cuts.release(links, "hang" if mode == "resume" else "reset")
+        return await super().heal([link for link in links if after[link] is None], mode=mode)
+
+
+@pytest.mark.parametrize("first_over", [0, 1])
+@pytest.mark.parametrize("modes", [("hang", "hang"), ("hang", "reset"), ("reset", "hang")], ids=str)
+async def test_where_the_cluster_counts_a_link_passes_again_when_both_cuts_are_over(
+    suffer: Any, monkeypatch: pytest.MonkeyPatch, modes: tuple[str, str], first_over: int
+) -> None:
+    monkeypatch.setattr("tests.harness.controller.fault_world.FaultyCluster", Counting)
+    both = [
+        FaultSpec(kind="cut", options={"links": ["2>1"], "mode": mode}, at_s=0.01 * n) for n, mode in enumerate(modes)
+    ]
+    both[first_over] = replace(both[first_over], for_s=0.04)
+    _, world = await suffer(*both)
+
+    assert world.cluster.cut_links == {"n2>n1"}, "the other one is still in force"
+    assert await world.context.heal_everything() == []
+    assert world.cluster.cut_links == set()
