@@ -6,7 +6,7 @@ A run that passed keeps its summary alone (run.json, scenario.toml, verdict.json
 import dataclasses
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from harness.campaign.plan import Keep
 from harness.campaign.rows import FaultMeasured, FindingSeen, RunJudged, SituationReached
 from harness.campaign.situations import situations_of
 from harness.checks.findings import Finding
-from harness.checks.judge import Judgement
 from harness.compose import Bench, render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
@@ -65,8 +64,8 @@ def _judged(campaign: Path, ended: Ended, judged: Judged, *, keep: Keep) -> RunJ
         as_stated=judgement.as_expected and verdict is judgement.verdict, sentence_text=sentence,
         began=_began(folder), took_s=ended.took_s, operations=judgement.accounting["sent"],
         records_acknowledged=judgement.accounting["acknowledged"],
-        schedule_faults=len(scenario.faults) + len(scenario.steps), findings=_seen(judgement), measures=measures,
-        situations=situations,
+        schedule_faults=len(scenario.faults) + len(scenario.steps), findings=seen_in(judgement.findings),
+        measures=measures, situations=situations,
     )  # fmt: skip
 
 
@@ -77,14 +76,15 @@ def _not_done(ended: Ended, error: str) -> RunJudged:
     )  # fmt: skip
 
 
-def _seen(judgement: Judgement) -> list[FindingSeen]:
+def seen_in(named: Iterable[tuple[str, Finding]]) -> list[FindingSeen]:
+    """The findings of a run by their fingerprints."""
     found: defaultdict[str, list[Finding]] = defaultdict(list)
-    for _, finding in judgement.findings:
+    for _, finding in named:
         found[finding.fingerprint].append(finding)
     return [
         FindingSeen(
             fingerprint=fingerprint, check=findings[0].check, classification=findings[0].classification,
-            cause=", ".join(findings[0].cause.codes) if findings[0].cause else "",
+            cause=", ".join(filter(None, findings[0].cause.codes)) if findings[0].cause else "",
             faults=sorted({kind for finding in findings for kind in finding.fault_kinds}), count=len(findings),
         )
         for fingerprint, findings in found.items()
