@@ -5,12 +5,14 @@ own page may have been written by somebody else: it is served into an origin of 
 this server for nothing.
 """
 
+import contextlib
 import json
 import os
 import secrets
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +30,7 @@ from reports.render import STYLES, filled
 
 CONNECTIONS_MAX = 32
 WAIT_S = 15  # for the next bytes of a request, and for their taker
+_LINGER_S, _LINGER_BYTES = 2.0, 1 << 20  # for what is still on its way when the answer was sent
 _TEXT, _JSON, _HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
 SERVED: Mapping[str, str] = {
     "report.html": _HTML, "comparison.html": _HTML, "campaign.html": _HTML, "trends.html": _HTML,
@@ -83,7 +86,7 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
+            super().shutdown_request(request)
             return
         super().process_request(request, client_address)
 
@@ -92,6 +95,21 @@ class Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self._room.release()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Takes what the client still sends, within bounds: closing on unread bytes would reset the connection, and the
+        answer might never arrive."""
+        ends = time.monotonic() + _LINGER_S
+        left = _LINGER_BYTES
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_WR)
+            while left > 0 and (wait_s := ends - time.monotonic()) > 0:
+                request.settimeout(wait_s)
+                part = request.recv(min(left, 1 << 16))
+                if not part:
+                    break
+                left -= len(part)
+        self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of ours; all else was answered."""

@@ -195,6 +195,12 @@ def test_what_is_huge_or_no_request_is_refused_in_a_line_that_quotes_nothing(
     assert site.get("")[0] == 200
 
 
+def test_the_answer_to_a_huge_request_arrives_although_most_of_it_was_never_read(site: Site) -> None:
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 100_000 + b"\r\n"
+    for _ in range(20):
+        assert parsed(site.raw(request))[0] == 431
+
+
 def test_clients_that_say_nothing_take_no_more_than_their_places(site: Site) -> None:
     silent = [socket.create_connection(("127.0.0.1", site.port), timeout=30) for _ in range(CONNECTIONS_MAX + 5)]
     try:

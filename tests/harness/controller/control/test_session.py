@@ -100,7 +100,9 @@ async def test_start_resume_elect_and_configure_are_those_of_a_scenarios_steps(w
     assert (await asking.ask(act={"resume": 2}))["ok"]
     assert (await asking.ask(act={"elect": "unclean", "topic": "orders"}))["ok"]
     assert (await asking.ask(act={"configure": {"min.insync.replicas": 1}}))["ok"]
-    assert world.cluster.deeds == ["kill 3", "start 3", "pause 2", "resume 2", "elect orders-0 unclean"]
+    assert world.cluster.deeds == [
+        "kill 3", "start 3", "pause 2", "resume 2", "elect orders-0 unclean", "set orders {'min.insync.replicas': '1'}",
+    ]  # fmt: skip
     world.cluster.election_error = 84
     told = await asking.ask(act={"elect": "preferred", "topic": "orders"})
     assert told["error"]["code"] == "failed"
