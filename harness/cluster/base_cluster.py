@@ -175,11 +175,8 @@ class BrokerCluster(ABC):
             self._delays.hold(links, delay_ms)
             return await self._slow_links(links, delay_ms=delay_ms)
         after = self._delays.release(links)
-        kept = [link for link in links if after[link] is not None]
-        seen = []
-        if len(kept) < len(links):
-            seen.append(await self._slow_links([link for link in links if after[link] is None], delay_ms=0))
-        return self._held(kept, "slow", seen)
+        kept, freed = ([link for link in links if (after[link] is None) is free] for free in (False, True))
+        return self._held(kept, "slow", [await self._slow_links(freed, delay_ms=0)] if freed else [])
 
     def _held(self, kept: Sequence[Link], harmed: str, seen: Sequence[Evidence]) -> Evidence:
         """One proof that also names links on which other faults are still active."""

@@ -33,15 +33,14 @@ PLANTERS: dict[str, Planter] = {}
 
 
 def planter(
-    *must: str,
-    may: Mapping[str, str] | None = None,
-    classification: str = "violation",
+    *must: str, may: Mapping[str, str] | None = None, classification: str = "violation",
     of: type[Simulation] = Simulation,
-) -> Callable[[Plant], Plant]:
+) -> Callable[[Plant], Plant]:  # fmt: skip
     def register(plant: Plant) -> Plant:
-        name = plant.__name__
-        PLANTERS[name] = Planter(plant=plant, must=frozenset(must), may=may or {}, classification=classification,
-                                 of=of)  # fmt: skip
+        must_be = frozenset(must)
+        PLANTERS[plant.__name__] = Planter(
+            plant=plant, must=must_be, may=may or {}, classification=classification, of=of
+        )
         return plant
 
     return register
@@ -51,11 +50,8 @@ def planter(
 
 
 def records_of(history: History, *, kind: int, **equal: Any) -> list[Row]:
-    return [
-        row
-        for row in history.rows["records"]
-        if row["kind"] == kind and all(row[name] == wanted for name, wanted in equal.items())
-    ]
+    rows = (row for row in history.rows["records"] if row["kind"] == kind)
+    return [row for row in rows if all(row[name] == wanted for name, wanted in equal.items())]
 
 
 def log_of(history: History) -> list[Row]:
@@ -90,7 +86,7 @@ def drop(history: History, table: str, unwanted: Callable[[Row], bool]) -> None:
 
 def take_from_the_logs(history: History, partition_id: int, value: int) -> None:
     place = (partition_id, value)
-    drop(history, "records", lambda row: row["kind"] == 2 and (row["partition_id"], row["value"]) == place)
+    drop(history, "records", lambda row: (row["kind"], row["partition_id"], row["value"]) == (2, *place))
     drop(history, "replica_log", lambda row: (row["partition_id"], row["value"]) == place)
 
 
@@ -103,8 +99,7 @@ def append_to_the_logs(history: History, partition_id: int, value: int) -> int:
     history._add(
         "records", kind=2, status=0, operation=op, process=FINAL_READER, assignment=0, topic="t",
         partition=partition_id, partition_id=partition_id, position=0, offset=offset, offset_step=None,
-        last_of_poll=True,
-        leader_epoch=epoch, value=value, invoked_ns=200 * SECOND, completed_ns=201 * SECOND,
+        last_of_poll=True, leader_epoch=epoch, value=value, invoked_ns=200 * SECOND, completed_ns=201 * SECOND,
     )  # fmt: skip
     for snapshot in history.rows["replica_snapshots"]:
         if snapshot["partition"] == partition_id:
