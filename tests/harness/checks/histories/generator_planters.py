@@ -37,10 +37,8 @@ def planter(
     of: type[Simulation] = Simulation,
 ) -> Callable[[Plant], Plant]:  # fmt: skip
     def register(plant: Plant) -> Plant:
-        must_be = frozenset(must)
-        PLANTERS[plant.__name__] = Planter(
-            plant=plant, must=must_be, may=may or {}, classification=classification, of=of
-        )
+        told: dict[str, Any] = {"must": frozenset(must), "may": may or {}, "classification": classification, "of": of}
+        PLANTERS[plant.__name__] = Planter(plant=plant, **told)
         return plant
 
     return register
@@ -95,9 +93,8 @@ def append_to_the_logs(history: History, partition_id: int, value: int) -> int:
     partition = next(row for row in history.rows["partitions"] if row["partition_id"] == partition_id)
     offset, epoch = partition["end_offset"], max(row["leader_epoch"] for row in states_of(history, partition_id))
     partition["end_offset"] += 1
-    op = next_operation(history)
     history._add(
-        "records", kind=2, status=0, operation=op, process=FINAL_READER, assignment=0, topic="t",
+        "records", kind=2, status=0, operation=next_operation(history), process=FINAL_READER, assignment=0, topic="t",
         partition=partition_id, partition_id=partition_id, position=0, offset=offset, offset_step=None,
         last_of_poll=True, leader_epoch=epoch, value=value, invoked_ns=200 * SECOND, completed_ns=201 * SECOND,
     )  # fmt: skip
