@@ -183,7 +183,7 @@ class _Line:
 def _progress_words(progress: "Progress") -> str:
     counts = ", ".join(f"{count} {name}" for name, count in sorted(progress.counts.items())) or "no verdict yet"
     waiting = f", {progress.waiting} to be judged" if progress.waiting else ""
-    running = ", ".join(map(str, progress.running)) or "none"
+    running = f"number {', '.join(map(str, progress.running))}" if progress.running else "none"
     eta = "" if progress.eta_s is None else f"  {progress.eta_s / 60:.0f} min left"
     newest = f"  newest: {progress.newest}" if progress.newest else ""
     return f"{progress.judged} of {progress.planned}: {counts}{waiting}  running: {running}{eta}{newest}"
