@@ -33,7 +33,6 @@ from harness.controller.faults.plan_told import plan_told
 from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
-from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import MISFITS, HarnessError, in_a_line, misfit
 from harness.history.facts.extent import records_in
@@ -41,7 +40,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
 from harness.history.run_versions import versions
 from harness.judged import Judged, NotJudged
-from harness.ports.cluster import ClientId, ClientMaker
+from harness.ports.cluster import ClientId
 from harness.preflight import capabilities
 from harness.preflight.commits import commits
 from harness.preflight.old_brokers import silent_version
@@ -168,7 +167,8 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
     workload = scenario.workload
     cluster = cluster_of(scenario, folder)
     brokers_version = silent_version(traits_of(scenario.cluster))
-    make_client = _clients(brokers_version)[clients.OWN]  # probes and final reads; workers have the workload's client
+    # For probes and final reads; workers have the workload's client.
+    make_client = clients.clients_for(brokers_version)[clients.OWN]
 
     def names(client: ClientId | None) -> Mapping[str, str]:
         return cluster.names_for(client) if isinstance(cluster, BrokerCluster) else {}
@@ -206,10 +206,6 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
     )
     with resolving(lambda: names(None)):
         return await run.go()
-
-
-def _clients(brokers_version: Sequence[int]) -> Mapping[str, ClientMaker]:
-    return clients.for_silent_brokers(brokers_version) if brokers_version else CLIENTS
 
 
 def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
@@ -344,10 +340,3 @@ def render(path: Path) -> tuple[Path | None, str]:
 def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
-
-
-def worker(spec: str) -> None:
-    """The hidden command: one client process of a workload."""
-    told = read_spec(spec)
-    with resolving(lambda: told.names):
-        run_worker(spec, clients=_clients(told.brokers_version))
