@@ -17,7 +17,7 @@ from harness.ports.faults import Aliases, NothingToStrike, Struck
 class PowerLoss(DownFault):
     """records: removes at least this many of the replica's last records. topic "": the scenario's first topic.
 
-    spare: skipped unless another in-sync replica of the partition runs.
+    spare: skipped unless all other replicas of the partition run and are in sync.
     """
 
     name = "power-loss"
