@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from faults.disks.spare import refuse_without_spare
+from faults.disks.spare import refuse_short_logs, refuse_without_spare
 from faults.evidence import joined
 from faults.options import one_of
 from faults.processes.down import DownFault, killed
@@ -21,7 +21,7 @@ from harness.ports.faults import Aliases, State, Struck
 class Damage(DownFault):
     """running: a running node is not killed first. Only the broker itself can repair the damage, when it starts.
 
-    spare: skipped unless all other replicas of the partition run and are in sync.
+    spare: skipped unless the victim runs, and all other replicas of the partition run and are in sync.
     """
 
     name = "damage"
@@ -40,6 +40,11 @@ class Damage(DownFault):
     def leaves(self) -> State:
         return "up" if self.running else "down"
 
+    @property
+    def not_while(self) -> tuple[State, ...]:
+        """A broker does not read its log again when it starts after a clean stop: it serves the damage."""
+        return ("down",) if self.spare else ()
+
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
         """Never of a running broker: Kafka serves what it reads, and the promise is broken by the fault alone."""
@@ -48,6 +53,7 @@ class Damage(DownFault):
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanDamageDisks)
         topic = self.topic or struck.topics[0]
+        await refuse_short_logs(cluster, struck.nodes, topic, self.partition, records=1)
         if self.spare:
             await refuse_without_spare(cluster, struck.nodes, topic, self.partition)
         proofs = [] if self.running else await killed(cluster, struck.nodes)

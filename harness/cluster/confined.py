@@ -11,20 +11,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.ports.faults import NothingToStrike
 
 
 @contextlib.contextmanager
 def folder_below(top: Path, folder: Path) -> Iterator[int]:
-    """Returns a descriptor of a folder below `top`, or of `top`. Raises HarnessError if a link is on the way."""
+    """Returns a descriptor of a folder below `top`, or of `top`. Raises HarnessError if a link is on the way,
+    NothingToStrike if the folder is not there."""
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in folder.relative_to(top).parts:
             try:
                 inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
             except OSError as error:
-                raise HarnessError(
-                    f"{folder}: {part!r} is no folder there ({error.strerror}); nothing was touched"
-                ) from None
+                kind = NothingToStrike if isinstance(error, FileNotFoundError) else HarnessError
+                raise kind(f"{folder}: {part!r} is no folder there ({error.strerror}); nothing was touched") from None
             os.close(descriptor)
             descriptor = inner
         yield descriptor

@@ -14,6 +14,7 @@ from harness.cluster.record_batches import Batch, batches, is_intact, records_be
 from harness.cluster.replica_logs import segment_files
 from harness.errors import HarnessError
 from harness.ports.capabilities import Place
+from harness.ports.faults import NothingToStrike
 
 _FLIPPED_BYTES_MAX = 8
 _ONE_BIT = 0x10
@@ -32,18 +33,21 @@ class Damage:
 
 
 def damage_log(folder: Path, *, at: Place) -> Damage:
-    """Flips one bit in each of several bytes of the last batch, or of the batch in the middle of the replica's offsets.
+    """Flips one bit in each of several bytes of the last sound batch, or of the one in the middle of the replica's
+    offsets (the next sound one, if that is damaged already: the same bits once more would mend it).
 
-    Raises HarnessError if the replica has no batch, or if the batch is still valid afterwards.
+    Raises NothingToStrike if the replica has no sound batch there, HarnessError if it is still valid afterwards.
     """
     refuse_links(folder)
     found = [
         (segment, begins, batch)
         for segment in segment_files(folder)
-        for begins, batch in _with_first_offsets(segment, batches(segment.read_bytes()))
+        for content in (segment.read_bytes(),)
+        for begins, batch in _with_first_offsets(segment, batches(content))
+        if is_intact(content[batch.start : batch.stop])
     ]
     if not found:
-        raise HarnessError(f"{folder}: the replica holds no batch that could be damaged")
+        raise NothingToStrike(f"{folder}: the replica holds no batch that could be damaged")
     middle = (found[0][1] + found[-1][2].next_offset) // 2
     segment, from_offset, batch = (
         found[-1] if at == "last" else next(each for each in found if each[2].next_offset > middle)

@@ -51,7 +51,6 @@ class Fault(ABC):
     needs: ClassVar[tuple[type, ...]]  # capabilities: a cluster without them is told before the run begins
     aliases: ClassVar[Aliases] = {}  # other names in files, and the options each stands for
     may_hit: ClassVar[tuple[Role, ...]] = ("broker", "coordination", "controller")  # (): links alone
-    not_while: ClassVar[tuple[State, ...]] = ()  # it cannot begin on a node that another fault has in such a state
     each_apart: ClassVar[bool] = True  # every victim suffers a fault of its own, with its own proof; else one for all
     in_turn: ClassVar[bool] = False  # victims are struck one after the other, not together
     destroys: ClassVar[Destroys] = "nothing"  # of the victims' disks; how much, its evidence tells (disk_facts.py)
@@ -68,6 +67,11 @@ class Fault(ABC):
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
         """Options for a drawn schedule, as a scenario file writes them."""
         return {}
+
+    @property
+    def not_while(self) -> tuple[State, ...]:
+        """It cannot begin on a node that another fault has in such a state."""
+        return ()
 
     @property
     def leaves(self) -> State:

@@ -17,6 +17,7 @@ class Diary:
         self.deeds: list[str] = []
         self.up = {1, 2, 3}
         self.back_in_isr = True
+        self.ends = dict.fromkeys(self.up, 1000)  # every replica's log end; a broker that is not here has none
         self.nodes = [Node(node=NodeId(n), role="broker", name=f"broker {n}") for n in (1, 2, 3)]
 
     def _did(self, deed: str) -> Evidence:
@@ -114,7 +115,7 @@ class Diary:
         return []
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
-        return None
+        return self.ends.get(int(node))
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
         return None

@@ -67,3 +67,20 @@ async def test_without_a_spare_asked_for_the_last_copy_is_struck_too() -> None:
     cluster.isr = (1,)
     fault, _ = make("power-loss", {})
     assert (await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("orders",)))).sentence
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+async def test_a_replica_that_is_not_there_is_left_alone_with_its_broker(kind: str) -> None:
+    cluster = Replicated()
+    cluster.ends = {}
+    fault, _ = make(kind, {})
+    with pytest.raises(NothingToStrike, match="broker 1 has no replica of orders/0"):
+        await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("orders",)))
+    assert not cluster.deeds, "nobody was killed for it"
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+def test_a_broker_that_is_down_is_no_victim_where_a_spare_copy_is_asked_for(kind: str) -> None:
+    """It may have stopped cleanly: all that it has is flushed, and it will not look at it again."""
+    assert make(kind, {"spare": True})[0].not_while == ("down",)
+    assert make(kind, {})[0].not_while == ()

@@ -71,8 +71,7 @@ class ReplicaManager:
         self._fetchers = fetchers
         self.wall_clock_ms = wall_clock_ms
         self._expandable: set[TopicPartition] = set()
-        # topic overrides of flush.messages, the topic key of log.flush.interval.messages
-        self._flush_messages: dict[str, int] = {}
+        self._flush_messages: dict[str, int] = {}  # topics' overrides of log.flush.interval.messages
         self._checkpointed: dict[TopicPartition, int] = log_directory.read_high_watermarks()
 
     def now_ms(self) -> float:
@@ -89,7 +88,8 @@ class ReplicaManager:
     def _fenced(self, message: Any) -> ErrorCode:
         if message.controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if message.broker_epoch < self.broker_epoch:
+        # Before it is registered, whatever comes is meant for its last incarnation, whose log may have been longer.
+        if self.broker_epoch < 0 or message.broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         self.controller_epoch = message.controller_epoch
         return ErrorCode.NONE

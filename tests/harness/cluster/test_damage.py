@@ -9,6 +9,7 @@ from harness.cluster.record_batches import batches, is_intact
 from harness.cluster.replica_logs import log_end, segment_files
 from harness.errors import HarnessError
 from harness.ports.capabilities import Place
+from harness.ports.faults import NothingToStrike
 from tests.harness.cluster.log_folders import batch, replica_folder
 
 _SEGMENTS = {
@@ -56,3 +57,13 @@ def test_a_torn_tail_is_no_batch_to_be_damaged(tmp_path: Path) -> None:
 def test_an_empty_log_cannot_be_damaged(tmp_path: Path, segments: dict[int, bytes]) -> None:
     with pytest.raises(HarnessError, match="holds no batch that could be damaged"):
         damage_log(replica_folder(tmp_path, segments), at="last")
+
+
+def test_what_is_damaged_already_is_not_mended_by_more_damage(tmp_path: Path) -> None:
+    folder = replica_folder(tmp_path, _SEGMENTS)
+    done = [damage_log(folder, at="middle") for _ in range(2)]
+    assert [(one.from_offset, one.to_offset) for one in done] == [(4, 6), (6, 10)]
+    done = [damage_log(folder, at="last") for _ in range(2)]
+    assert [(one.from_offset, one.to_offset) for one in done] == [(3, 4), (0, 3)]
+    with pytest.raises(NothingToStrike, match="holds no batch that could be damaged"):
+        damage_log(folder, at="last")

@@ -161,8 +161,9 @@ async def test_a_fault_that_strikes_no_node_is_called_without_one(tmp_path: Path
 
 
 async def test_a_damaged_log_is_read_before_and_is_over_when_the_broker_has_started(play: Play) -> None:
+    damage_in_the_middle = {"act": {"damage": 1, "at": "middle"}}
     _, world = await play(
-        {"act": {"damage": 2}}, {"act": {"kill": 1}}, {"act": {"damage": 1, "at": "middle"}}, {"act": {"start": 1}}
+        {"act": {"damage": 2}}, {"act": {"kill": 1}}, damage_in_the_middle, {"act": {"start": 1}}, before=two_records
     )
     assert world.cluster.deeds == ["damage 2 orders-0 last", "kill 1", "damage 1 orders-0 middle", "start 1"]
     assert [(row["kind"], row["healed_proof_text"]) for row in world.faults()] == [

@@ -76,6 +76,11 @@ class Processes:
     def data(self, node: int) -> Path:
         return self.folder / str(node) / "data"
 
+    def events(self, node: int) -> list[str]:
+        """The kinds of what the broker put into its evidence journal, in its order."""
+        lines = (self.data(node).parent / "evidence" / "events.jsonl").read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines]
+
     def end(self, node: int, number: int = signal.SIGKILL) -> int:
         process = self.running.pop(node)
         process.send_signal(number)

@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from tests.reference_impl.runtime.broker_processes import COORDINATION, Processes, running
+from tests.reference_impl.runtime.broker_processes import BROKERS, COORDINATION, Processes, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -80,6 +80,27 @@ def test_a_paused_leader_comes_back_as_a_follower_with_nothing_lost(processes: P
     assert read_values(processes, "orders", 200) == [b"%06d" % number for number in range(200)]
     producer.close()
     admin.close()
+
+
+def test_a_restarted_broker_leads_nothing_before_it_is_registered_anew(tmp_path: Path) -> None:
+    """Its old registration stands until the session ends, and the controller goes on speaking to the broker that died:
+    one that listened would lead with whatever its disk still has."""
+    with running(Processes(tmp_path, properties="zookeeper.session.timeout.ms=4000\n")) as processes:
+        controller = processes.znode("/controller")["brokerid"]
+        leader, stopped = (node for node in BROKERS if node != controller)
+        admin = KafkaAdminClient(bootstrap_servers=processes.bootstrap)
+        replicas = {0: [leader, stopped, controller]}
+        admin.create_topics([NewTopic("orders", -1, -1, replica_assignments=replicas)])
+        admin.close()
+        until(lambda: processes.events(leader)[-1] == "leadership_start")
+
+        processes.end(leader)
+        processes.start_broker(leader)
+        until(lambda: processes.events(leader).count("broker_start") == 2)
+        assert processes.end(stopped, signal.SIGTERM) == 0, "its replicas leave the ISR, and the leader is to know"
+        assert processes.state("orders")["leader"] == leader, "the controller has not seen the leader die"
+        until(lambda: processes.events(leader).count("broker_registered") == 2)
+        assert processes.events(leader)[-2:] == ["broker_start", "broker_registered"]
 
 
 def test_a_broker_whose_disk_takes_no_more_halts_and_what_was_acknowledged_stays(processes: Processes) -> None:
