@@ -21,7 +21,7 @@ from harness.ports.faults import Aliases, State, Struck
 class Damage(DownFault):
     """running: a running node is not killed first. Only the broker itself can repair the damage, when it starts.
 
-    spare: skipped unless the victim runs, and another in-sync replica of the partition.
+    spare: skipped unless the victim runs, and all other replicas of the partition run and are in sync.
     """
 
     name = "damage"

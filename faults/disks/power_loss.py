@@ -16,7 +16,7 @@ from harness.ports.faults import Aliases, State, Struck
 class PowerLoss(DownFault):
     """records: removes at least this many of the replica's last records. topic "": the scenario's first topic.
 
-    spare: skipped unless the victim runs, and another in-sync replica of the partition.
+    spare: skipped unless the victim runs, and all other replicas of the partition run and are in sync.
     """
 
     name = "power-loss"

@@ -19,7 +19,7 @@ class Restart(Kill):
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
-        return {"down": f"{chance.choice((0, 200, 1000, 5000))} ms"}
+        return {"down": f"{chance.choice((0, 200, 1000, 3000))} ms"}
 
     @property
     def lasts_s(self) -> float:

@@ -1,4 +1,4 @@
-"""Faults that take records off a disk may ask that another in-sync replica runs."""
+"""Faults that take records off a disk may ask that all other replicas are well."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,16 @@ class Replicated(Diary):
 
     isr: tuple[int, ...] = (1, 2, 3)
     down: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        return [self._state(1, 4, self.isr), self._state(3, 0, (1, 2, 3))]
+        told = [self._state(1, 4, self.isr, observer=node) for node in (1, 2, 3) if node not in self.silent]
+        return [*told, self._state(3, 0, (1, 2, 3), observer=2)]
 
     @staticmethod
-    def _state(leader: int, epoch: int, isr: tuple[int, ...]) -> PartitionState:
+    def _state(leader: int, epoch: int, isr: tuple[int, ...], *, observer: int) -> PartitionState:
         return PartitionState(
-            topic="orders", partition=0, t_ns=1, uncertainty_ns=0, exact=False, observer=leader, leader=leader,
+            topic="orders", partition=0, t_ns=1, uncertainty_ns=0, exact=False, observer=observer, leader=leader,
             leader_epoch=epoch, partition_epoch=None, controller_epoch=None, isr=isr, replicas=(1, 2, 3),
         )  # fmt: skip
 
@@ -32,15 +34,23 @@ class Replicated(Diary):
 
 @pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
 @pytest.mark.parametrize(
-    ("isr", "down", "strikes"),
-    [((1, 2, 3), (), True), ((1, 2), (3,), True), ((1, 2), (2,), False), ((1,), (), False), ((), (1,), False)],
+    ("isr", "down", "silent", "strikes"),
+    [
+        ((1, 2, 3), (), (), True),
+        ((1, 2), (3,), (3,), False),
+        ((1, 2, 3), (2,), (), False),
+        ((1, 2, 3), (), (3,), False),
+        ((1, 2), (), (), False),
+        ((1,), (), (), False),
+        ((), (1,), (1,), False),
+    ],
     ids=str,
 )
-async def test_a_disk_loses_records_only_while_another_in_sync_replica_runs(
-    kind: str, isr: tuple[int, ...], down: tuple[int, ...], strikes: bool
+async def test_a_disk_loses_records_only_while_all_other_replicas_run_answer_and_are_in_sync(
+    kind: str, isr: tuple[int, ...], down: tuple[int, ...], silent: tuple[int, ...], strikes: bool
 ) -> None:
     cluster = Replicated()
-    cluster.isr, cluster.down = isr, frozenset(down)
+    cluster.isr, cluster.down, cluster.silent = isr, frozenset(down), frozenset(silent)
     fault, _ = make(kind, {"spare": True})
     struck = Struck(nodes=(NodeId(1),), topics=("orders",))
 

@@ -23,7 +23,7 @@ from harness.systems import cluster_kind, traits_of
 
 _LEAST_KINDS = 4
 _TRIED = 6  # schedules drawn where one is chosen by what it plans
-_LOST_REPLIES = "isolate"
+_LOST_REPLIES, _SLOW_LINKS = "isolate", "slow"
 
 
 def draw(profile: Profile, *, system: str, seed: int, number: int, seldom: Situations | None = None) -> Scenario:
@@ -48,9 +48,11 @@ class _Draft:
         stories = Stories(profile, self.ground, {fault: able[fault] for fault in kept}, chance)
         self.planned: list[Planned] = stories.chapters()
         self.more: tuple[FaultSpec, ...] = ()
-        isolating = next((fault for fault in able if fault.name == _LOST_REPLIES), None)
-        if self.ground.loses_replies and isolating is not None:
-            self.more = (stories.lost_replies(isolating),)
+        by_name = {fault.name: fault for fault in able}
+        if self.ground.loses_replies and _LOST_REPLIES in by_name:
+            self.more += (stories.lost_replies(by_name[_LOST_REPLIES]),)
+        if _takes_turn(profile, system, seed, number) and _SLOW_LINKS in by_name:
+            self.more += (stories.slow_links(by_name[_SLOW_LINKS]),)
         self.every_replica = chance.random() < profile.every_replica_share
         self.story = f"Drawn: profile {profile.name}, seed {seed}, number {number}. {profile.says.capitalize()}."
 
@@ -62,7 +64,7 @@ class _Draft:
             cluster=self.ground.cluster,
             topics=self.ground.topics,
             workload=self.ground.workload,
-            faults=(*self.more, *in_order(self.planned)),
+            faults=in_order((*self.more, *(each.spec for each in self.planned))),
             steps=(),
             expect=ExpectSpec(),
             coverage={},
@@ -70,6 +72,12 @@ class _Draft:
             seed=self.seed,
         )
         return parse(written_out(drawn), name=self.name, place=f"{self.name}.toml", traits_of=traits_of)
+
+
+def _takes_turn(profile: Profile, system: str, seed: int, number: int) -> bool:
+    """Whether links are slow in this run: by turns and not by chance, so that the first few of a campaign have one."""
+    every = profile.slow_every
+    return every > 0 and (number + stream(seed, f"turn/{profile.name}/{system}").randrange(every)) % every == 0
 
 
 def possible(profile: Profile, on: ClusterSpec) -> Mapping[type[Fault], float]:

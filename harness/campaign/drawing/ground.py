@@ -8,6 +8,7 @@ import importlib.util
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 from harness.campaign.drawing.chance import half, weighed
@@ -20,10 +21,12 @@ TOPIC, OUTPUT = "orders", "shipments"
 _MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
 _OPTIONS = ("partitions", "lag", "fetch-wait", "session", "sparse", "unclean", "retention", "replies", "controller",
             "checkpoint", "rebalance", "one-replica-less")  # fmt: skip
+_SESSION_MS = 2500  # about what clusters have here if nothing else is asked for
+_HANDS_BACK = "auto.leader.rebalance.enable"
 _NO_IDEMPOTENCE_BEFORE = (0, 11)
 _CLIENTS_ALIKE_BEFORE = (1, 0)  # older brokers: kafka-python alone speaks to all of them
 _SEGMENTS_OF_A_MEGABYTE_SINCE = (4, 0)
-_PREFERRED_FIRST = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+_ORDERS = tuple(permutations((1, 2, 3)))  # of the replicas; the first one is the preferred leader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,10 @@ class Ground:
     min_in_sync: int
     unclean: bool
     loses_replies: bool
+    lag_s: float  # how long a replica may lag behind before it leaves the ISR
+    session_s: float  # how long a broker may be silent before it counts as gone
+    hands_back: bool  # leaders that return are made to lead again by themselves
+    tails: tuple[int, ...]  # as many records as a partition's log surely has after some seconds
 
 
 def ground(profile: Profile, system: str, traits: Traits, chance: random.Random) -> Ground:
@@ -48,11 +55,10 @@ def ground(profile: Profile, system: str, traits: Traits, chance: random.Random)
     if "retention" in options and chance.random() < 2 * profile.retention_share:
         settings |= _retention(traits, chance)
         broker_settings |= {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
-    partitions = chance.choice((2, 3)) if "partitions" in options else 1
-    assignment = _assignment(partitions, shuffled=chance.random() < 0.5, chance=chance)
+    assignment = _assignment(chance.choice((3, 6, 6)) if "partitions" in options else chance.choice((1, 2)), chance)
     topics = [TopicSpec(name=TOPIC, assignment=assignment, settings=settings)]
     if workload.facts.outputs:
-        topics.append(TopicSpec(name=OUTPUT, assignment=_PREFERRED_FIRST[:1], settings=settings))
+        topics.append(TopicSpec(name=OUTPUT, assignment=_ORDERS[:1], settings=settings))
     brokers = (4, 1, 2, 3) if "controller" in options else tuple(chance.sample((1, 2, 3), 3))
     cluster = ClusterSpec(brokers=brokers, settings=broker_settings, system=system)
     return Ground(
@@ -62,6 +68,10 @@ def ground(profile: Profile, system: str, traits: Traits, chance: random.Random)
         min_in_sync=min_in_sync,
         unclean=unclean,
         loses_replies=loses_replies,
+        lag_s=int(broker_settings["replica.lag.time.max.ms"]) / 1000,
+        session_s=int(broker_settings.get("zookeeper.session.timeout.ms", _SESSION_MS)) / 1000,
+        tails=(1, 2, 5) if workload.facts.in_flight == 1 else (1, 10, 50),
+        hands_back=broker_settings.get(_HANDS_BACK) == "true",
     )
 
 
@@ -73,8 +83,8 @@ def _brokers(options: set[str], chance: random.Random) -> dict[str, str]:
         settings["zookeeper.session.timeout.ms"] = str(chance.choice((1500, 4000)))
     if "checkpoint" in options:
         settings["replica.high.watermark.checkpoint.interval.ms"] = str(chance.choice((100, 3000)))
-    if "rebalance" in options and chance.random() < 0.6:
-        settings |= {"auto.leader.rebalance.enable": "true", "leader.imbalance.check.interval.seconds": "1",
+    if "rebalance" in options and chance.random() < 0.8:
+        settings |= {_HANDS_BACK: "true", "leader.imbalance.check.interval.seconds": "1",
                      "leader.imbalance.per.broker.percentage": "0"}  # fmt: skip
     return settings
 
@@ -91,11 +101,12 @@ def _retention(traits: Traits, chance: random.Random) -> dict[str, str]:
     return settings
 
 
-def _assignment(partitions: int, *, shuffled: bool, chance: random.Random) -> tuple[tuple[int, ...], ...]:
-    rows = [list(row) for row in _PREFERRED_FIRST[:partitions]]
-    if shuffled:
-        rows = [chance.sample(row, len(row)) for row in rows]
-    return tuple(tuple(row) for row in rows)
+def _assignment(partitions: int, chance: random.Random) -> tuple[tuple[int, ...], ...]:
+    """Each partition has another order of the replicas, so that whoever fails, every other replica is next in line for
+    some of them. The preferred leaders are spread."""
+    orders = chance.sample(_ORDERS, len(_ORDERS))
+    rows = sorted(orders, key=lambda row: [each for each in orders if each[0] == row[0]].index(row))
+    return tuple(rows[:partitions])
 
 
 def _workload(
@@ -131,7 +142,7 @@ def _workload(
 def _rate(sparse: bool, chance: random.Random) -> Mapping[str, Any]:
     """Few records leave time between one and the next, in which replicas do not yet know what is committed."""
     if sparse:
-        return {"rate_per_second": float(chance.choice((4, 10, 30))), "batch": 1, "producers": 2}
+        return {"rate_per_second": float(chance.choice((10, 30, 60))), "batch": 1, "producers": 2}
     return {"rate_per_second": float(chance.choice((100, 200, 400))), "batch": chance.choice((5, 10, 20)),
             "producers": chance.choice((1, 2, 3))}  # fmt: skip
 

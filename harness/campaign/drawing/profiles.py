@@ -20,13 +20,14 @@ class Profile:
     name: str
     says: str
     faults: Mapping[str, float] = field(default_factory=dict)
-    duration_s: tuple[float, float] = (15.0, 25.0)
-    chapters: tuple[int, int] = (2, 4)
-    linked_share: float = 0.75
+    duration_s: tuple[float, float] = (18.0, 26.0)
+    chapters: tuple[int, int] = (4, 6)
+    linked_share: float = 0.8
     libraries_share: float = 0.15
     workloads: Mapping[str, float] = field(default_factory=lambda: {"produce_and_poll": 1.0})
     retention_share: float = 0.15
     replies_share: float = 0.35  # runs in which clients lose answers now and then, so that they try again
+    slow_every: int = 4  # in one run of so many, links between brokers are slow all the while; 0: in none
     every_replica_share: float = 0.15  # runs that are read again from every replica
 
 
@@ -43,6 +44,7 @@ _ALL = (
         libraries_share=0.0,
         retention_share=0.0,
         every_replica_share=0.0,
+        slow_every=0,
     ),
     Profile(
         name="replication",

@@ -27,10 +27,17 @@ _NEXT: Mapping[str, Mapping[str, float]] = {
     "restarted": {"leader": 5.0, "follower": 2.0, "isr": 1.5},
     "truncated": {"leader": 5.0, "follower": 3.0, "last_isr": 1.0},
     "soon": {"leader": 6.0, "isr": 1.0, "follower": 1.5},
+    "handed_back": {"leader": 6.0, "follower": 1.0},
 }
-# What a replica lags behind by, and what takes one away: a pair of one and then the other is what losses are made of.
-_LAGGING_ROLES = {"leader": 4.0, "follower": 4.0, "followers": 3.0}
-_LAGGING_SHARE, _TAKEN_SHARE = 0.5, 0.65
+# Plots of a pair or chain. lag: replicas lag behind, and a broker is taken away before or after they leave the ISR.
+# moves: a leader is taken away, and soon the next one. any: whatever follows from whatever.
+_PLOTS = {"lag": 4.0, "moves": 3.0, "any": 3.0}
+_LAGGING_ROLES = {"leader": 3.0, "follower": 5.0, "followers": 3.0}
+_AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "truncated": 0.5}
+_OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
+_OF_SESSION = (0.5, 1.2, 1.2, 2.0)  # how long a leader is away, in times of what its session allows
+_AFTER_MOVE = {"new_leader": 6.0, "isr_grows": 2.0, "restarted": 2.0, "truncated": 0.7, "acks": 1.5, "handed_back": 4.0}
+_TAKEN_SHARE = 0.7  # of what follows: it takes a broker away
 _AFTER_LEADER = {
     "new_leader": 5.0, "acks": 2.0, "restarted": 2.0, "isr_grows": 1.5, "isr_shrinks": 1.0, "truncated": 0.7,
     "soon": 2.0,
@@ -41,10 +48,15 @@ _SEEN_AS: Mapping[str, Role] = {
     "controller": "controller",
 }  # fmt: skip
 _ONE_VICTIM = ("leader", "follower", "last_isr")
-_DELAYS_S = (0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
+_DELAYS_S = (0.0, 0.0, 0.0, 0.05, 0.2, 0.5, 1.0)
 _CHAIN_SHARE = 0.4  # of the pairs: a third fault follows
-_WARM_S = 2.0
-_LONGEST_S = 7.0
+_WELL_SHARE = (
+    0.75  # of the chapters: begun when all replicas are in sync again; nothing is at stake while nobody commits
+)
+_REPLICAS = 3
+_SHORT_SHARE = 0.45
+_WARM_S = 1.5
+_LONGEST_S, _LONGEST_LAG_S = 4.5, 7.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,26 +93,56 @@ class Stories:
     def _chapter(self, at_s: float, *, before: str) -> list[Planned]:
         chance, partition = self._chance, self._chance.randrange(len(self._ground.topics[0].assignment or ((),)))
         linked = chance.random() < self._profile.linked_share
-        lagging = linked and chance.random() < _LAGGING_SHARE
-        kinds = self._undone_by(("heal", "resume")) if lagging else self._kinds
-        first = self._fault(kinds, _LAGGING_ROLES if lagging else _FIRST, partition, before=before)
-        told = [replace(first, spec=replace(first.spec, at_s=at_s, for_s=self._outlasting(first.spec, linked)))]
+        plot = weighed(chance, _PLOTS) if linked else "any"
+        when = f"elapsed >= {at_s:g} s"
+        first = self._first(plot, partition, before=before)
+        begins: dict[str, Any] = {"at_s": at_s}
+        if chance.random() < _WELL_SHARE:
+            when += f" then isr({TOPIC}/{partition}) >= {_REPLICAS}"
+            begins = {"when": when}
+        lasts_s = self._first_lasts(first.spec, plot, linked)
+        told = [replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))]
         if not linked:
             return told
-        when = f"elapsed >= {at_s:g} s"
         for _ in range(2 if chance.random() < _CHAIN_SHARE else 1):
-            cause = weighed(chance, self._causes(told[-1]))
-            when += f" then {self._trigger(cause, partition, at_s)}"
+            cause = weighed(chance, self._causes(told[-1], plot))
+            delay_s = chance.choice(_DELAYS_S)
+            if cause == "soon":
+                delay_s = self._soon(lasts_s)
+            else:
+                when += f" then {self._trigger(cause, partition)}"
             kinds = self._undone_by(("start",)) if chance.random() < _TAKEN_SHARE else self._kinds
             following = self._fault(kinds, _NEXT[cause], partition, before=told[-1].outline.kind)
-            told.append(replace(following, spec=replace(following.spec, when=when, delay_s=chance.choice(_DELAYS_S))))
+            told.append(replace(following, spec=replace(following.spec, when=when, delay_s=delay_s)))
         return told
 
-    def _causes(self, after: Planned) -> Mapping[str, float]:
-        """What a fault may bring about that the next one waits for; a node is restarted only that was taken down."""
-        causes = _AFTER_LEADER if after.role in ("leader", "isr") else _AFTER_OTHERS
+    def _first(self, plot: str, partition: int, *, before: str) -> Planned:
+        if plot == "lag":
+            return self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
+        if plot == "moves":
+            return self._fault(self._undone_by(("start", "resume")), {"leader": 1.0}, partition, before=before)
+        return self._fault(self._kinds, _FIRST, partition, before=before)
+
+    def _first_lasts(self, spec: FaultSpec, plot: str, linked: bool) -> float | None:
+        if spec.for_s is None or "spare" in spec.options:
+            return spec.for_s
+        if plot == "any":
+            return self._outlasting(spec, linked)
+        ground, chance = self._ground, self._chance
+        lasts_s = (
+            ground.lag_s * chance.choice(_OF_LAG) if plot == "lag" else ground.session_s * chance.choice(_OF_SESSION)
+        )
+        return round(min(max(lasts_s, 0.5), _LONGEST_LAG_S), 2)
+
+    def _causes(self, after: Planned, plot: str) -> Mapping[str, float]:
+        """What a fault may bring about that the next one waits for; a node is restarted only that was taken down, and
+        a leader leads again by itself only where the cluster balances."""
+        others = _AFTER_LEADER if after.role in ("leader", "isr") else _AFTER_OTHERS
+        causes = {"lag": _AFTER_LAG, "moves": _AFTER_MOVE}.get(plot, others)
         taken_down = any(fault.name == after.spec.kind and fault.undone_by == "start" for fault in self._kinds)
-        return {cause: weight for cause, weight in causes.items() if taken_down or cause != "restarted"}
+        never = {"restarted"} if not taken_down else set()
+        never |= {"handed_back"} if not self._ground.hands_back else set()
+        return {cause: weight for cause, weight in causes.items() if cause not in never}
 
     def _undone_by(self, ways: Sequence[str]) -> Mapping[type[Fault], float]:
         """Of the kinds of this run; all of them where it has left these out."""
@@ -110,14 +152,21 @@ class Stories:
         """Most faults that another one is to follow are still in force then."""
         if spec.for_s is None or not linked or self._chance.random() < 0.3:
             return spec.for_s
-        return round(max(spec.for_s, self._chance.uniform(2.0, 6.0)), 2)
+        return round(max(spec.for_s, self._chance.uniform(2.0, _LONGEST_S)), 2)
 
-    def _trigger(self, cause: str, partition: int, at_s: float) -> str:
-        if cause == "soon":
-            return f"elapsed >= {round(at_s + self._chance.choice((0.1, 0.3, 0.6, 1.0, 2.0)), 2):g} s"
+    def _soon(self, lasts_s: float | None) -> float:
+        """A moment after the fault before, or shortly before or after the first one is over."""
+        moments_s = [0.1, 0.3, 0.6, 1.0, 2.0]
+        if lasts_s is not None:
+            moments_s += [0.5 * lasts_s, 0.9 * lasts_s, lasts_s, lasts_s + 0.3]
+        return round(self._chance.choice(moments_s), 2)
+
+    def _trigger(self, cause: str, partition: int) -> str:
         if cause == "acks":
             sparse = self._ground.workload.facts.in_flight == 1
             return f"acks >= +{self._chance.choice((1, 2, 5) if sparse else (1, 10, 50, 200))}"
+        if cause == "handed_back":
+            return f"isr_grows({TOPIC}/{partition}) then new_leader({TOPIC}/{partition})"
         return cause if cause == "restarted" else f"{cause}({TOPIC}/{partition})"
 
     def _fault(
@@ -136,6 +185,8 @@ class Stories:
 
     def _fitting(self, fault: type[Fault], roles: Mapping[str, float]) -> Mapping[str, float]:
         """A disk is harmed of one replica at a time, and of nobody who may have none."""
+        if fault.undone_by == "heal":  # between all replicas and the others there may be no link
+            roles = {role: weight for role, weight in roles.items() if role != "isr"}
         if fault.destroys != "nothing":
             return {role: weight for role, weight in roles.items() if role in _ONE_VICTIM}
         if "controller" not in fault.may_hit:
@@ -148,20 +199,22 @@ class Stories:
         return {"controller": "controller", "follower": f"random(1) - leader{where}{apart}"}.get(role, f"{role}{where}")
 
     def _lasting(self, fault: type[Fault]) -> float | None:
-        """Of what is not over by itself: short ones end before anybody notices, long ones after everybody did."""
+        """Of what is not over by itself: short ones end before anybody notices, long ones after everybody did. Whoever
+        lost records returns soon: alone with them, it would lead lawfully when all others have failed meanwhile."""
         if fault.lasts_s.fget is not Fault.lasts_s.fget:  # type: ignore[attr-defined]
             return None
         least_s, most_s = fault.lasting_s
-        short = self._chance.random() < 0.35
-        drawn_s = (
-            self._chance.uniform(0.1, least_s) if short else self._chance.uniform(least_s, min(most_s, _LONGEST_S))
-        )
-        return round(drawn_s, 2)
+        if fault.destroys in ("tail", "batch") or self._chance.random() < _SHORT_SHARE:
+            unnoticed_s = min(least_s, 0.8 * self._ground.session_s)
+            return round(self._chance.uniform(0.05, unnoticed_s), 2)
+        return round(self._chance.uniform(least_s, min(most_s, _LONGEST_S)), 2)
 
     def _options(self, fault: type[Fault], partition: int) -> Mapping[str, Any]:
         options = dict(fault.drawn(self._chance))
         if "partition" in getattr(fault, "__dataclass_fields__", {}) and partition:
             options["partition"] = partition
+        if "records" in options:  # no more than a log has
+            options["records"] = min(options["records"], self._chance.choice(self._ground.tails))
         if "afterwards" in options:  # what was set before
             was = self._ground.topics[0].settings
             options["afterwards"] = {key: was.get(key, value) for key, value in options["afterwards"].items()}
@@ -180,11 +233,26 @@ class Stories:
             options={"from": "clients", "mode": chance.choice(("hang", "reset"))},
         )
 
+    def slow_links(self, fault: type[Fault]) -> FaultSpec:
+        """All the while every answer between brokers is late: what happens within a round trip has time to happen."""
+        at_s = round(self._chance.uniform(0.5, 0.3 * self._ground.workload.duration_s), 2)
+        brokers = sorted(self._ground.cluster.brokers)
+        return FaultSpec(
+            kind=fault.name,
+            target="",
+            at_s=at_s,
+            for_s=round(self._ground.workload.duration_s - at_s, 2),
+            options={
+                "links": [f"{source}>{target}" for source in brokers for target in brokers if source != target],
+                "delay": f"{self._chance.choice((50, 100, 200, 400))} ms",
+            },
+        )
+
 
 def _replicas(ground: Ground) -> set[int]:
     return {broker for row in ground.topics[0].assignment or () for broker in row}
 
 
-def in_order(planned: Sequence[Planned]) -> tuple[FaultSpec, ...]:
+def in_order(specs: Sequence[FaultSpec]) -> tuple[FaultSpec, ...]:
     """As a schedule that was written out has them: by time, what has none first."""
-    return tuple(sorted((each.spec for each in planned), key=lambda spec: spec.at_s if spec.at_s is not None else 0.0))
+    return tuple(sorted(specs, key=lambda spec: spec.at_s if spec.at_s is not None else 0.0))

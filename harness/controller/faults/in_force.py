@@ -37,6 +37,7 @@ class FaultInForce:
     promise: int  # the number that `heal_later` returned
     released: bool = False  # it holds its victims no longer: its time is over, or it could not begin
     ending: asyncio.Lock = field(default_factory=asyncio.Lock)  # `for`, a step and the run may end it at the same time
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  # or could not begin; what it left was read
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -78,6 +79,22 @@ class FaultsInForce:
 
     async def begin(self, asked: FaultInForce) -> None:
         """Begins the fault and returns when its effect was seen."""
+        if asked.fault.destroys != "nothing":
+            await self._read_by_others(asked)
+        try:
+            await self._begin(asked)
+        finally:
+            asked.begun.set()
+
+    async def _read_by_others(self, asked: FaultInForce) -> None:
+        """Whoever takes a victim down already reads its disk then: as it was before this fault harms it."""
+        for each in self.all():
+            if each is asked:
+                return
+            if each.fault.leaves == "down" and set(each.nodes) & set(asked.nodes):
+                await each.begun.wait()
+
+    async def _begin(self, asked: FaultInForce) -> None:
         context, fault, struck = self._context, asked.fault, asked.struck
         if fault.destroys != "nothing":
             for node in struck.nodes:

@@ -61,6 +61,52 @@ def test_most_runs_have_a_fault_that_follows_from_what_another_brings_about() ->
         assert any(word.startswith(cause) for word in causes), cause
 
 
+def test_each_partition_of_a_topic_has_another_order_of_the_replicas() -> None:
+    assignments = [scenario.topics[0].assignment or () for scenario in drawn("replication", "reference", 100)]
+
+    assert {len(rows) for rows in assignments} == {1, 2, 3, 6}
+    for rows in assignments:
+        assert len(set(rows)) == len(rows)
+        assert len({row[0] for row in rows}) == min(3, len(rows)), "preferred leaders are spread"
+
+
+def test_replicas_are_made_to_lag_for_less_and_for_longer_than_the_isr_allows() -> None:
+    lengths = []
+    for scenario in drawn("replication", "reference", 100):
+        lag_s = int(scenario.cluster.settings["replica.lag.time.max.ms"]) / 1000
+        lengths += [fault.for_s / lag_s for fault in scenario.faults if fault.kind == "hold-fetches" and fault.for_s]
+
+    assert sum(length < 1 for length in lengths) > len(lengths) / 5
+    assert sum(length > 1 for length in lengths) > len(lengths) / 5
+
+
+def test_a_new_leader_is_taken_away_as_soon_as_it_is_seen() -> None:
+    taking = ("kill", "restart", "stop", "power-loss")
+    at_once = [
+        fault
+        for scenario in drawn("replication", "reference", 100)
+        for fault in scenario.faults
+        if fault.kind in taking and "then new_leader(" in (fault.when or "") and fault.delay_s <= 0.05
+    ]
+
+    assert sum((fault.target or "").startswith("leader(") for fault in at_once) > 20
+
+
+def test_links_are_slow_all_the_while_in_every_fourth_run_and_never_in_a_quick_one() -> None:
+    def slow(name: str) -> list[int]:
+        return [
+            number
+            for number, scenario in enumerate(drawn(name, "reference", 40))
+            for fault in scenario.faults
+            if "links" in fault.options and fault.for_s and fault.for_s > 0.6 * scenario.workload.duration_s
+        ]
+
+    runs = slow("replication")
+    assert len(runs) == 10
+    assert {number % 4 for number in runs} == {runs[0] % 4}
+    assert slow("quick") == []
+
+
 def test_settings_that_show_flaws_are_drawn_both_ways() -> None:
     scenarios = drawn("replication", "reference", 100)
     topics = [scenario.topics[0].settings for scenario in scenarios]

@@ -1,7 +1,7 @@
 """Faults in force: each is written down before it begins, ended once whoever asks, and promised to the run."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,13 @@ from faults.disks.wipe import Wipe
 from faults.network.cut import Cut
 from faults.processes.kill import Kill
 from faults.processes.pause import Pause
+from faults.processes.stop import Stop
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
 from harness.ports.faults import Fault
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
+from tests.waiting import comes_true
 
 ONE, TWO = NodeId(1), NodeId(2)
 
@@ -32,6 +34,13 @@ async def begun(world: FaultWorld, in_force: FaultsInForce, fault: Fault, *nodes
     asked = in_force.ask(fault, struck, label=label, occasion=Occasion(planned_ns=1, step=4))
     await in_force.begin(asked)
     return asked
+
+
+async def seen(holds: Callable[[], bool], what: str) -> None:
+    async def now() -> bool:
+        return holds()
+
+    await comes_true(now, what)
 
 
 async def killed(world: FaultWorld, in_force: FaultsInForce, node: NodeId = ONE) -> FaultInForce:
@@ -55,6 +64,30 @@ async def test_a_fault_is_asked_begun_with_proof_and_ended_with_proof(world: Fau
     assert in_force.all() == []
     assert await world.context.heal_everything() == []
     assert world.cluster.deeds == ["kill 1", "start 1"]
+
+
+async def test_a_disk_is_read_as_a_node_went_down_before_another_fault_harms_it(world: FaultWorld) -> None:
+    in_force = FaultsInForce(world.context)
+    order: list[str] = []
+    late = asyncio.Event()
+    snapshot = world.context.snapshot
+
+    async def slowly(reason: Any, node: int, **more: Any) -> None:
+        await late.wait()
+        order.append(f"read: {reason}")
+        await snapshot(reason, node, **more)
+
+    world.context.snapshot = slowly  # type: ignore[method-assign]
+    stopping = asyncio.create_task(begun(world, in_force, Stop(), ONE))
+    await seen(lambda: bool(world.cluster.deeds), "the stop has begun")
+    wiping = asyncio.create_task(begun(world, in_force, Wipe(), ONE))
+    wiping.add_done_callback(lambda _: order.append("wiped"))
+    await seen(lambda: len(in_force.all()) == 2, "the wipe is asked for")
+    late.set()
+    await in_force.end(await wiping)
+    await in_force.end(await stopping)
+
+    assert order == ["read: kill", "wiped"]
 
 
 async def test_a_disk_is_read_after_a_kill_and_before_a_heal(world: FaultWorld) -> None:
