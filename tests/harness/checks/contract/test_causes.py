@@ -128,6 +128,15 @@ def test_a_disk_lost_to_a_fault_that_nobody_saw_begin_is_in_the_chain_by_itself(
     ]  # fmt: skip
 
 
+def test_a_disk_lost_to_a_fault_that_was_seen_to_begin_is_in_the_chain_once() -> None:
+    wiped = row_of(FaultRow, fault=3, kind="wipe", label_text="wipe broker 1", nodes=[1], begin_ns=44, proved=True)
+    loss = DiskLoss(event=DiskEvent(node=1, time_ns=45, extent="disk", fault=3), evidence="the folder is empty")
+    chain = cause_chain(_story(faults=[wiped]), replace(_ruling(), disk_losses=(loss,)), [_row(42)], [])
+    assert [(link.event, link.t_ns) for link in chain] == [
+        ("isr-shrink", 40), ("acknowledged", 42), ("fault", 44), ("election", 60),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kinds", "told"),
     [(("kill", "kill"), ("dead", 2.0)), (("kill", "pause"), None), (("pause", "pause"), ("paused", 2.0))],

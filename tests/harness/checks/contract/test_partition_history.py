@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.checks.model.elections import exact_states
+from harness.checks.model.elections import exact_states, states_near
 from harness.checks.model.partition_history import holds_up, read_run_history
 from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
 from tests.harness.checks.contract.test_contract_against_model import small_tables
@@ -36,6 +36,22 @@ def test_what_a_broker_that_was_cut_off_said_of_an_older_epoch_is_no_state() -> 
         history.state(leader, epoch, (leader,), at=at)
     polled = [row_of(PartitionStateRow, **(row | {"exact": False})) for row in history.rows["partition_states"]]
     assert [(row["leader"], row["leader_epoch"]) for row in exact_states(polled)] == [(1, 0), (2, 1)]
+
+
+def test_around_a_state_whose_time_is_not_exact_its_neighbours_may_have_been_in_force_too() -> None:
+    times = ((0, 0), (10, 3), (20, None), (30, 3))
+    rows = [row_of(PartitionStateRow, time_ns=t, uncertainty_ns=apart) for t, apart in times]
+
+    def near(time_ns: int) -> list[int]:
+        return [row["time_ns"] for row in states_near(rows, time_ns)]
+
+    assert near(-1) == []
+    assert near(6) == [0]
+    assert near(7) == near(12) == [0, 10]
+    assert near(13) == [10]
+    assert near(20) == near(26) == [20]
+    assert near(27) == near(32) == [20, 30]
+    assert near(33) == [30]
 
 
 def test_a_broker_is_held_up_by_what_strikes_its_links_to_brokers_and_by_a_pause() -> None:

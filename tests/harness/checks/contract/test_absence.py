@@ -1,0 +1,101 @@
+"""What shows that a record was gone, or that it was committed, and what leaves that open."""
+
+import pytest
+
+from harness.checks.contract.rulings import Ruling
+from tests.harness.checks.contract.test_survival import LOG, fate, ruled
+from tests.harness.checks.histories.build import SECOND, History
+
+LACKS_IT = LOG[:5]
+
+
+def gone_from_its_leader(*, in_sync: bool = True) -> History:
+    """Broker 1's log is read without records 5 to 9 while it leads, with broker 2 in sync or not: the story before."""
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2) if in_sync else (1,), at=0, start=0)
+    return history
+
+
+def then_elected_uncleanly(history: History) -> Ruling:
+    history.snapshot(1, LACKS_IT, at=5, reason="heal", epochs="0:0")
+    history.state(3, 1, (3,), at=8, start=4)
+    return ruled(history, fate(history, 8))
+
+
+def test_what_its_leaders_log_lacked_no_later_election_cost() -> None:
+    ruling = then_elected_uncleanly(gone_from_its_leader())
+    assert (ruling.classification, ruling.election) == ("violation", None)
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "seen_at", "expected"),
+    [
+        (True, 12, "permitted"),  # it had it still, and might have been elected
+        (False, 12, "violation"),  # it could not have been elected cleanly
+        (True, 4, "observation"),  # nobody knows whether it had it until then
+    ],
+)
+def test_unless_a_replica_in_sync_had_it_still_when_the_next_leader_was_elected(
+    in_sync: bool, seen_at: float, expected: str
+) -> None:
+    history = gone_from_its_leader(in_sync=in_sync)
+    history.snapshot(2, LOG, at=seen_at, reason="heal", epochs="0:0")
+    assert then_elected_uncleanly(history).classification == expected
+
+
+@pytest.mark.parametrize(
+    ("cut_at", "cut_to", "expected"),
+    [(6, 5, "violation"), (4, 5, "violation"), (6, 9, "observation"), (9, 5, "observation")],
+)
+def test_a_replica_that_cut_it_before_that_election_had_it_no_more(cut_at: float, cut_to: int, expected: str) -> None:
+    history = gone_from_its_leader()
+    history.snapshot(2, LOG, at=4, reason="heal", epochs="0:0")
+    history.truncation(2, cut_to, 10, epoch=0, at=cut_at)
+    assert then_elected_uncleanly(history).classification == expected
+
+
+@pytest.mark.parametrize(("wiped", "expected"), [(1, "permitted"), (3, "violation")])
+def test_a_log_whose_disk_was_lost_does_not_tell_that_the_record_was_gone(wiped: int, expected: str) -> None:
+    history = gone_from_its_leader()
+    history.fault("wipe", [wiped], at=3, until=4)
+    assert then_elected_uncleanly(history).classification == expected
+
+
+def failed_over_near_a_mark(
+    *, mark: int = 9, at: float, acks: int = 1, unclean: bool = False, again: bool = False
+) -> Ruling:
+    """Leaders change at 8 s, known to within a second; broker 1 wrote a high watermark down about then.
+
+    again: they change once more at 14 s, as uncertainly.
+    """
+    history = History()
+    if unclean:
+        history.unclean_config("true")
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history._add("broker_events", node=1, time_ns=int(at * SECOND), event="high_watermark_checkpoint", topic="t",
+                 partition=0, to_offset=mark)  # fmt: skip
+    history.snapshot(1, LOG, at=6, reason="kill", epochs="0:0")
+    history.state(3 if unclean else 2, 1, (2, 3), at=8, start=7)
+    if again:
+        history.state(3, 2, (3,), at=14, start=7)
+    for row in history.rows["partition_states"][1:]:
+        row["uncertainty_ns"] = SECOND
+    return ruled(history, fate(history, 8, acks=acks))
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_mark_of_which_nobody_knows_whose_reign_it_is_of_leaves_open_whether_it_was_committed(acks: int) -> None:
+    ruling = failed_over_near_a_mark(at=7.5, acks=acks)
+    assert ruling.classification == "observation"
+    assert ruling.undecided is not None
+    assert ruling.undecided.code == "may-have-been-committed"
+    assert failed_over_near_a_mark(at=6.5).classification == "violation", "its own leader's, surely"
+    assert failed_over_near_a_mark(at=9.5).classification == "permitted", "the next leader's, surely"
+
+
+def test_such_a_mark_puts_nothing_in_doubt_that_it_cannot_change() -> None:
+    assert failed_over_near_a_mark(at=7.5, mark=8).classification == "permitted", "it may end below the record"
+    assert failed_over_near_a_mark(at=7.5, unclean=True).classification == "permitted", "committed or not"
+    assert failed_over_near_a_mark(at=7.5, acks=-1).classification == "violation", "it was promised anyhow"
+    assert failed_over_near_a_mark(at=13.5, again=True).classification == "permitted", "neither leader is its own"
