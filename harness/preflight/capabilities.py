@@ -7,17 +7,19 @@ import faults.links
 from harness.clients import catalogue as clients
 from harness.cluster.local.addresses import CLIENT_LINKS_MAX
 from harness.errors import Place, Problem, UsageError
-from harness.ports.capabilities import CanDeleteTopics, CanFillDisks
+from harness.ports.capabilities import CanDeleteTopics, CanFillDisks, CanImpairPackets
 from harness.ports.cluster import (
     COORDINATION,
     CanCutLinks,
     CanPause,
     CanReconfigure,
+    CanSlowLinks,
     CanStop,
     ShowsLogs,
 )
 from harness.ports.faults import Fault
 from harness.ports.questions import CanBeAsked
+from harness.preflight import engine
 from harness.scenario.model import Scenario
 from harness.systems import cluster_kind, remedy, traits_of
 
@@ -35,6 +37,11 @@ _CONDITIONS: Mapping[str, type] = {
 }
 # Coverage conditions that only the brokers' own journals and logs can meet.
 _FROM_BOOKS = ("truncations", "truncated_records", "broker_starts", "deaths_and_births_in_one_event")
+_ANOTHER_KERNEL = "run the engine on a kernel with CONFIG_NET_SCH_NETEM"
+_NETEM_REMEDY: Mapping[type, str] = {
+    CanSlowLinks: f"use --world local, or {_ANOTHER_KERNEL}",
+    CanImpairPackets: f"leave it out, or {_ANOTHER_KERNEL}",
+}
 _NO_CLIENT_LINKS = "somebody else's cluster has no links of its clients that could be cut"
 
 
@@ -46,6 +53,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     except UsageError as error:
         yield Problem(place=places.key("workload", "name"), what=str(error))
     kind = cluster_kind(on)
+    in_containers = on.world == "docker" and not on.is_foreign
     for place, what, need in _needs(scenario):
         if not issubclass(kind, need):
             cannot = f"{what}: {_of(scenario)} cannot do that ({need.__name__})"
@@ -54,6 +62,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
             )
+        elif in_containers and (missing := engine.why_missing(need)):
+            yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need])
     if on.disk_bytes and not issubclass(kind, CanFillDisks):
         cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
         yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy(on, CanFillDisks))

@@ -3,7 +3,6 @@
 import platform
 import socket
 from collections.abc import Callable
-from functools import cache
 from typing import TypeVar
 
 from harness.cluster.attached.administration import address_of
@@ -14,6 +13,7 @@ from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, Place, Problem
 from harness.java import java_home, java_version
 from harness.ports.cluster import COORDINATION
+from harness.preflight import engine
 from harness.scenario.model import ATTACHED, ClusterSpec
 from harness.scenario.places import Places
 from harness.systems import WORLDS, cluster_kind, traits_of
@@ -53,14 +53,18 @@ def problems(on: ClusterSpec, places: Places, *, checks: bool = True) -> list[Pr
     if brokers is not None and on.world == "local" and len(brokers.nodes) > NODES_MAX:
         what = f"{len(brokers.nodes)} nodes: a local run has addresses for at most {NODES_MAX}"
         found.append(Problem(place=places.key("cluster", "brokers"), what=what, remedy="name fewer brokers"))
+    has_jars = True
     if isinstance(brokers, KafkaSystem):
         home = _tried(found, system, lambda: brokers.home)
+        has_jars = home is not None
         if home is not None and on.world == "local":
             _tried(found, Place(), lambda: _check_java(brokers))
     if brokers is not None and (added := added_kind(on)) is not None and (lack := added.lacks()):
         found.append(Problem(place=system, what=f"system {on.system!r}: {lack}"))
     if kind is not None and on.world == "docker":
-        _tried(found, world, _find_engine)
+        answers = _tried(found, world, engine.find_engine)
+        if answers and brokers is not None and has_jars:
+            _tried(found, world, lambda: engine.check_images(brokers))
     if on.world == "local":
         _tried(found, Place(), state_directory)
     if on.world == "local" and platform.system() != "Linux":
@@ -96,14 +100,6 @@ def _check_java(brokers: KafkaSystem) -> None:
             f"Kafka {brokers.version} needs Java {brokers.version.oldest_java} or newer, and JAVA_HOME is Java "
             f"{version}; point JAVA_HOME elsewhere"
         )
-
-
-@cache
-def _find_engine() -> None:
-    """Looks once per process: with many scenarios each of them asks."""
-    from harness.cluster.docker.engine import connect  # its libraries load slowly
-
-    connect().close()
 
 
 def _find_listener(bootstrap: str) -> None:

@@ -13,9 +13,7 @@ from typing import Literal
 from harness.clock import Clock
 from harness.cluster.base_cluster import BrokerCluster, after_refusals, link_names
 from harness.cluster.brokers.catalogue import system_of
-from harness.cluster.brokers.kafka import KafkaSystem
-from harness.cluster.brokers.reference import ReferenceSystem
-from harness.cluster.brokers.system import HasImage, NodeFolders
+from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.confined import folder_below
 from harness.cluster.docker import images
 from harness.cluster.docker.capabilities import Capabilities, probe
@@ -28,6 +26,7 @@ from harness.cluster.docker.nodes import ContainerNode
 from harness.cluster.docker.packet_rules import PacketRules
 from harness.cluster.docker.rules import Places
 from harness.cluster.docker.sweep import remove_run
+from harness.cluster.docker.system_images import provide_image
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError
@@ -120,7 +119,7 @@ class DockerCluster(BrokerCluster):
 
     def _create_containers(self, environment: DockerEnvironment) -> None:
         assert self._engine is not None, "the engine was reached"
-        image = self._provide_image(self._engine)
+        image = provide_image(self._engine, self._system)
         for node, each in self._nodes.items():
             each.create(
                 image,
@@ -136,17 +135,6 @@ class DockerCluster(BrokerCluster):
             client_ports={client: environment.client_port(client) for client in clients},
         )
         self._rules = PacketRules({node: each.namespace for node, each in self._nodes.items()}, self._places)
-
-    def _provide_image(self, engine: Engine) -> str:
-        if isinstance(self._system, HasImage):
-            return images.provide_public(engine, self._system.image)
-        if isinstance(self._system, ReferenceSystem):
-            return images.provide(engine, images.reference_recipe())
-        if not isinstance(self._system, KafkaSystem):
-            raise HarnessError(f"{self._system.title}: it names no image for its containers; use --world local")
-        if self._system.spec.image:
-            return images.provide_public(engine, self._system.spec.image)
-        return images.provide(engine, images.kafka_recipe(self._system.home.libs))
 
     async def stop(self) -> None:
         """Keeps the contents of the volumes, then removes everything that the run created in the engine."""

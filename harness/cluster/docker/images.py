@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from docker.errors import ImageNotFound
 
@@ -23,7 +24,8 @@ from harness.cluster.docker.engine import Engine, engine_errors
 from harness.errors import HarnessError
 
 BASE_VARIABLE = "KAFKA_CHAOS_BASE_IMAGE"
-KIND = "kafka-chaos.image"  # the label of every image built here: infra, reference or kafka
+KIND = "kafka-chaos.image"  # the label of every image built here; its value is an ImageKind
+ImageKind = Literal["infra", "reference", "kafka"]
 _NEEDED = ("kafka-python", "crc32c", "cramjam")  # what the reference broker imports in addition to the standard library
 _FROM = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
 
@@ -32,7 +34,7 @@ _FROM = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
 class Recipe:
     """The complete contents of one image."""
 
-    kind: str
+    kind: ImageKind
     base: str
     files: Mapping[str, bytes]  # by path in the build context, including the Dockerfile
 
@@ -126,14 +128,21 @@ def _failure(recipe: Recipe, output: list[str], error: str) -> str:
     )
 
 
-def _recipe(kind: str, found: Mapping[str, bytes]) -> Recipe:
-    dockerfile = (files("harness.cluster.docker") / "dockerfiles" / f"{kind}.Dockerfile").read_text(encoding="utf-8")
-    default = _FROM.search(dockerfile)
+def base_of(kind: ImageKind) -> str:
+    """The image that images of this kind are built on: that of KAFKA_CHAOS_BASE_IMAGE, or the Dockerfile's default."""
+    default = _FROM.search(_dockerfile(kind))
     assert default is not None, "each Dockerfile names its base image"
     # The installed packages contain code for this Python version, so the default base image has the same one.
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    base = os.environ.get(BASE_VARIABLE) or default[1].replace("${PYTHON_VERSION}", python)
-    return Recipe(kind=kind, base=base, files={**found, "Dockerfile": dockerfile.encode()})
+    return os.environ.get(BASE_VARIABLE) or default[1].replace("${PYTHON_VERSION}", python)
+
+
+def _recipe(kind: ImageKind, found: Mapping[str, bytes]) -> Recipe:
+    return Recipe(kind=kind, base=base_of(kind), files={**found, "Dockerfile": _dockerfile(kind).encode()})
+
+
+def _dockerfile(kind: ImageKind) -> str:
+    return (files("harness.cluster.docker") / "dockerfiles" / f"{kind}.Dockerfile").read_text(encoding="utf-8")
 
 
 def _below(folder: Path) -> Iterator[tuple[str, bytes]]:

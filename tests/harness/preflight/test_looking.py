@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, Place, Problem, Problems
-from harness.preflight import target
+from harness.preflight import engine, target
 from harness.preflight.looking import all_ready, preflight, ready
 from harness.scenario import file as scenario_file
 from harness.scenario import names
@@ -183,13 +183,13 @@ def test_a_kafka_that_was_not_fetched_is_told_before_a_run(tmp_path: Path, monke
 
 
 def test_no_engine_and_no_java_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target._find_engine.cache_clear()
+    engine.find_engine.cache_clear()
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    java, engine = told(TOPIC, "cluster.world=docker")
+    java, docker = told(TOPIC, "cluster.world=docker")
     assert java.startswith(f"JAVA_HOME={tmp_path} holds no bin/java")
-    assert engine.startswith("--set cluster.world=docker: no Docker engine answers")
+    assert docker.startswith("--set cluster.world=docker: no Docker engine answers")
     without_checks = parse(TOPIC, "cluster.world=docker")
     assert len(preflight(without_checks, without_checks.cluster, checks=False)) == 1
 
