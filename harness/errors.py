@@ -51,6 +51,7 @@ class Problem:
     place: Place = Place()
     what: str
     remedy: str = ""  # empty where `what` says it
+    of_machine: bool = False  # nothing is wrong with what was written: this machine cannot do it
 
     def __str__(self) -> str:
         told = f"{self.place}: {self.what}" if str(self.place) else self.what

@@ -188,7 +188,7 @@ def cells(file: Path, matrix: Mapping[str, Any], seed: int) -> Iterator[Wanted]:
 def listed_runs(file: Path, wanted: Sequence[Wanted], *, tell: Tell) -> list[PlannedRun]:
     """Looks at every scenario once, whatever the number of seeds. Raises Problems."""
     asked = list(dict.fromkeys((each.reference, each.overrides) for each in wanted))
-    loaded = dict(zip(asked, all_ready(asked, leave_out=lambda scenario: bool(scenario.not_here)), strict=True))
+    loaded = dict(zip(asked, all_ready(asked, leave_out=True), strict=True))
     for (reference, _), scenario in loaded.items():
         if scenario.not_here:
             tell(f"{reference}: not for {scenario.cluster.system}: {scenario.not_here}")

@@ -48,7 +48,7 @@ def verify(
     A scenario that does not apply to the system under test is reported and left out. `show` gets the current run and
     its progress. Raises UsageError before the first run if a problem of one of them is known.
     """
-    loaded = all_ready([(name, overrides) for name in names], leave_out=lambda scenario: bool(scenario.not_here))
+    loaded = all_ready([(name, overrides) for name in names], leave_out=True)
     here = []
     for name, scenario in zip(names, loaded, strict=True):
         if scenario.not_here:

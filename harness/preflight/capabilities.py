@@ -63,7 +63,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
                 place=place, what=f"{what}: these disks have no limit", remedy="give disk_bytes = 67108864 in [cluster]"
             )
         elif in_containers and (missing := engine.why_missing(need)):
-            yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need])
+            yield Problem(place=place, what=f"{what}: {missing}", remedy=_NETEM_REMEDY[need], of_machine=True)
     if on.disk_bytes and not issubclass(kind, CanFillDisks):
         cannot = f"[cluster] disk_bytes: {_of(scenario)} cannot limit its disks"
         yield Problem(place=places.key("cluster", "disk_bytes"), what=cannot, remedy=remedy(on, CanFillDisks))

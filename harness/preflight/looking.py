@@ -1,6 +1,7 @@
 """Checks a scenario and its target before anything is started: reports every problem, not only the first."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from harness.clients import catalogue as clients
 from harness.errors import Problem, Problems, UsageError
@@ -25,9 +26,11 @@ def all_ready(
     wanted: Sequence[tuple[str, Sequence[str]]],
     *,
     checks: bool = True,
-    leave_out: Callable[[Scenario], bool] = lambda scenario: False,
+    leave_out: bool = False,
 ) -> list[Scenario]:
-    """Like `ready` for several (reference, overrides). `leave_out`: scenarios that need not be ready."""
+    """Like `ready` for several (reference, overrides). leave_out: those that are not for their system, or that this
+    machine cannot do, need not be ready; `not_here` says why.
+    """
     scenarios: list[Scenario] = []
     found: list[Problem] = []
     for reference, overrides in wanted:
@@ -38,8 +41,11 @@ def all_ready(
         except UsageError as error:
             found.append(Problem(what=str(error)))
         else:
+            problems = [] if leave_out and scenario.not_here else preflight(scenario, scenario.cluster, checks=checks)
+            if leave_out and problems and all(each.of_machine for each in problems):
+                scenario, problems = replace(scenario, not_here=problems[0].what), []
             scenarios.append(scenario)
-            found += [] if leave_out(scenario) else preflight(scenario, scenario.cluster, checks=checks)
+            found += problems
     refuse(found)
     return scenarios
 

@@ -216,7 +216,7 @@ class Scenario:
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text
-    not_here: str = ""  # why it does not apply to the system it was loaded for; empty: it applies
+    not_here: str = ""  # why it is not for the system it was loaded for, or for this machine; empty: it is
 
     @property
     def topic_names(self) -> frozenset[str]:

@@ -15,8 +15,9 @@ from harness.cluster.docker import engine as docker_engine
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine
 from harness.cluster.docker.kernel import missing_options
+from harness.errors import Problems
 from harness.preflight import engine
-from harness.preflight.looking import preflight
+from harness.preflight.looking import all_ready, preflight
 from harness.scenario import file as scenario_file
 from harness.systems import traits_of
 
@@ -122,3 +123,18 @@ def test_only_the_kernel_of_this_machine_is_read_and_only_where_its_configuratio
     (tmp_path / "proc/config.gz").write_bytes(gzip.compress(WITHOUT.encode()))
     assert missing_options(here, root=tmp_path) == ("CONFIG_NET_SCH_NETEM",)
     assert missing_options(replace(here, kernel="1.2.3-other"), root=tmp_path) is None
+
+
+def test_of_several_scenarios_those_that_this_machine_cannot_do_are_left_out_and_the_reason_is_kept(
+    standing: Any, tmp_path: Path
+) -> None:
+    standing(here={"own-base:1"}, missing=("CONFIG_NET_SCH_NETEM",))
+    slow, sound = tmp_path / "slow.toml", tmp_path / "sound.toml"
+    slow.write_text(HEAD + SLOW)
+    sound.write_text(HEAD)
+    wanted = [(str(each), ()) for each in (slow, sound)]
+    left_out, stays = all_ready(wanted, checks=False, leave_out=True)
+    assert "the Docker engine's kernel 9.9-test has no netem" in left_out.not_here
+    assert not stays.not_here
+    with pytest.raises(Problems, match="has no netem"):
+        all_ready(wanted, checks=False)
