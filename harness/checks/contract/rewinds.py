@@ -1,9 +1,10 @@
 """Why a later record could get a lower offset: the log's end had moved back before, for a permitted or unknown reason.
 
-There are three explanations. An election may have removed the records above it (committed ones, unless they were
-acknowledged with acks=1 only). Or every acknowledged record above it was lost without breaking the contract. Or a
-deposed leader acknowledged it, whose log is not part of the partition's. None of them holds if the final log has it
-together with the records above it.
+There are three explanations that are proved. An election may have removed the records above it (committed ones, unless
+they were acknowledged with acks=1 only). Or every acknowledged record above it was lost without breaking the contract.
+Or a deposed leader acknowledged it, whose log is not part of the partition's. None of them holds if the final log has
+it together with the records above it. Where elections or epochs were not all told, the end may have moved back unseen
+(`unseen`): a doubt, unless a loss above it is a violation already.
 """
 
 from bisect import bisect_left
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from harness.checks.contract.rule import lawful_rewind
 from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.contract.unseen import unseen_rewind
 from harness.checks.findings import RunContext
 from harness.checks.model.elections import Election
 from harness.checks.model.partition_history import PartitionHistory
@@ -22,8 +24,11 @@ _FAR = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Rewind:
+    """`open_question`: nothing but this says that the run is undecided."""
+
     classification: Class
     cause: Cause
+    open_question: bool = False
 
 
 class _Lost:
@@ -64,6 +69,19 @@ class Rewinds:
             cause = Cause(code="rewound-by-election", epoch=election.epoch, offset=election.start)
             return Rewind(classification="permitted", cause=cause)
         return self._by_losses(history, row) or self._by_a_zombie(history, row)
+
+    def unseen(self, history: PartitionHistory, row: Flagged) -> Rewind | None:
+        """For a row that nothing else explains: that it may have been lawful and unseen; None if nothing could be."""
+        lost = "lost" in row.flags and self._context.ruling(history, row).classification == "violation"
+        if lost or row.above_kept or row.invoked_ns is None:
+            return None
+        if self._of(history)["violation"].above(row.offset or 0, row.invoked_ns) is not None:
+            return None
+        doubt = unseen_rewind(history, offset=row.offset or 0, time_ns=row.completed_ns, strict=row.below_acks_all)
+        if doubt is None:
+            return None
+        cause = Cause(code="rewound-in-doubt", doubt=doubt)
+        return Rewind(classification="observation", cause=cause, open_question=True)
 
     @staticmethod
     def _by_election(history: PartitionHistory, row: Flagged) -> Election | None:

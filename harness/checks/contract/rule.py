@@ -36,6 +36,7 @@ from harness.checks.contract.rulings import (
     TookOver,
 )
 from harness.checks.contract.survival import Survival, Window
+from harness.checks.contract.unseen import is_later, may_be_unseen
 from harness.checks.model.deletion import outcome, took
 from harness.checks.model.elections import Election
 from harness.checks.model.lost_records import EpochRead, LostRecord
@@ -179,7 +180,7 @@ def _rule(history: PartitionHistory, lost: LostRecord, survival: Survival) -> Ru
         undecided = next((each.undecided for each in rulings if each.undecided), None) or _several(rulings)
         return replace(ruling, classification="observation", undecided=undecided)
     ruling = rulings[0]
-    unseen = _may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
+    unseen = may_be_unseen(history, lost, epoch, by_time) if ruling.classification == "violation" else None
     if ruling.classification == "permitted" and not history.exact and _was_cut_before(history, lost, ruling.election):
         unseen = Doubt(code="cut-while-polled")
     return replace(ruling, classification="observation", undecided=unseen) if unseen else ruling
@@ -227,7 +228,7 @@ def _suspects(
         gone_t = None  # a later leader may have brought it back
     for election in history.elections:
         in_time = gone_t is None or election.earliest_t <= gone_t
-        if not _is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
+        if not is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
             continue
         had = survival.had(election, lost)
         gone = gone and not (had is None and (election.unclean or by_time))
@@ -287,33 +288,6 @@ def _deposed(history: PartitionHistory, lost: LostRecord) -> int | None:
         if successor is not None and successor.latest_t < lost.t_acknowledged:
             return led[-1]
     return None
-
-
-def _may_be_unseen(history: PartitionHistory, lost: LostRecord, epoch: int | None, by_time: bool) -> Doubt | None:
-    """What the configuration would have permitted and polling would have missed; None if there is nothing."""
-    if history.exact:
-        return None
-    since = lost.t_acknowledged or 0
-    if any(
-        loss.time_ns > since and loss.event.took(history.topic, history.partition, lost.offset) is not False
-        for loss in history.disk_losses
-    ):
-        return Doubt(code="disk-lost-while-polled")
-    if not any(row["leader_epoch"] >= 0 for row in history.states):
-        if lost.is_lenient or history.unclean_ever is not False:
-            return Doubt(code="no-epochs-told")
-        return None
-    later = [election for election in history.elections if _is_later(election, lost, epoch, by_time)]
-    if any(election.allowed is not False for election in later):
-        return Doubt(code="unclean-while-polled")
-    return Doubt(code="fail-over-while-polled") if lost.is_lenient and later else None
-
-
-def _is_later(election: Election, lost: LostRecord, epoch: int | None, by_time: bool) -> bool:
-    """Whether the election may have come between the record's acknowledgement and its loss."""
-    if by_time:
-        return lost.t_acknowledged is None or election.latest_t >= lost.t_acknowledged
-    return epoch is None or election.epoch > epoch
 
 
 def _unclean_rule(election: Election | None, lost: LostRecord, epoch: int | None) -> Rule:
@@ -380,7 +354,7 @@ def lawful_rewind(
                     committed=strict, in_a_log=not unread)  # fmt: skip
         ruling = _ruled_by(history, election, lost, first.epoch, False, _since(first))
         # An undecided ruling is enough: the loss itself then makes the run inconclusive.
-        if ruling.classification != "violation" or _may_be_unseen(history, lost, first.epoch, False):
+        if ruling.classification != "violation" or may_be_unseen(history, lost, first.epoch, False):
             found = election
     return found
 

@@ -199,6 +199,7 @@ CauseCode = Literal[
     "logs-parted-in-doubt",
     "logs-parted-without-a-loss",
     "rewound-by-election",
+    "rewound-in-doubt",
     "rewound-under-the-consumer",
     "rewound-under-the-reader",
     "lost-above-it",

@@ -55,6 +55,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "logs-parted-in-doubt": "nobody can tell whether a permitted loss parted the logs: {doubt}",
     "logs-parted-without-a-loss": "no permitted loss parted the logs",
     "rewound-by-election": "the election of epoch {epoch} lawfully truncated the log to {offset}",
+    "rewound-in-doubt": "nobody can tell whether the log was lawfully truncated before it: {doubt}",
     "rewound-under-the-consumer": (
         "the election of epoch {epoch} lawfully truncated the log to {offset} under the consumer"
     ),

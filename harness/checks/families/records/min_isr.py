@@ -3,7 +3,8 @@
 This breaks a promise without a loss. It is judged only for records that were sent after the leader knew of the shrink
 (it requested it, or its own metadata showed it: KIP-497 lets leaders request it, KRaft's controller shrinks by itself)
 and that were answered before the next expansion was committed, with a margin for a requested one: a leader already
-counts the replicas that it asked to add. If nothing shows that the leader knew, the finding stays open.
+counts the replicas that it asked to add. If nothing shows that the leader knew when the record was sent, the finding
+stays open: also for a record sent before the leader is first seen to know, and answered after that.
 """
 
 from bisect import bisect_left, bisect_right
@@ -40,11 +41,15 @@ _ROWS_MAX = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """A time in which too few replicas were in sync; knew: whether anything shows that the leader knew it."""
+    """A time in which too few replicas were in sync.
+
+    knew: whether anything shows that the leader knew it when a record was sent that was sent by `sent_until_ns`.
+    """
 
     run: int
     partition_id: int
     begin_ns: int
+    sent_until_ns: int
     end_ns: int
     epoch: int
     leader: int
@@ -65,6 +70,7 @@ class _AnsweredRow(TypedDict):
     invoked_ns: int
     completed_ns: int
     begin_ns: int
+    sent_until_ns: int
     end_ns: int
     number: int
 
@@ -96,18 +102,22 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
         "run": pa.int32(),
         "partition_id": pa.int32(),
         "begin_ns": pa.int64(),
+        "sent_until_ns": pa.int64(),
         "end_ns": pa.int64(),
         "number": pa.int32(),
     }
     rows = [
-        {"run": s.run, "partition_id": s.partition_id, "begin_ns": s.begin_ns, "end_ns": s.end_ns, "number": number}
+        {
+            "run": s.run, "partition_id": s.partition_id, "begin_ns": s.begin_ns, "sent_until_ns": s.sent_until_ns,
+            "end_ns": s.end_ns, "number": number,
+        }
         for number, s in enumerate(shortages)
-    ]
+    ]  # fmt: skip
     found = (
         runs.tables.records.where("kind = 0 and status = 0 and acks = -1 and offset is not null")
         .select("run", "partition_id", "value", "offset", "operation", "process", "invoked_ns", "completed_ns")
         .join(sf.broadcast(runs.frame(columns, rows)), ["run", "partition_id"])
-        .where("invoked_ns > begin_ns and completed_ns < end_ns")
+        .where("invoked_ns > begin_ns and invoked_ns <= sent_until_ns and completed_ns < end_ns")
     )
     answered = typed(_AnsweredRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
     return [{**row, "shortage": shortages[row["number"]]} for row in answered]
@@ -142,7 +152,8 @@ def shortages_of(
             known = _known_at(partition, state, own, least)
             known = last if known is None else min(last, max(first, known))
             found += [
-                Shortage(run=partition.run, partition_id=partition.partition_id, begin_ns=since, end_ns=until,
+                Shortage(run=partition.run, partition_id=partition.partition_id, begin_ns=since,
+                         sent_until_ns=until, end_ns=last,
                          epoch=state["leader_epoch"], leader=state["leader"], isr=isr, least=least, knew=knew)
                 for since, until, knew in ((first, known, False), (known, last, True))
                 if since < until

@@ -21,6 +21,7 @@ def find(context: RunContext) -> list[Finding]:
     for history, rows in context.by_partition("send_order"):
         groups: dict[tuple[Class, Cause], list[int]] = {}
         open_ends: dict[Cause, Ruling] = {}
+        unseen: set[Cause] = set()
         for index, row in enumerate(rows):
             rewind = rewinds.of(history, row)
             classification: Class
@@ -33,6 +34,9 @@ def find(context: RunContext) -> list[Finding]:
                 classification, cause = repeated.classification, repeated.cause
                 if repeated.ruling is not None:
                     open_ends[cause] = repeated.ruling
+            if classification == "violation" and (doubt := rewinds.unseen(history, row)) is not None:
+                classification, cause = doubt.classification, doubt.cause
+                unseen.add(cause)
             groups.setdefault((classification, cause), []).append(index)
         for (classification, cause), indexes in groups.items():
             members = [rows[index] for index in indexes]
@@ -44,6 +48,7 @@ def find(context: RunContext) -> list[Finding]:
                 finding_of_rows(
                     context, history, members, check="reordering", kind="nonmonotonic-send", sentence=sentence,
                     classification=classification, cause=cause, ruling=open_ends.get(cause),
+                    open_question=cause in unseen,
                 )
             )  # fmt: skip
     return findings

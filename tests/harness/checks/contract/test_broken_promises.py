@@ -60,6 +60,11 @@ def sent_before_the_leader_knew() -> History:
 
 
 @story
+def sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know() -> History:
+    return alone(sent_at=5.1, knows_at=5.15)
+
+
+@story
 def acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew() -> History:
     return alone(sent_at=6, knows_at=None)
 
@@ -147,6 +152,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("acknowledged_by_a_leader_that_knew_it_was_alone", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
         ("acknowledged_where_one_copy_is_enough", PASS, set()),
         ("sent_before_the_leader_knew", PASS, set()),
+        ("sent_after_the_shrink_and_answered_after_the_leader_is_seen_to_know", OPEN,
+         {("acknowledged-below-min-isr", "observation")}),
         ("acknowledged_by_a_leader_of_which_nobody_knows_what_it_knew", OPEN,
          {("acknowledged-below-min-isr", "observation")}),
         ("acknowledged_while_an_expansion_may_have_been_asked_for", PASS, set()),

@@ -116,3 +116,49 @@ def test_a_loss_that_was_acknowledged_only_after_the_record_was_sent_explains_no
     assert Rewinds(context).of(story(FIRST), at_once) is None  # type: ignore[arg-type]
     later = flagged(OFFSET, "regression", invoked_ns=30, value=99)
     assert Rewinds(context).of(story(FIRST), later) is not None  # type: ignore[arg-type]
+
+
+def polled(*elections: Election, epochs: bool = True, unclean: bool | None = False) -> PartitionHistory:
+    whole = story(*elections)
+    states = [row_of(PartitionStateRow, **{**row, "exact": False} | ({} if epochs else {"leader_epoch": -1}))
+              for row in whole.states]  # fmt: skip
+    return replace(whole, states=tuple(states), exact=False, unclean_ever=unclean)
+
+
+SECOND = election(1, 2, start=OFFSET + 4, leader_before=1)
+AFTERWARDS = election(20, 2, start=OFFSET + 4, leader_before=1)
+
+
+@pytest.mark.parametrize(
+    ("history", "strict", "in_doubt"),
+    [
+        (story(FIRST, SECOND), False, False),  # the books tell every election
+        (polled(FIRST, epochs=False), False, True),
+        (polled(epochs=False), False, True),
+        (polled(FIRST, epochs=False), True, False),
+        (polled(FIRST, epochs=False, unclean=True), True, True),
+        (polled(FIRST, epochs=False, unclean=None), True, True),
+        (polled(FIRST), False, False),  # one leader all the time
+        (polled(FIRST, AFTERWARDS), False, False),
+        (polled(FIRST, SECOND), False, True),
+        (polled(FIRST, SECOND), True, False),
+    ],
+)
+def test_a_rewind_that_may_have_been_lawful_and_unseen_is_a_doubt(
+    history: PartitionHistory, strict: bool, in_doubt: bool
+) -> None:
+    context = SimpleNamespace(flagged=[], ruling=None)
+    late = replace(flagged(OFFSET, "regression", invoked_ns=9, value=99), below_acks_all=strict)
+    found = Rewinds(context).unseen(history, late)  # type: ignore[arg-type]
+    assert (found is not None) == in_doubt
+    assert found is None or (found.classification, found.open_question) == ("observation", True)
+    kept = replace(late, above_kept=True)
+    assert Rewinds(context).unseen(history, kept) is None  # type: ignore[arg-type]
+
+
+def test_what_may_be_unseen_excuses_no_rewind_below_a_violation() -> None:
+    above = flagged(OFFSET + 2, "lost", invoked_ns=1)
+    ruling = SimpleNamespace(classification="violation", undecided=None, cause="clean-election")
+    context = SimpleNamespace(flagged=[above], ruling=lambda _, __: ruling)
+    late = replace(flagged(OFFSET, "regression", invoked_ns=9, value=99), below_acks_all=False)
+    assert Rewinds(context).unseen(polled(FIRST, SECOND), late) is None  # type: ignore[arg-type]
