@@ -35,7 +35,9 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """counts: by verdict, "not_run" included. accepted_runs: violations of accepted findings alone."""
+    """counts: by verdict, "not_run" included. accepted_runs: violations of accepted findings alone. expired: what was
+    accepted until a day that is over, and excuses nothing any more. unseen: what is accepted and no run showed.
+    """
 
     verdict: Verdict
     exit_code: int
@@ -43,6 +45,8 @@ class Outcome:
     counts: Mapping[str, int]
     groups: tuple[Group, ...]
     accepted_runs: int
+    expired: tuple[Accepted, ...] = ()
+    unseen: tuple[Accepted, ...] = ()
 
 
 def counts_as(run: RunJudged, plan: Plan, accepted: Mapping[str, Accepted], today: datetime.date) -> Verdict:
@@ -84,6 +88,8 @@ def outcome_of(
     return Outcome(
         verdict=verdict, exit_code=code, sentence=sentence, counts=dict(counts) | {"not_run": not_run},
         groups=groups, accepted_runs=accepted_runs,
+        expired=tuple(each for each in accepted.values() if not each.holds(today)),
+        unseen=tuple(each for each in accepted.values() if each.fingerprint not in {one.fingerprint for one in groups}),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.campaign.accepted import Accepted
 from harness.campaign.outcome import Outcome
 from harness.campaign.plan import Plan
 from harness.campaign.rows import NOT_RUN, RunJudged
@@ -101,9 +102,16 @@ def write_results(files: FilesBelow, plan: Plan, judged: Mapping[int, RunJudged]
     told = {
         "verdict": outcome.verdict.value, "exit_code": outcome.exit_code, "sentence": outcome.sentence,
         "counts": dict(outcome.counts), "accepted_runs": outcome.accepted_runs,
+        "expired": _known(outcome.expired), "unseen": _known(outcome.unseen),
         "violations": sum(each.classification == "violation" and each.accepted is None for each in outcome.groups),
     }  # fmt: skip
     files.replace("verdict.json", json.dumps(told, indent=2).encode() + b"\n")
+
+
+def _known(findings: Sequence[Accepted]) -> list[dict[str, str]]:
+    return [
+        {"fingerprint": each.fingerprint, "reason": each.reason, "until": each.until.isoformat()} for each in findings
+    ]
 
 
 def _parquet(rows: Sequence[Row], schema: pa.Schema) -> bytes:

@@ -149,6 +149,7 @@ def summary(results: CampaignResults, *, seen: Mapping[str, str] | None = None) 
         f"{len(results.runs)} runs: {told}. Page: `{CAMPAIGN_PAGE}` in the artifact.",
         "",
         *_findings(results.findings, seen or {}),
+        *_known(results),
         *_cells(cells(results)),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -169,6 +170,19 @@ def _findings(groups: Sequence[FindingRow], seen: Mapping[str, str]) -> list[str
         row += ["" if group.look_at is None else str(group.look_at), "; ".join(notes)]
         lines.append(_row([_safe(each) for each in row] + ([_safe(seen.get(group.fingerprint, ""))] if seen else [])))
     return [*lines, *_left_out(len(kept), "groups of findings"), ""]
+
+
+def _known(results: CampaignResults) -> list[str]:
+    """A line for each accepted finding that excuses nothing: its last day is over, or no run showed it."""
+    lines = [
+        f"- {_safe(each.fingerprint)} was accepted until {each.until}: {_safe(each.reason)}"
+        for each in results.told.expired
+    ]
+    lines += [
+        f"- {_safe(each.fingerprint)} is accepted, and no run showed it: {_safe(each.reason)}"
+        for each in results.told.unseen
+    ]
+    return [*lines, ""] if lines else []
 
 
 def _cells(found: Sequence[Cell]) -> list[str]:

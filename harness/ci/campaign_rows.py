@@ -72,6 +72,14 @@ class MeasureRow(msgspec.Struct, frozen=True, kw_only=True):
     throughput_per_s: float | None = None
 
 
+class KnownFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """An accepted finding. until: its last day, as YYYY-MM-DD."""
+
+    fingerprint: str
+    reason: str
+    until: str
+
+
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """verdict.json of a campaign."""
 
@@ -79,6 +87,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     sentence: str
     counts: dict[str, int] = {}
+    expired: tuple[KnownFinding, ...] = ()
+    unseen: tuple[KnownFinding, ...] = ()
 
 
 Row = TypeVar("Row", bound=msgspec.Struct)

@@ -16,9 +16,10 @@ from harness.campaign.file import DEFAULT_SEED, JOBS_MAX, drawn_runs, read_campa
 from harness.campaign.outcome import Outcome, outcome_of
 from harness.campaign.place import campaign_folder
 from harness.campaign.plan import Plan, PlannedRun, shard_of
-from harness.campaign.results import write_results
+from harness.campaign.results import write_results as write_tables
 from harness.campaign.rows import RunJudged
 from harness.campaign.shards import copy_kept, facts_of, journal_of, merged, read_shard
+from harness.cli.commands.results import JunitOption, SummaryOption, write_results
 from harness.cli.options import (
     MASTER,
     MEMORY,
@@ -34,6 +35,7 @@ from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
+from harness.trends.store import Store
 
 if TYPE_CHECKING:
     from harness.campaign.conduct import Progress
@@ -63,6 +65,8 @@ def campaign(
     share_clusters: Annotated[
         bool, typer.Option("--share-clusters", help="Runs may follow others on one cluster: docs/campaigns.md.")
     ] = False,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Shows the runs and starts none.")] = False,
     runs: RunsOption = RUNS,
     master: MasterOption = MASTER,
@@ -71,7 +75,9 @@ def campaign(
     """Runs a campaign, judges it and says what it comes to; started again, it goes on where it stopped."""
     given = paths or []
     if given and all(path.is_dir() for path in given):
-        raise typer.Exit(_merge(given, runs, accepted))
+        code, folder = _merge(given, runs, accepted)
+        _tell_a_ci(folder, junit, summary, runs)
+        raise typer.Exit(code)
     plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
     plan = replace(
         plan,
@@ -90,8 +96,15 @@ def campaign(
             terminal.say(_run_name(run))
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
-    code, _ = conducted(plan, runs, known, master=master)
+    code, folder = conducted(plan, runs, known, master=master)
+    _tell_a_ci(folder, junit, summary, runs)
     raise typer.Exit(code)
+
+
+def _tell_a_ci(folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
+    """Where it was asked for. The exit code stays the campaign's."""
+    if junit is not None or summary is not None:
+        write_results(folder, junit, summary, frozenset(), Store(runs / "trends"))
 
 
 def _plan(given: list[Path], *, random: int | None, profile: str, system: str, seed: int | None) -> Plan:
@@ -240,6 +253,10 @@ def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
                 f"  {group.fingerprint}  {group.check}: {group.count} in {len(group.runs)} runs (first "
                 f"{group.runs[0]}, last {group.runs[-1]}), under {under}; look at run {group.look_at}{flaky}{known}"
             )
+    for each in outcome.expired:
+        terminal.say(f"  {each.fingerprint}  was accepted until {each.until}, and is no longer: {each.reason}")
+    for each in outcome.unseen:
+        terminal.say(f"  {each.fingerprint}  is accepted, and no run showed it: {each.reason}")
     verdict = outcome.verdict.value
     terminal.say(verdict.upper(), style=_STYLES.get(verdict, "yellow"), then=f"  {outcome.sentence}")
     terminal.say(f"Exit code {outcome.exit_code}. Results: {files.top}")
@@ -248,8 +265,8 @@ def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
 # ---- merging --------------------------------------------------------------------------------------------------------
 
 
-def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> int:
-    """The exit code of the whole. Raises UsageError, HarnessError."""
+def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int, Path]:
+    """(exit code of the whole, its folder). Raises UsageError, HarnessError."""
     shards = [read_shard(folder) for folder in folders]
     plan, judged = merged(shards)
     known = read_accepted(accepted or plan.accepted) if (accepted or plan.accepted) is not None else {}  # type: ignore[arg-type]
@@ -257,12 +274,12 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> int:
     with campaign_folder(runs, plan, facts=facts_of(shards)) as (files, _):
         copy_kept(shards, files)
         files.replace("journal.jsonl", journal_of(judged))
-        write_results(files, plan, judged, outcome)
+        write_tables(files, plan, judged, outcome)
         page = _page(files)
     aside.say(f"{len(shards)} shards, {len(judged)} of {len(plan.runs)} runs with a verdict")
     _say_outcome(outcome, files)
     terminal.say(page)
-    return outcome.exit_code
+    return outcome.exit_code, files.top
 
 
 def hold_cluster(folder: Path) -> None:

@@ -92,6 +92,15 @@ def test_an_accepted_finding_costs_nothing_until_its_day_is_over(until: datetime
     assert outcome([judged(1, "violation", findings=[seen("a")])], accepted=accepted).exit_code == code
 
 
+def test_what_was_accepted_until_a_day_that_is_over_and_what_no_run_showed_are_named() -> None:
+    over, unseen = (
+        Accepted(fingerprint=name, reason="known", until=day)
+        for name, day in (("aa", TODAY - datetime.timedelta(days=1)), ("bb", TODAY))
+    )
+    found = outcome([judged(1, "violation", findings=[seen("aa")])], accepted={"aa": over, "bb": unseen})
+    assert (found.expired, found.unseen) == ((over,), (unseen,))
+
+
 def test_a_violation_beside_an_accepted_one_counts() -> None:
     accepted = {"a": Accepted(fingerprint="a", reason="known", until=TODAY)}
     runs = [judged(1, "violation", findings=[seen("a"), seen("b")])]

@@ -1,5 +1,6 @@
 """What a CI is told of a campaign: its cases as a parser reads them, its summary, and whether the job fails."""
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -159,3 +160,13 @@ def test_a_violation_that_its_scenario_states_is_as_it_should_be_and_a_pass_ther
     assert campaign_report.exit_code(results, campaign_report.fail_on("violation,error,inconclusive")) == 0
     assert campaign_report.exit_code(results, campaign_report.fail_on("not-as-stated")) == 3
     assert "| loss | reference | pass | 1 | nothing lost |" in campaign_report.summary(results)
+
+
+def test_the_summary_names_accepted_findings_that_excuse_nothing(tmp_path: Path) -> None:
+    folder = campaign_folder(tmp_path, [run_row(1)])
+    verdict = json.loads((folder / "verdict.json").read_text())
+    known = {"fingerprint": "aa", "reason": "KAFKA-1", "until": "2026-01-31"}
+    (folder / "verdict.json").write_text(json.dumps(verdict | {"expired": [known], "unseen": [known]}))
+    text = campaign_report.summary(CampaignResults(folder))
+    assert "- aa was accepted until 2026-01-31: KAFKA\\-1" in text
+    assert "- aa is accepted, and no run showed it: KAFKA\\-1" in text
