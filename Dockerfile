@@ -13,17 +13,17 @@ RUN PYTHONPATH=/opt/kafka-chaos python3 -m harness --version
 
 FROM ${BASE_IMAGE}
 COPY --from=installed /opt/kafka-chaos /opt/kafka-chaos
-# Runs, state and cache lie in /work: a volume or folder that whoever runs it may write to. It is open to every user of
+# Runs, state and cache lie in /results: a volume or folder that whoever runs it may write to. It is open to every user of
 # the container, for its user is not known beforehand. Hadoop's login, which Spark asks, fails for a user without a name:
 # the command gives it one, so /etc/passwd is open to group 0 as Spark's own images have it.
-RUN mkdir /work && chmod 1777 /work && chmod 664 /etc/passwd \
+RUN mkdir /results && chmod 1777 /results && chmod 664 /etc/passwd \
     && printf '%s\n' '#!/bin/sh' \
-        'whoami > /dev/null 2>&1 || echo "chaos:x:$(id -u):0::/work:/bin/sh" >> /etc/passwd' \
+        'whoami > /dev/null 2>&1 || echo "chaos:x:$(id -u):0::/results:/bin/sh" >> /etc/passwd' \
         'exec python3 -m harness "$@"' > /usr/local/bin/kafka-chaos \
     && chmod 755 /usr/local/bin/kafka-chaos
-ENV PYTHONPATH=/opt/kafka-chaos PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/work \
-    XDG_STATE_HOME=/work/.state XDG_CACHE_HOME=/work/.cache
-WORKDIR /work
+ENV PYTHONPATH=/opt/kafka-chaos PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/results \
+    XDG_STATE_HOME=/results/.state XDG_CACHE_HOME=/results/.cache
+WORKDIR /results
 USER 10001:0
 ENTRYPOINT ["kafka-chaos"]
 CMD ["--help"]

@@ -1,6 +1,6 @@
 """`python -m harness` is the command `kafka-chaos`; workers are started this way.
 
-A check's JVM starts before the rest of the program is read: both take as long.
+A check's JVM starts before the rest of the program is read: both take as long. A worker reads only what a client needs.
 """
 
 import sys
@@ -14,6 +14,9 @@ _JEPSEN = "jepsen"  # histories that need one for few questions, and mostly for 
 
 def main() -> None:
     try:
+        if is_worker(sys.argv[1:]):
+            _work(sys.argv[2])
+            return
         if will_check(sys.argv[1:]):
             start_ahead()
         from harness.cli.main import main as obey
@@ -21,6 +24,21 @@ def main() -> None:
         obey()
     finally:
         end_ahead()
+
+
+def is_worker(arguments: Sequence[str]) -> bool:
+    return len(arguments) == 2 and arguments[0] == "worker" and not arguments[1].startswith("-")
+
+
+def _work(spec: str) -> None:
+    try:
+        from harness.client_process import work
+
+        work(spec)
+    except BaseException as error:  # noqa: BLE001  # told as every command tells it
+        from harness.cli.exits import code_for, finished
+
+        sys.exit(finished(code_for(error)))
 
 
 def will_check(arguments: Sequence[str]) -> bool:

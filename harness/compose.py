@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from harness.clients.resolving import resolving
 from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.local import ownership
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.lent import LentCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
@@ -33,7 +35,6 @@ from harness.controller.faults.plan_told import plan_told
 from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
-from harness.controller.worker_main import read_spec, run_worker
 from harness.controller.workers import WorkerProcesses, Workers, controller_numbers, worker_specs
 from harness.errors import MISFITS, HarnessError, in_a_line, misfit
 from harness.history.facts.extent import records_in
@@ -41,7 +42,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp as run_stamp
 from harness.history.run_versions import versions
 from harness.judged import Judged, NotJudged
-from harness.ports.cluster import ClientId, ClientMaker
+from harness.ports.cluster import ClientId
 from harness.preflight import capabilities
 from harness.preflight.commits import commits
 from harness.preflight.old_brokers import silent_version
@@ -56,6 +57,10 @@ from harness.systems import (
     traits_of,
     undo_left_behind,
 )
+
+if TYPE_CHECKING:
+    from harness.cluster.attached.cluster import ForeignCluster
+    from harness.cluster.docker.cluster import DockerCluster
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")
@@ -88,6 +93,21 @@ def run_scenario(
     it when each fault of a schedule was planned and came;
     `on_healed` the run's folder when the last fault is over.
     """
+    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, tell=tell)
+    with RunOwnership(folder.path) as owner, _logging_to(folder):
+        if unlinked := folder.link_latest():
+            tell(unlinked)
+        outcome = asyncio.run(_run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
+        owner.owes = owes(folder.path)
+    for line in plan_told(folder):
+        tell(line)
+    return folder, outcome
+
+
+def _begun(
+    scenario: Scenario, *, runs: Path, seed: int | None, command: Sequence[str], tell: Callable[[str], None]
+) -> tuple[Scenario, RunFolder]:
+    """The scenario with its seed, and the folder of its run."""
     chosen = seed if seed is not None else scenario.seed if scenario.seed is not None else 1
     scenario = dataclasses.replace(scenario, seed=chosen)
     clock = SystemClock()
@@ -106,16 +126,27 @@ def run_scenario(
         workload=dataclasses.asdict(scenario.workload.facts),
         **_given(scenario),
     )
-    with RunOwnership(folder.path) as owner, _logging_to(folder):
-        if unlinked := folder.link_latest():
-            tell(unlinked)
-        outcome = asyncio.run(
-            _run(scenario, folder, chosen, _noticing_healing(progress, lambda: on_healed(folder.path)))
-        )
-        owner.owes = owes(folder.path)
-    for line in plan_told(folder):
-        tell(line)
-    return folder, outcome
+    return scenario, folder
+
+
+async def run_on(
+    scenario: Scenario,
+    lend: Callable[[RunFolder], LentCluster],
+    *,
+    runs: Path,
+    seed: int,
+    command: Sequence[str],
+    interrupt: asyncio.Event,
+    shared: Mapping[str, Any],
+) -> tuple[RunFolder, RunOutcome]:
+    """A run as `run_scenario` does it, on a cluster that runs already and goes on. shared: what run.json says of that.
+
+    Raises HarnessError.
+    """
+    scenario, folder = _begun(scenario, runs=runs, seed=seed, command=command, tell=lambda _: None)
+    folder.update(shared_cluster=dict(shared))
+    with RunOwnership(folder.path), _logging_to(folder):
+        return folder, await _run_on(lend(folder), scenario, folder, lambda _: None, interrupt)
 
 
 def _given(scenario: Scenario) -> dict[str, Any]:
@@ -162,13 +193,24 @@ def _noticing_healing(
     return show
 
 
-async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Callable[[Progress], None]) -> RunOutcome:
+async def _run(scenario: Scenario, folder: RunFolder, progress: Callable[[Progress], None]) -> RunOutcome:
     interrupt = asyncio.Event()
     catch_signals(asyncio.get_running_loop(), interrupt)
-    workload = scenario.workload
-    cluster = cluster_of(scenario, folder)
+    return await _run_on(cluster_of(scenario, folder), scenario, folder, progress, interrupt)
+
+
+async def _run_on(
+    cluster: "LocalCluster | DockerCluster | ForeignCluster",
+    scenario: Scenario,
+    folder: RunFolder,
+    progress: Callable[[Progress], None],
+    interrupt: asyncio.Event,
+) -> RunOutcome:
+    workload, seed = scenario.workload, scenario.seed
+    assert seed is not None, "a run has one"
     brokers_version = silent_version(traits_of(scenario.cluster))
-    make_client = _clients(brokers_version)[clients.OWN]  # probes and final reads; workers have the workload's client
+    # For probes and final reads; workers have the workload's client.
+    make_client = clients.clients_for(brokers_version)[clients.OWN]
 
     def names(client: ClientId | None) -> Mapping[str, str]:
         return cluster.names_for(client) if isinstance(cluster, BrokerCluster) else {}
@@ -206,10 +248,6 @@ async def _run(scenario: Scenario, folder: RunFolder, seed: int, progress: Calla
     )
     with resolving(lambda: names(None)):
         return await run.go()
-
-
-def _clients(brokers_version: Sequence[int]) -> Mapping[str, ClientMaker]:
-    return clients.for_silent_brokers(brokers_version) if brokers_version else CLIENTS
 
 
 def catch_signals(loop: asyncio.AbstractEventLoop, interrupt: asyncio.Event) -> None:
@@ -344,10 +382,3 @@ def render(path: Path) -> tuple[Path | None, str]:
 def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
-
-
-def worker(spec: str) -> None:
-    """The hidden command: one client process of a workload."""
-    told = read_spec(spec)
-    with resolving(lambda: told.names):
-        run_worker(spec, clients=_clients(told.brokers_version))

@@ -8,6 +8,7 @@ import contextlib
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 
 PATIENCE_S = 120.0  # of a run that was asked to end: it heals, reads back and seals
-_LINE_MAX = 300
+LINE_MAX = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ async def run_one(
     for part in ("runs", runs):
         files.make_folder(part)
     folder = files.top / runs
-    before = set(_run_folders(folder))
+    new = new_run_folder(folder)
     command = [sys.executable, "-m", "harness", "run", str(scenario), "--no-check", "--runs", str(folder)]
     began = time.monotonic()
     with (folder / "output.txt").open("wb") as output:
@@ -57,12 +58,12 @@ async def run_one(
     if ended_by == "campaign":
         return Interrupted(number=planned.number)
     took_s = round(time.monotonic() - began, 3)
-    new = sorted(set(_run_folders(folder)) - before)
+    name = new()
     why = f"it took more than {limit_s:g} s (run_limit)" if ended_by == "limit" else ""
-    if not new:
-        why = why or _last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
+    if not name:
+        why = why or last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
         return Ended(number=planned.number, folder="", error=why, took_s=took_s)
-    return Ended(number=planned.number, folder=f"{runs}/{new[-1]}", error=why, took_s=took_s)
+    return Ended(number=planned.number, folder=f"{runs}/{name}", error=why, took_s=took_s)
 
 
 async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, interrupt: asyncio.Event) -> str:
@@ -82,11 +83,17 @@ async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, inter
             ends.cancel()
 
 
+def new_run_folder(folder: Path) -> Callable[[], str]:
+    """What names the newest run folder that was made there after this call; "" while there is none."""
+    before = set(_run_folders(folder))
+    return lambda: max(set(_run_folders(folder)) - before, default="")
+
+
 def _run_folders(folder: Path) -> list[str]:
     return [path.parent.name for path in folder.glob("*/run.json") if not path.parent.is_symlink()]
 
 
-def _last_line(output: Path) -> str:
+def last_line(output: Path) -> str:
     """What the run said last: why it could not begin."""
     lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:_LINE_MAX] if lines else ""
+    return lines[-1][:LINE_MAX] if lines else ""

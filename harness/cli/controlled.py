@@ -13,6 +13,7 @@ from harness import compose
 from harness.clients import catalogue as clients
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.lent import LentCluster
 from harness.cluster.local.ownership import RunOwnership
 from harness.controller.control.recording import RUN_NUMBERS, Recording, Waiting, checked_name
 from harness.controller.control.session import ControlSession
@@ -23,35 +24,12 @@ from harness.errors import HarnessError, in_a_line
 from harness.history.journals.journal import ProcessNumbers
 from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp, versions
-from harness.ports.cluster import ClusterHistory
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
 from harness.scenario.written import written_out
 
 STORY = "An application's own clients, tested on a cluster that its tests command."
 FINDINGS_MAX, VALUES_MAX = 100, 20  # in one answer; the run's page and tables have all of them
 _JUDGED = (0, 1, 3)  # exit codes of a check that has judged
-
-
-class LentCluster(LocalCluster):
-    """The session's running cluster as one recorded run sees it: that run neither starts nor stops it, and what
-    brokers did before `began_ns` is no part of its history."""
-
-    __slots__ = ("_began_ns",)  # everything else is the lender's: the same processes, links and connections
-
-    def __init__(self, lender: LocalCluster, *, began_ns: int) -> None:
-        self.__dict__ = lender.__dict__
-        self._began_ns = began_ns
-
-    async def start(self) -> None:
-        """It runs."""
-
-    async def stop(self) -> None:
-        """Its session stops it."""
-
-    def collect(self) -> ClusterHistory:
-        history = super().collect()
-        events = [event for event in history.broker_events if event.t_ns >= self._began_ns]
-        return dataclasses.replace(history, broker_events=events)
 
 
 class Commanded:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness import compose, machine
+from harness import client_process, compose, machine
 from harness.cli import check_many, exits, presentation, serving, verification
 from harness.cli.commands import bisect, campaign, check, nightly, results, serve, trends
 from harness.cli.controlled import Control
@@ -354,7 +354,7 @@ def doctor() -> None:
 @app.command(hidden=True)
 def worker(spec: str) -> None:
     """One client process of a workload."""
-    compose.worker(spec)
+    client_process.work(spec)
 
 
 _NEED_NO_SWEEP = ("worker", "--help", "--version")

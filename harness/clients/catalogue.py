@@ -53,6 +53,11 @@ def for_silent_brokers(version: Sequence[int]) -> Mapping[str, ClientMaker]:
     return {OWN: _Lazily(OWN, brokers_version=tuple(version))}
 
 
+def clients_for(silent_version: Sequence[int]) -> Mapping[str, ClientMaker]:
+    """`silent_version`: that of brokers without ApiVersions; empty for all others."""
+    return for_silent_brokers(silent_version) if silent_version else CLIENTS
+
+
 def check_installed(name: str) -> None:
     """Raises UsageError with the remedy if the library is missing."""
     _module(name)

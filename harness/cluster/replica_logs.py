@@ -21,7 +21,7 @@ from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
 EVENTS = "events.jsonl"
 METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, but it is not a topic's replica
 # Kafka's internal topics, to which no scenario writes: their records are not read.
-_INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
+INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
 _REMEDY = "put the file back as its broker left it"
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -37,7 +37,7 @@ def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
         return
     for folder in sorted(data.iterdir()):
         match = _REPLICA.fullmatch(folder.name)
-        if match and match[1] not in _INTERNAL_TOPICS and folder.is_dir():
+        if match and match[1] not in INTERNAL_TOPICS and folder.is_dir():
             yield match[1], int(match[2]), folder
 
 

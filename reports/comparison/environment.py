@@ -1,5 +1,6 @@
 """What else differs between the columns: settings, versions, machines; and what makes a comparison doubtful, loudly."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from reports.comparison.model import Environment
 from reports.run_data import RunData
 
 _ABSENT = "not set"
+_TARGET = (("cluster", "system"), ("cluster", "world"), ("workload", "client"), ("run", "seed"))
 Path: TypeAlias = tuple[str, ...]
 
 
@@ -131,11 +133,21 @@ def _name(column: Column, run: Run) -> str:
 
 
 def _text(data: RunData) -> str:
-    """The file as its author wrote it, before --set; where it was not kept, the plan stands for it."""
+    """What its author wrote, before --set; where it was not kept, the plan stands for it. A campaign writes the target
+    into the text, and a comparison is between targets: target and seed are told elsewhere."""
     try:
-        return data.folder.files.read_text("scenario.source.toml").strip()
+        text = data.folder.files.read_text("scenario.source.toml").strip()
     except FileNotFoundError:
         return _plan(data)
+    try:
+        told = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    for name, key in _TARGET:
+        table = told.get(name)
+        if isinstance(table, dict):
+            table.pop(key, None)
+    return str({key: value for key, value in told.items() if value != {}})
 
 
 def _plan(data: RunData) -> str:

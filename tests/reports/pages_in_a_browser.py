@@ -46,10 +46,11 @@ LOW_CONTRASTS = """(() => {
 
 
 class Opened:
-    """A page that was loaded; `ask` evaluates an expression in it, `told` what the browser said meanwhile."""
+    """A page, a file or an address, that was loaded; `ask` evaluates an expression in it, `told` what the browser said
+    meanwhile."""
 
     def __init__(
-        self, pipe: Pipe, page: Path, *, width: int = 1280, scheme: str = "light", script: bool = True
+        self, pipe: Pipe, page: Path | str, *, width: int = 1280, scheme: str = "light", script: bool = True
     ) -> None:
         self.pipe = pipe
         target = pipe.ask("Target.createTarget", url="about:blank")["targetId"]
@@ -61,10 +62,17 @@ class Opened:
         colours = [{"name": "prefers-color-scheme", "value": scheme}]
         pipe.ask("Emulation.setEmulatedMedia", self._session, features=colours)
         pipe.ask("Emulation.setScriptExecutionDisabled", self._session, value=not script)
-        loads = len(pipe.told("Page.loadEventFired"))
-        pipe.ask("Page.navigate", self._session, url=page.resolve().as_uri())
-        while len(pipe.told("Page.loadEventFired")) == loads:
-            pipe.ask("Runtime.evaluate", self._session, expression="1")
+        self._loading("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
+
+    def follow(self, expression: str) -> None:
+        """Evaluates what leads to another page, and returns when that is loaded."""
+        self._loading("Runtime.evaluate", userGesture=True, expression=f"void setTimeout(() => {{ {expression} }})")
+
+    def _loading(self, method: str, **params: Any) -> None:
+        loads = len(self.pipe.told("Page.loadEventFired"))
+        self.pipe.ask(method, self._session, **params)
+        while len(self.pipe.told("Page.loadEventFired")) == loads:
+            self.pipe.ask("Runtime.evaluate", self._session, expression="1")
 
     def ask(self, expression: str) -> Any:
         answer = self.pipe.ask(

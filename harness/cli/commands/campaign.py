@@ -60,6 +60,9 @@ def campaign(
     keep: Annotated[str | None, typer.Option(metavar="findings|all", help="Which run folders are kept.")] = None,
     accepted: Annotated[Path | None, typer.Option(help="Findings that are accepted: [[accepted]] tables.")] = None,
     shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts.")] = None,
+    share_clusters: Annotated[
+        bool, typer.Option("--share-clusters", help="Runs may follow others on one cluster: docs/campaigns.md.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Shows the runs and starts none.")] = False,
     runs: RunsOption = RUNS,
     master: MasterOption = MASTER,
@@ -77,7 +80,9 @@ def campaign(
         until_found=until_found or plan.until_found,
         keep=plan.keep if keep is None else _keep(keep),
         accepted=accepted or plan.accepted,
+        share_clusters=share_clusters or plan.share_clusters,
     )
+    _refuse_sharing(plan)
     plan = _only(plan, shard)
     known = read_accepted(plan.accepted) if plan.accepted is not None else {}
     if dry_run:
@@ -105,6 +110,20 @@ def _plan(given: list[Path], *, random: int | None, profile: str, system: str, s
     if seed is not None:
         raise UsageError("--seed is for --random; a campaign's file says its own: [campaign] seed")
     return plan
+
+
+def _refuse_sharing(plan: Plan) -> None:
+    """Raises UsageError."""
+    if plan.share_clusters and (run := next((each for each in plan.runs if each.world != "local"), None)):
+        raise UsageError(
+            f"share_clusters: run {run.number} ({run.scenario}) is for world {run.world}, and clusters are shared in "
+            "world local alone; give it a campaign of its own"
+        )
+    if plan.share_clusters and all(run.drawn is not None for run in plan.runs):
+        raise UsageError(
+            "--share-clusters: drawn schedules draw the settings of brokers too, so that hardly two could share a "
+            "cluster; leave it out, or list scenarios in a file"
+        )
 
 
 def _option(option: str, what: str) -> Problems:
@@ -183,7 +202,7 @@ class _Line:
 def _progress_words(progress: "Progress") -> str:
     counts = ", ".join(f"{count} {name}" for name, count in sorted(progress.counts.items())) or "no verdict yet"
     waiting = f", {progress.waiting} to be judged" if progress.waiting else ""
-    running = ", ".join(map(str, progress.running)) or "none"
+    running = f"number {', '.join(map(str, progress.running))}" if progress.running else "none"
     eta = "" if progress.eta_s is None else f"  {progress.eta_s / 60:.0f} min left"
     newest = f"  newest: {progress.newest}" if progress.newest else ""
     return f"{progress.judged} of {progress.planned}: {counts}{waiting}  running: {running}{eta}{newest}"
@@ -246,5 +265,13 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> int:
     return outcome.exit_code
 
 
+def hold_cluster(folder: Path) -> None:
+    """The process of one shared cluster of a campaign."""
+    from harness.campaign.shared.host import hold
+
+    hold(folder)
+
+
 def add_to(app: typer.Typer) -> None:
     app.command()(campaign)
+    app.command("hold-cluster", hidden=True)(hold_cluster)

@@ -20,10 +20,12 @@ from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption
 from harness.errors import HarnessError
 from harness.systems import engine_answers
 from harness.trends.store import Store
+from harness.verdict import Verdict
 
 SHIPPED = Path(__file__).parents[2] / "campaign" / "shipped"
 NIGHTLY = SHIPPED / "nightly.toml"
 CONTAINERS = SHIPPED / "nightly-containers.toml"
+_CONCLUDED = (Verdict.PASS.value, Verdict.VIOLATION.value)
 
 
 def nightly(
@@ -102,12 +104,15 @@ def _comparison(told: CampaignResults, *, master: str) -> str:
 
 
 def compared(runs: Sequence[RunRow], *, has_folder: Callable[[RunRow], bool]) -> list[RunRow]:
-    """The runs of the first scenario that was run on processes of two systems at least; none where there is no such."""
+    """The runs of the first scenario that was run on processes of two systems at least, of those that came to a verdict
+    there if there are such; none where no scenario was."""
     by_scenario: dict[str, list[RunRow]] = {}
     for run in runs:
         if run.folder and run.world in ("", "local") and has_folder(run) and not run.scenario.startswith("drawn-"):
             by_scenario.setdefault(run.scenario, []).append(run)
-    return next((found for found in by_scenario.values() if len({run.system for run in found}) > 1), [])
+    on_two = [found for found in by_scenario.values() if len({run.system for run in found}) > 1]
+    concluded = [found for found in on_two if len({run.system for run in found if run.verdict in _CONCLUDED}) > 1]
+    return next(iter((*concluded, *on_two)), [])
 
 
 def add_to(app: typer.Typer) -> None:

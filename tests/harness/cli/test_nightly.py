@@ -61,6 +61,18 @@ def test_runs_of_one_scenario_on_two_systems_are_compared(tmp_path: Path) -> Non
     assert compared(runs, has_folder=lambda _: False) == []
 
 
+def test_a_scenario_that_came_to_a_verdict_on_both_systems_is_compared_first(tmp_path: Path) -> None:
+    rows = [
+        run_row(1, scenario="a"),
+        run_row(2, scenario="a", system="kafka:4.3.1", verdict="inconclusive"),
+        run_row(3, scenario="b"),
+        run_row(4, scenario="b", system="kafka:4.3.1"),
+    ]
+    runs = CampaignResults(campaign_folder(tmp_path / "c", rows)).runs
+    assert [run.number for run in compared(runs, has_folder=lambda _: True)] == [3, 4]
+    assert [run.number for run in compared(runs[:3], has_folder=lambda _: True)] == [1, 2]
+
+
 def test_the_night_is_kept_once_and_what_cannot_be_made_of_it_is_told(tmp_path: Path) -> None:
     folder = campaign_folder(tmp_path / "c", [run_row(1)])
     store = Store(tmp_path / "trends")

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import __main__, client_process
 from harness.controller.context import Acknowledgements
 from harness.controller.workers import WorkerProcesses, worker_specs
 from harness.errors import HarnessError
@@ -134,3 +136,28 @@ def test_each_worker_is_told_where_brokers_names_lead_by_its_own_link(tmp_path: 
 
     assert [spec.names for spec in specs] == [{"node1": "127.9.129.2"}, {"node1": "127.9.130.2"}]
     assert {tuple(spec.brokers_version) for spec in specs} == {(0, 9, 0, 1)}
+
+
+def test_a_client_process_reads_neither_the_command_line_nor_what_starts_clusters() -> None:
+    asked = "import sys, harness.__main__, harness.client_process; print(*sys.modules)"
+    read = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert "harness.controller.worker_main" in read
+    assert {"harness.cli.main", "harness.compose", "harness.systems", "typer", "rich", "kafka"}.isdisjoint(read)
+
+
+def test_the_command_worker_is_a_client_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(client_process, "work", begun.append)
+    monkeypatch.setattr(sys, "argv", ["kafka-chaos", "worker", "producer-0.json"])
+    __main__.main()
+    assert begun == ["producer-0.json"]
+
+
+def test_a_client_process_that_cannot_begin_says_so_in_one_line_and_accuses_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kafka-chaos", "worker", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

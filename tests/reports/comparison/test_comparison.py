@@ -160,6 +160,16 @@ def test_other_seeds_machines_and_plans_are_said_loudly(tmp_path: Path) -> None:
     assert html_of(given, tmp_path).count("Not like for like.") == len(comparison.warnings) == 4
 
 
+def test_runs_of_a_campaign_are_like_for_like_though_each_text_names_its_target(tmp_path: Path) -> None:
+    given = [column("one", crash_run(tmp_path)), column("other", crash_run(tmp_path))]
+    for each, system in zip(given, ("reference", "kafka:4.3.1"), strict=True):
+        path = each.runs[0].path
+        assert path is not None
+        target = f'[cluster]\nsystem = "{system}"\n[workload]\nclient = "kafka-python"\n'
+        (path / "scenario.source.toml").write_text(f'topics = [{{ name = "orders" }}]\n{target}', encoding="utf-8")
+    assert told(given, tmp_path)[0].warnings == []
+
+
 def test_unequal_repeats_are_said_and_compared(tmp_path: Path) -> None:
     given = [column("two", *runs_of(tmp_path, 2)), column("three", *runs_of(tmp_path, 3))]
     comparison, page = told(given, tmp_path)

@@ -1,0 +1,15 @@
+"""One client process of a workload: `kafka-chaos worker SPEC`, which only the harness starts.
+
+A run has several, on the machine of the brokers that it measures: nothing is imported here that a client does not need.
+"""
+
+from harness.clients.catalogue import clients_for
+from harness.clients.resolving import resolving
+from harness.controller.worker_main import read_spec, run_worker
+
+
+def work(spec: str) -> None:
+    """`spec`: the path of a WorkerSpec. Does not return, unless with an error."""
+    told = read_spec(spec)
+    with resolving(lambda: told.names):
+        run_worker(spec, clients=clients_for(told.brokers_version))

@@ -1,0 +1,142 @@
+"""What `serve` shows in a real browser: a run while it goes on, the list that leads to it, findings searched for."""
+
+import fcntl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.browser import Pipe, browser, chromium
+from harness.clock import SystemClock
+from harness.controller.recorder import Recorder
+from harness.history.journals.journal import JournalFile
+from harness.history.run_folder import RunFolder
+from harness.ports.cluster import Evidence, PartitionState, Send, SendOutcome
+from harness.web.server import Server
+from tests.reports.pages_in_a_browser import Opened
+from tests.reports.stories.unclean_story import loss_run
+from tests.waiting import until
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def pipe() -> Iterator[Pipe]:
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium: apt-get install chromium, and the page is opened in it")
+    with browser(program) as opened:
+        yield opened
+
+
+class Going:
+    """A run in progress, as its harness writes it: its folder, its lock held, journals that grow."""
+
+    def __init__(self, runs: Path) -> None:
+        self.clock = SystemClock()
+        self.folder = RunFolder.create(runs, scenario="going", clock=self.clock, seed=1, stamp="20261123-000000")
+        self.lock = (self.folder.path / "lock").open("w")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.recorder = Recorder(folder=self.folder.history, clock=self.clock)
+        self.journal = JournalFile(self.folder.history / "worker-1.jsonl", worker="1", clock=self.clock)
+        self.journal.begin_process(1, client="kafka-python", acks="all")
+
+    def send(self, count: int) -> None:
+        sends = [Send(topic="orders", partition=0, value=str(number).encode()) for number in range(count)]
+        operation = self.journal.invoke("send", sends)
+        now = self.clock.monotonic_ns()
+        outcome = SendOutcome(status="ok", offset=1, error=None, begin_ns=now, end_ns=now)
+        self.journal.complete_send(operation, [outcome] * count)
+
+    def phase(self, name: str) -> None:
+        self.folder.update(phases=[{"name": name, "t": self.clock.monotonic_ns()}])
+
+    def led(self, *, leader: int, epoch: int, isr: tuple[int, ...]) -> None:
+        self.recorder.partition_state(
+            PartitionState(
+                topic="orders", partition=0, t_ns=self.clock.monotonic_ns(), leader=leader, leader_epoch=epoch,
+                isr=isr, replicas=(1, 2, 3), observer=1, uncertainty_ns=0, exact=False, partition_epoch=None,
+                controller_epoch=None,
+            )
+        )  # fmt: skip
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Iterator[Going]:
+    run = Going(tmp_path)
+    yield run
+    run.recorder.close()
+    run.lock.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, going: Going) -> Iterator[str]:
+    """The address of the list: one run in progress, one judged."""
+    loss_run(tmp_path)
+    server = Server(tmp_path, address="127.0.0.1", port=0)
+    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+    thread.start()
+    yield server.url
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def text(opened: Opened, selector: str) -> str:
+    return str(opened.ask(f"document.querySelector('{selector}').innerText"))
+
+
+def partitions(opened: Opened) -> list[str]:
+    cells = "[...document.querySelectorAll('#partitions td')].map((cell) => cell.innerText)"
+    return [str(cell) for cell in opened.ask(cells)]
+
+
+def test_a_run_in_progress_is_seen_live_without_a_reload(going: Going, home: str, pipe: Pipe) -> None:
+    going.phase("prepare")
+    opened = Opened(pipe, home)
+    opened.follow("[...document.querySelectorAll('td a')].find((link) => link.innerText === 'watch').click()")
+    until(lambda: text(opened, "#phase") == "prepare", "the first phase is shown")
+    assert text(opened, "#faults").startswith("None.")
+
+    going.phase("act")
+    going.send(50)
+    kill = going.recorder.fault_asked(kind="kill", label="kill of broker 1", nodes=[1])
+    going.recorder.fault_begun(kill, Evidence(sentence="gone", t_ns=going.clock.monotonic_ns()))
+    going.led(leader=2, epoch=4, isr=(2, 3))
+    until(lambda: text(opened, "#phase") == "act", "the next phase is shown")
+    until(lambda: text(opened, "#total") == "50", "what was acknowledged is counted")
+    until(lambda: partitions(opened) == ["orders-0", "2", "4", "2, 3", "1, 2, 3"], "leader, epoch and ISR are shown")
+    assert "kill of broker 1, for " in text(opened, "#faults")
+    assert opened.ask("document.querySelectorAll('#partitions td.low').length") == 1
+
+    def sent_on() -> bool:
+        going.send(10)
+        return float(text(opened, "#acks")) > 0
+
+    until(sent_on, "records a second are shown")
+    going.recorder.fault_ended(kill, Evidence(sentence="back", t_ns=going.clock.monotonic_ns()))
+    going.led(leader=2, epoch=4, isr=(1, 2, 3))
+    until(lambda: text(opened, "#faults").startswith("None. 1 over"), "the fault is over")
+    until(lambda: opened.ask("document.querySelectorAll('#partitions td.low').length") == 0, "the ISR is whole")
+    going.lock.close()
+    until(lambda: "its harness is gone" in text(opened, "#said"), "that nobody goes on with it is said")
+
+
+def test_a_finding_is_searched_for_from_the_list(home: str, pipe: Pipe) -> None:
+    opened = Opened(pipe, home)
+    assert text(opened, "h2:last-of-type")
+    opened.follow(
+        "const form = document.querySelector('form'); form.finding.value = 'lost-write'; form.requestSubmit();"
+    )
+    found = opened.ask("[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].innerText)")
+    assert found
+    assert all("lost-write" in each for each in found)
+    fingerprint = text(opened, "td.m a")
+    opened.follow("document.querySelector('td.m a').click()")
+    assert opened.ask("document.querySelector('form').finding.value") == fingerprint
+    assert opened.ask("document.querySelectorAll('tbody tr').length") == 1
+    opened.follow(
+        "const form = document.querySelector('form'); form.finding.value = 'no-such-thing'; form.requestSubmit();"
+    )
+    assert text(opened, "section h2") == "0 in 2 runs"
