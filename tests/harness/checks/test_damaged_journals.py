@@ -3,7 +3,7 @@
 Never a finding against the system: neither values that nobody sent, nor lost records, nor a pass.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.history_writing import write_run
 from harness import compose
-from harness.checks.judge import Judgement, judge
+from harness.checks.judge import Judgement, judge_many
 from harness.errors import HarnessError
 from harness.history.journals.controller_rows import BOOKS, ROWS
 from harness.history.journals.opened_journals import opened_journals
@@ -19,32 +19,58 @@ from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import seal
 from harness.verdict import Verdict
 
+Judged = Mapping[str, tuple[RunFolder, Judgement]]
 EVERY = ["producer-0.jsonl", "consumer-0.jsonl", "final-read.jsonl"]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def complete_run(path: Path) -> RunFolder:
     """A complete run that was not sealed; all that it collected is among the controller's rows."""
-    write_run(tmp_path / "run", 2_000)
-    folder = RunFolder(tmp_path / "run")
+    write_run(path, 2_000)
+    folder = RunFolder(path)
     (folder.history / BOOKS).mkdir(exist_ok=True)
     (folder.history / BOOKS / ROWS).touch()
     folder.update(journals=opened_journals(folder), collected=True)
     return folder
 
 
-@pytest.fixture
-def old(run: RunFolder) -> RunFolder:
+def old_run(path: Path) -> RunFolder:
     """The same of before there was a list of journals, and before these had a first and a last line."""
-    for path in run.history.glob("*.jsonl"):
-        lines = path.read_bytes().splitlines(keepends=True)
-        path.write_bytes(b"".join(line for line in lines if not line.startswith((b'["J"', b'["F"'))))
-    run.update(journals={})
-    return run
+    folder = complete_run(path)
+    for journal in folder.history.glob("*.jsonl"):
+        lines = lines_of(journal)
+        journal.write_bytes(b"".join(line for line in lines if not line.startswith((b'["J"', b'["F"'))))
+    folder.update(journals={})
+    return folder
 
 
-def judged(run: RunFolder, spark: SparkSession) -> Judgement:
-    return judge(compose.sealed(run.path).path, spark)
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return complete_run(tmp_path / "run")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> RunFolder:
+    return old_run(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """Runs with what they came to, all judged as one job; the damage is that of the test that looks at it."""
+    place = tmp_path_factory.mktemp("damaged")
+    runs = {"whole": complete_run(place / "whole"), "old": old_run(place / "old")}
+    for name in EVERY:
+        without_end = runs[f"{name} without its end"] = complete_run(place / f"{name}-without-end")
+        without_end.update(journals={})
+        lines = lines_of(without_end.history / name)
+        (without_end.history / name).write_bytes(b"".join(lines[: len(lines) // 2 // 2 * 2]))
+        cut = runs[f"old {name} cut within a line"] = old_run(place / f"{name}-cut")
+        halved(cut.history / name)
+    stateless = runs["no state"] = complete_run(place / "stateless")
+    rows = [line for line in lines_of(stateless.history / ROWS) if b'"partition_states"' not in line]
+    (stateless.history / ROWS).write_bytes(b"".join(rows))
+    stateless.update(journals={})
+    judgements = judge_many([compose.sealed(run.path).path for run in runs.values()], spark)
+    return {name: (run, judgement) for (name, run), judgement in zip(runs.items(), judgements, strict=True)}
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -58,8 +84,8 @@ def halved(path: Path) -> None:
 # ---- of a run that keeps a list of its journals
 
 
-def test_whole_journals_have_their_ends_in_the_tables_and_pass(run: RunFolder, spark: SparkSession) -> None:
-    judgement = judged(run, spark)
+def test_whole_journals_have_their_ends_in_the_tables_and_pass(judged: Judged) -> None:
+    run, judgement = judged["whole"]
 
     assert judgement.verdict is Verdict.PASS, judgement.reasons
     assert set(run.table("processes").column("journal_complete").to_pylist()) == {True}
@@ -105,14 +131,8 @@ def test_a_journal_with_a_line_less_says_so_itself(run: RunFolder, name: str) ->
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_journal_without_its_end_makes_the_run_inconclusive_and_accuses_nobody(
-    run: RunFolder, name: str, spark: SparkSession
-) -> None:
-    run.update(journals={})
-    lines = lines_of(run.history / name)
-    (run.history / name).write_bytes(b"".join(lines[: len(lines) // 2 // 2 * 2]))
-
-    judgement = judged(run, spark)
+def test_a_journal_without_its_end_makes_the_run_inconclusive_and_accuses_nobody(judged: Judged, name: str) -> None:
+    run, judgement = judged[f"{name} without its end"]
 
     assert judgement.verdict is Verdict.INCONCLUSIVE, judgement.sentence
     assert any("1 journal has no end" in reason for reason in judgement.reasons)
@@ -122,19 +142,15 @@ def test_a_journal_without_its_end_makes_the_run_inconclusive_and_accuses_nobody
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_an_older_journal_that_was_cut_within_a_line_is_one_without_its_end(
-    old: RunFolder, name: str, spark: SparkSession
-) -> None:
-    halved(old.history / name)
-
-    judgement = judged(old, spark)
+def test_an_older_journal_that_was_cut_within_a_line_is_one_without_its_end(judged: Judged, name: str) -> None:
+    _, judgement = judged[f"old {name} cut within a line"]
 
     assert judgement.verdict is Verdict.INCONCLUSIVE, judgement.sentence
     assert {each.classification for _, each in judgement.findings} <= {"observation"}
 
 
-def test_of_older_journals_it_is_not_known_whether_they_are_whole(old: RunFolder, spark: SparkSession) -> None:
-    judgement = judged(old, spark)
+def test_of_older_journals_it_is_not_known_whether_they_are_whole(judged: Judged) -> None:
+    old, judgement = judged["old"]
 
     assert judgement.verdict is Verdict.PASS, judgement.reasons
     assert set(old.table("processes").column("journal_complete").to_pylist()) == {None}
@@ -152,12 +168,8 @@ def test_a_journal_that_a_worker_or_the_final_read_must_have_opened_is_named(old
         compose.sealed(old.path)
 
 
-def test_a_run_of_which_no_state_is_known_is_inconclusive(run: RunFolder, spark: SparkSession) -> None:
-    rows = [line for line in lines_of(run.history / ROWS) if b'"partition_states"' not in line]
-    (run.history / ROWS).write_bytes(b"".join(rows))
-    run.update(journals={})
-
-    judgement = judged(run, spark)
+def test_a_run_of_which_no_state_is_known_is_inconclusive(judged: Judged) -> None:
+    _, judgement = judged["no state"]
 
     assert judgement.verdict is Verdict.INCONCLUSIVE, judgement.sentence
     assert any(reason.startswith("No state of ") for reason in judgement.reasons)

@@ -1,13 +1,14 @@
 """A run folder is all that judging needs, and what it leaves there is all that a report needs."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from harness.checks.judge import judge, judge_many
+from harness.checks.judge import Judgement, judge, judge_many
 from harness.compose import sealed
 from harness.history.run_folder import RunFolder
 from harness.history.schema.evidence_schemas import EVIDENCE
@@ -38,9 +39,42 @@ def run_folder(path: Path, history: History, **run: object) -> Path:
     return path
 
 
-def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(spark: SparkSession, tmp_path: Path) -> None:
-    path = run_folder(tmp_path / "lossy", twins.unclean_election_lost_three(), load_began_ns=0)
-    judgement = judge(path, spark)
+def lossy(path: Path) -> Path:
+    return run_folder(path, twins.unclean_election_lost_three(), load_began_ns=0)
+
+
+@pytest.fixture(scope="module")
+def alone(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judgement]:
+    path = lossy(tmp_path_factory.mktemp("alone") / "lossy")
+    return path, judge(path, spark)
+
+
+@pytest.fixture(scope="module")
+def together(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Judgement]:
+    """Folders judged as one job, by what is told of them."""
+    place = tmp_path_factory.mktemp("together")
+    stopped, empty = twins.nothing_happened(), History(read_to_end=False)
+    stopped.step(kind="wait", text="wait leader 2", outcome="timeout")
+    empty.rows = {name: [] for name in TABLES}
+    not_done = ["the plan was not done"]
+    paths = [
+        run_folder(place / "good", twins.nothing_happened()),
+        lossy(place / "lossy"),
+        run_folder(place / "bad", twins.acks_all_lost_by_clean_fail_over()),
+        run_folder(
+            place / "not recovered", twins.nothing_happened(),
+            inconclusive=["no recovery within 30 s after healing: t-0"],
+        ),
+        run_folder(place / "not started", twins.nothing_happened(), error="coordination did not start"),
+        run_folder(place / "stopped, step known", stopped, inconclusive=not_done, plan_ended_at_step=0),
+        run_folder(place / "stopped", stopped, inconclusive=not_done),
+        run_folder(place / "empty", empty, inconclusive=["the harness was ended in phase 'start'"]),
+    ]  # fmt: skip
+    return dict(zip([path.name for path in paths], judge_many(paths, spark), strict=True))
+
+
+def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(alone: tuple[Path, Judgement]) -> None:
+    path, judgement = alone
     assert judgement.as_expected
     verdict = json.loads((path / "verdict.json").read_text())
     assert (verdict["verdict"], verdict["exit_code"]) == ("pass", 0)
@@ -62,73 +96,51 @@ def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(spark
     assert rows[8, 1]["acknowledged_value"] == 8
 
 
-def test_folders_judged_together_get_the_verdicts_they_get_alone(spark: SparkSession, tmp_path: Path) -> None:
-    stories = {
-        "good": twins.nothing_happened(), "lossy": twins.unclean_election_lost_three(),
-        "bad": twins.acks_all_lost_by_clean_fail_over(),
-    }  # fmt: skip
-    paths = [run_folder(tmp_path / name, history) for name, history in stories.items()]
-    together = judge_many(paths, spark)
-    assert [judgement.verdict.value for judgement in together] == ["pass", "pass", "violation"]
-    assert [judgement.as_expected for judgement in together] == [True, True, False]
-    alone = judge(paths[1], spark)
-    assert alone.as_json() == together[1].as_json()
-
-
-@pytest.mark.parametrize(
-    ("run", "verdict"),
-    [
-        ({"inconclusive": ["no recovery within 30 s after healing: t-0"]}, "inconclusive"),
-        ({"error": "coordination did not start"}, "error"),
-    ],
-)
-def test_what_the_controller_could_not_do_decides(
-    spark: SparkSession, tmp_path: Path, run: dict[str, object], verdict: str
+def test_folders_judged_together_get_the_verdicts_they_get_alone(
+    together: Mapping[str, Judgement], alone: tuple[Path, Judgement]
 ) -> None:
-    path = run_folder(tmp_path / "run", twins.nothing_happened(), **run)
-    judgement = judge(path, spark)
-    assert judgement.verdict.value == verdict
-    assert len(judgement.reasons) == 1
+    judged = [together[name] for name in ("good", "lossy", "bad")]
+    assert [judgement.verdict.value for judgement in judged] == ["pass", "pass", "violation"]
+    assert [judgement.as_expected for judgement in judged] == [True, True, False]
+    assert together["lossy"].as_json() == alone[1].as_json()
 
 
-@pytest.mark.parametrize(("told", "reasons"), [({"plan_ended_at_step": 0}, 1), ({}, 2)])
+@pytest.mark.parametrize(("name", "verdict"), [("not recovered", "inconclusive"), ("not started", "error")])
+def test_what_the_controller_could_not_do_decides(together: Mapping[str, Judgement], name: str, verdict: str) -> None:
+    assert together[name].verdict.value == verdict
+    assert len(together[name].reasons) == 1
+
+
+@pytest.mark.parametrize(("name", "reasons"), [("stopped, step known", 1), ("stopped", 2)])
 def test_the_step_that_ended_the_plan_is_said_once_whatever_the_words(
-    spark: SparkSession, tmp_path: Path, told: dict[str, object], reasons: int
+    together: Mapping[str, Judgement], name: str, reasons: int
 ) -> None:
-    history = twins.nothing_happened()
-    history.step(kind="wait", text="wait leader 2", outcome="timeout")
-    judgement = judge(run_folder(tmp_path / "run", history, inconclusive=["the plan was not done"], **told), spark)
-    assert judgement.verdict.value == "inconclusive"
-    assert len(judgement.reasons) == reasons
+    assert together[name].verdict.value == "inconclusive"
+    assert len(together[name].reasons) == reasons
 
 
-def test_a_run_that_ended_before_its_first_operation_is_judged(spark: SparkSession, tmp_path: Path) -> None:
-    history = History(read_to_end=False)
-    history.rows = {name: [] for name in TABLES}
-    path = run_folder(tmp_path / "empty", history, inconclusive=["the harness was ended in phase 'start'"])
-    assert judge(path, spark).exit_code == 3
+def test_a_run_that_ended_before_its_first_operation_is_judged(together: Mapping[str, Judgement]) -> None:
+    assert together["empty"].exit_code == 3
 
 
 def test_a_run_that_was_sealed_before_there_were_derived_tables_gets_them_and_keeps_the_others(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, alone: tuple[Path, Judgement]
 ) -> None:
-    path = run_folder(tmp_path / "old", twins.unclean_election_lost_three(), load_began_ns=0)
-    judgement = judge(path, spark)
+    path = lossy(tmp_path / "old")
     expected = {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES}
     for name in DERIVED:
         (path / "tables" / f"{name}.parquet").unlink()
 
     assert RunFolder(path).sealed, "else it would be sealed again, from journals that may be gone"
-    assert judge(path, spark).as_json() == judgement.as_json()
+    assert judge(path, spark).as_json() == alone[1].as_json()
     assert {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES} == expected
 
 
 def test_tables_of_an_older_version_whose_journals_are_gone_are_judged_as_they_are(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, alone: tuple[Path, Judgement]
 ) -> None:
-    path = run_folder(tmp_path / "older", twins.unclean_election_lost_three(), load_began_ns=0)
-    judgement = judge(path, spark)
+    path = lossy(tmp_path / "older")
     for name in ("processes", "group_events", *DERIVED):
         (path / "tables" / f"{name}.parquet").unlink()
 
-    assert judge(sealed(path).path, spark).as_json() == judgement.as_json()
+    assert judge(sealed(path).path, spark).as_json() == alone[1].as_json()

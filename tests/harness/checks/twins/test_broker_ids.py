@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,20 +65,17 @@ def brief(judgement: Judgement) -> tuple[str, Counter[tuple[str, str, str, int]]
     return judgement.verdict.value, found
 
 
-@pytest.fixture(scope="module")
-def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
-    return judge_stories(spark, tmp_path_factory.mktemp("plain"), STORIES, with_evidence=False)
-
-
 @pytest.mark.timeout(600)  # all twins twice
 @pytest.mark.parametrize("called", CALLED, ids=str)
 def test_every_check_says_the_same_whatever_the_brokers_are_called(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, plain: dict[str, Judgement], called: dict[int, int]
+    spark: SparkSession, tmp_path: Path, judged_twins: dict[str, Judgement], called: dict[int, int]
 ) -> None:
     stories = {name: telling(make, called) for name, make in STORIES.items()}
-    judged = judge_stories(spark, tmp_path_factory.mktemp("called"), stories, with_evidence=False)
+    judged = judge_stories(spark, tmp_path, stories, with_evidence=False)
 
     differ = {
-        name: (brief(plain[name]), brief(each)) for name, each in judged.items() if brief(plain[name]) != brief(each)
+        name: (brief(judged_twins[name]), brief(each))
+        for name, each in judged.items()
+        if brief(judged_twins[name]) != brief(each)
     }
     assert differ == {}

@@ -4,23 +4,14 @@ import json
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
 from harness.history.facts.finding_facts import chain_of, remedies_of
 from harness.history.schema.evidence_schemas import FINDINGS
 from harness.verdict import Verdict
-from tests.harness.checks.histories.build import judge_stories
 from tests.harness.checks.twins import twins_of_copies, twins_of_scenarios
-from tests.harness.checks.twins.twins import STORIES
 
 Judged = dict[str, Judgement]
-
-
-@pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """All twins judged as one job."""
-    return judge_stories(spark, tmp_path_factory.mktemp("twins"), STORIES)
 
 
 def found(judgement: Judgement) -> dict[tuple[str, str], int]:
@@ -135,24 +126,24 @@ VIOLATION, PASS, OPEN = Verdict.VIOLATION, Verdict.PASS, Verdict.INCONCLUSIVE
     ],
 )  # fmt: skip
 def test_the_verdict_follows_the_evidence(
-    judged: Judged, name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
+    judged_twins: Judged, name: str, verdict: Verdict, expected: dict[tuple[str, str], int]
 ) -> None:
-    judgement = judged[name]
+    judgement = judged_twins[name]
     assert found(judgement) == expected, [finding.sentence for _, finding in judgement.findings]
     assert judgement.verdict is verdict, judgement.sentence
 
 
-def test_every_finding_can_be_stored(judged: Judged) -> None:
-    rows = [finding.as_row(name) for judgement in judged.values() for name, finding in judgement.findings]
+def test_every_finding_can_be_stored(judged_twins: Judged) -> None:
+    rows = [finding.as_row(name) for judgement in judged_twins.values() for name, finding in judgement.findings]
     assert pa.Table.from_pylist(rows, schema=FINDINGS).num_rows == len(rows) > 0
 
 
-def test_every_accounting_adds_up(judged: Judged) -> None:
-    assert [name for name, judgement in judged.items() if not judgement.accounting["adds_up"]] == []
+def test_every_accounting_adds_up(judged_twins: Judged) -> None:
+    assert [name for name, judgement in judged_twins.items() if not judgement.accounting["adds_up"]] == []
 
 
-def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged: Judged) -> None:
-    name, finding = judged["unclean_election_lost_three"].findings[0]
+def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged_twins: Judged) -> None:
+    name, finding = judged_twins["unclean_election_lost_three"].findings[0]
     assert name == "F1"
     assert finding.sentence == (
         "3 records acknowledged with acks=all in epoch 0 at offsets 7-9 of t-0 are in no replica's final log: "
@@ -174,8 +165,8 @@ def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged: Jud
     assert finding.faults == [0]
 
 
-def test_a_loss_is_stored_with_what_its_sentences_say_as_facts(judged: Judged) -> None:
-    name, finding = judged["unclean_election_lost_three"].findings[0]
+def test_a_loss_is_stored_with_what_its_sentences_say_as_facts(judged_twins: Judged) -> None:
+    name, finding = judged_twins["unclean_election_lost_three"].findings[0]
     evidence = json.loads(finding.as_row(name)["evidence"] or "")
     unclean = {"key": "unclean.leader.election.enable", "value": "true", "scope": "topic", "of_scenario": False}
     assert evidence["facts"] == {"cause": {"code": "unclean-election"}, "fault_kinds": ["kill"], "settings": [unclean]}
@@ -191,27 +182,27 @@ def test_a_loss_is_stored_with_what_its_sentences_say_as_facts(judged: Judged) -
     ]
 
 
-def test_a_violation_lists_every_exception_that_was_tried(judged: Judged) -> None:
-    _, finding = judged["acks_all_lost_by_clean_fail_over"].findings[0]
+def test_a_violation_lists_every_exception_that_was_tried(judged_twins: Judged) -> None:
+    _, finding = judged_twins["acks_all_lost_by_clean_fail_over"].findings[0]
     assert [rule["holds"] for rule in finding.evidence["rules"]] == [False, False, False]
     assert finding.evidence["prevention"] == []
 
 
-def test_the_stated_outcome_is_held_against_the_findings(judged: Judged) -> None:
-    assert judged["permitted_loss_as_the_scenario_states"].as_expected
-    assert not judged["fewer_losses_than_the_scenario_states"].as_expected
-    assert not judged["coverage_was_not_met"].as_expected
+def test_the_stated_outcome_is_held_against_the_findings(judged_twins: Judged) -> None:
+    assert judged_twins["permitted_loss_as_the_scenario_states"].as_expected
+    assert not judged_twins["fewer_losses_than_the_scenario_states"].as_expected
+    assert not judged_twins["coverage_was_not_met"].as_expected
 
 
-def test_coverage_says_what_was_required_and_what_was_seen(judged: Judged) -> None:
-    rows = {row["condition"]: (row["seen"], row["met"]) for row in judged["coverage_was_not_met"].coverage}
+def test_coverage_says_what_was_required_and_what_was_seen(judged_twins: Judged) -> None:
+    rows = {row["condition"]: (row["seen"], row["met"]) for row in judged_twins["coverage_was_not_met"].coverage}
     assert rows == {"elections": (0, False), "acks": (10, True), "isr_changes": (0, True)}
-    zombie = {row["condition"]: row["seen"] for row in judged["zombie_leader_acknowledged_alone"].coverage}
+    zombie = {row["condition"]: row["seen"] for row in judged_twins["zombie_leader_acknowledged_alone"].coverage}
     assert zombie == {"zombie_acks": 1, "elections": 1}
 
 
-def test_a_fingerprint_names_the_kind_of_thing_and_not_its_numbers(judged: Judged) -> None:
-    one = judged["unclean_election_lost_three"].findings[0][1]
-    same = judged["permitted_loss_as_the_scenario_states"].findings[0][1]
-    other = judged["acks_1_lost_by_fail_over"].findings[0][1]
+def test_a_fingerprint_names_the_kind_of_thing_and_not_its_numbers(judged_twins: Judged) -> None:
+    one = judged_twins["unclean_election_lost_three"].findings[0][1]
+    same = judged_twins["permitted_loss_as_the_scenario_states"].findings[0][1]
+    other = judged_twins["acks_1_lost_by_fail_over"].findings[0][1]
     assert one.fingerprint == same.fingerprint != other.fingerprint
