@@ -123,7 +123,9 @@ def _gateway_in_environment(port: int, secret: str) -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        # The early session of this process may be opened beside another one that was begun because it was late.
+        os.environ.pop("PYSPARK_GATEWAY_PORT", None)
+        os.environ.pop("PYSPARK_GATEWAY_SECRET", None)
 
 
 def _close(session: SparkSession) -> bool:
