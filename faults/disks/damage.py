@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from faults.disks.spare import refuse_short_logs, refuse_without_spare
+from faults.disks.spare import refuse_short_logs, refuse_without_spare, rejoined
 from faults.evidence import joined
 from faults.options import one_of
 from faults.processes.down import DownFault, killed
@@ -45,6 +45,10 @@ class Damage(DownFault):
         """A broker does not read its log again when it starts after a clean stop: it serves the damage."""
         return ("down",) if self.spare else ()
 
+    @property
+    def alone(self) -> bool:
+        return self.spare
+
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
         """Never of a running broker: Kafka serves what it reads, and the promise is broken by the fault alone."""
@@ -60,3 +64,9 @@ class Damage(DownFault):
         for node in struck.nodes:
             proofs.append(await cluster.damage(node, topic, self.partition, at=self.at))
         return joined(proofs)
+
+    async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
+        evidence = await super().end(cluster, struck)
+        if self.spare:
+            await rejoined(cluster, struck.nodes, struck.topics)
+        return evidence

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from faults.disks.spare import refuse_short_logs, refuse_without_spare
+from faults.disks.spare import refuse_short_logs, refuse_without_spare, rejoined
 from faults.evidence import joined
 from faults.processes.down import DownFault, killed
 from harness.ports.cluster import CanCrash, CanLosePower, Cluster, Evidence
@@ -35,6 +35,10 @@ class PowerLoss(DownFault):
         """What a clean stop has flushed is there after any loss of power."""
         return ("down",) if self.spare else ()
 
+    @property
+    def alone(self) -> bool:
+        return self.spare
+
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
         return {"records": chance.choice((1, 10, 100)), "spare": True}
@@ -49,3 +53,9 @@ class PowerLoss(DownFault):
         for node in struck.nodes:
             proofs.append(await cluster.lose_tail(node, topic, self.partition, records=self.records))
         return joined(proofs)
+
+    async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
+        evidence = await super().end(cluster, struck)
+        if self.spare:
+            await rejoined(cluster, struck.nodes, struck.topics)
+        return evidence

@@ -9,8 +9,11 @@ or be about to leave the ISR.
 import asyncio
 from collections.abc import Sequence
 
-from harness.ports.cluster import CanCrash, Cluster, NodeId, ShowsLogs
+from harness.ports.cluster import CanCrash, Cluster, NodeId, PartitionState, ShowsLogs
 from harness.ports.faults import NothingToStrike
+
+_REJOIN_S = 15.0
+_LOOK_AGAIN_S = 0.2
 
 
 async def refuse_without_spare(cluster: Cluster, victims: Sequence[NodeId], topic: str, partition: int) -> None:
@@ -41,3 +44,44 @@ async def refuse_short_logs(
             raise NothingToStrike(f"broker {node} has no replica of {topic}/{partition}")
         if end < records:
             raise NothingToStrike(f"{topic}/{partition} ends at {end} on broker {node}: {records} are more")
+
+
+async def rejoined(cluster: Cluster, victims: Sequence[NodeId], topics: Sequence[str]) -> None:
+    """Returns when the victims are in every ISR and have what other replicas had when they came back, or after 15 s.
+
+    Until its old session has ended, a broker that came back quickly stands in the ISR with the log that it has left.
+    """
+    if not isinstance(cluster, ShowsLogs):
+        return
+    wanted: dict[tuple[NodeId, str, int], int] = {}
+    for state in (await _newest(cluster, topics)).values():
+        ends = {node: await _log_end(cluster, NodeId(node), state) for node in state.replicas}
+        for node in victims:
+            others = [end for other, end in ends.items() if other != node and end is not None]
+            if node in state.replicas and others:
+                wanted[node, state.topic, state.partition] = max(others)
+    try:
+        async with asyncio.timeout(_REJOIN_S):
+            while not await _has_all(cluster, topics, wanted):
+                await asyncio.sleep(_LOOK_AGAIN_S)
+    except TimeoutError:
+        return  # what keeps it away is seen by others; it is no part of this fault
+
+
+async def _has_all(cluster: Cluster, topics: Sequence[str], wanted: dict[tuple[NodeId, str, int], int]) -> bool:
+    newest = await _newest(cluster, topics)
+    for (node, topic, partition), least in wanted.items():
+        state = newest.get((topic, partition))
+        if state is None or node not in state.isr or (await _log_end(cluster, node, state) or 0) < least:
+            return False
+    return True
+
+
+async def _newest(cluster: Cluster, topics: Sequence[str]) -> dict[tuple[str, int], PartitionState]:
+    states = sorted(await cluster.live_partition_states(topics), key=lambda state: (state.leader_epoch, state.t_ns))
+    return {(state.topic, state.partition): state for state in states}
+
+
+async def _log_end(cluster: Cluster, node: NodeId, state: PartitionState) -> int | None:
+    assert isinstance(cluster, ShowsLogs)
+    return await asyncio.to_thread(cluster.log_end, node, state.topic, state.partition)

@@ -54,7 +54,7 @@ class SkippedFault:
     kind: str
     target: str
     trigger: str
-    why: Literal["no-trigger", "no-victim"]
+    why: Literal["no-trigger", "no-victim", "not-alone"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,6 +138,9 @@ class _Played:
         self, planned: PlannedFault, victims: Victims, occasion: Occasion, spec: FaultSpec
     ) -> None:
         engine = self._engine
+        if not engine.in_force.lets_begin(planned.fault):
+            self._skip(spec, "not-alone")
+            return
         try:
             begun, failed = await engine.begin(planned, victims.nodes, occasion)
         except HarnessError as error:
@@ -161,7 +164,7 @@ class _Played:
         except HarnessError as error:
             self.missed.append(f"fault {spec.kind} ({occasion.trigger}), as it ended: {error}")
 
-    def _skip(self, spec: FaultSpec, why: Literal["no-trigger", "no-victim"]) -> None:
+    def _skip(self, spec: FaultSpec, why: Literal["no-trigger", "no-victim", "not-alone"]) -> None:
         self.skipped.append(SkippedFault(kind=spec.kind, target=spec.target or "all", trigger=_trigger(spec), why=why))
 
 

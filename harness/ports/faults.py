@@ -74,6 +74,11 @@ class Fault(ABC):
         return ()
 
     @property
+    def alone(self) -> bool:
+        """A schedule begins it only while no other fault harms brokers, and skips others until its victims are back."""
+        return False
+
+    @property
     def leaves(self) -> State:
         """What a victim is while it is in force."""
         return "up"

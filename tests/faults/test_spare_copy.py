@@ -1,5 +1,6 @@
 """Faults that take records off a disk may ask that all other replicas are well."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +17,15 @@ class Replicated(Diary):
     isr: tuple[int, ...] = (1, 2, 3)
     down: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self.looked_at = asyncio.Event()
+
+    def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
+        self.loop.call_soon_threadsafe(self.looked_at.set)
+        return super().log_end(node, topic, partition)
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         told = [self._state(1, 4, self.isr, observer=node) for node in (1, 2, 3) if node not in self.silent]
@@ -84,3 +94,17 @@ def test_a_broker_that_is_down_is_no_victim_where_a_spare_copy_is_asked_for(kind
     """It may have stopped cleanly: all that it has is flushed, and it will not look at it again."""
     assert make(kind, {"spare": True})[0].not_while == ("down",)
     assert make(kind, {})[0].not_while == ()
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+async def test_it_is_over_when_the_victim_has_again_what_the_others_have(kind: str) -> None:
+    cluster = Replicated()
+    cluster.ends = {1: 990, 2: 1000, 3: 1000}
+    fault, _ = make(kind, {"spare": True})
+    assert fault.alone
+    assert not make(kind, {})[0].alone
+    ending = asyncio.ensure_future(fault.end(cluster, Struck(nodes=(NodeId(1),), topics=("orders",))))
+    await cluster.looked_at.wait()
+    assert not ending.done()
+    cluster.ends = {1: 1000, 2: 1010, 3: 1010}
+    assert (await ending).sentence

@@ -207,6 +207,12 @@ class FaultsInForce:
             return "down"
         return "paused" if self._in_state(node, "paused") else "up"
 
+    def lets_begin(self, fault: Fault) -> bool:
+        """Whether a schedule may begin it beside what is in force: a fault that is to be alone, and the others."""
+        if any(each.fault.alone for each in self._faults):
+            return False
+        return not fault.alone or not any(_harms_brokers(each) for each in self._faults)
+
     def is_starting(self, node: NodeId) -> bool:
         """Whoever takes it down now makes its start fail, which another fault waits for."""
         return self._starting[node].locked()
@@ -233,3 +239,10 @@ class FaultsInForce:
         return [
             each for each in self._faults if each.fault.undone_by == "heal" and set(each.struck.links) == set(links)
         ]
+
+
+def _harms_brokers(fault: FaultInForce) -> bool:
+    """A cut between brokers and clients, an election or a changed setting takes no replica away."""
+    if fault.fault.leaves == "up" and fault.struck.links:
+        return any(link.client is None for link in fault.struck.links)
+    return bool(fault.nodes)

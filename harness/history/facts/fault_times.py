@@ -15,6 +15,7 @@ LATE_S = 1.0
 # Why a planned fault did not begin (skipped_faults of run.json), in words.
 WHY_SKIPPED = {
     "no-trigger": "what it waited for never came",
+    "not-alone": "it, or another fault that was not over, has to be alone",
     "no-victim": "nobody it was to hit was there and up when it was to begin",
 }
 

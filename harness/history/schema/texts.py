@@ -31,7 +31,7 @@ class _SkippedFault(msgspec.Struct):
     kind: str
     target: str
     trigger: str
-    why: Literal["no-trigger", "no-victim"]
+    why: Literal["no-trigger", "no-victim", "not-alone"]
 
 
 class _Workload(msgspec.Struct, forbid_unknown_fields=True):

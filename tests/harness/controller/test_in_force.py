@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from faults.disks.power_loss import PowerLoss
 from faults.disks.wipe import Wipe
 from faults.network.cut import Cut
 from faults.processes.kill import Kill
@@ -219,3 +220,23 @@ async def test_a_node_that_two_faults_hold_down_is_started_once_by_the_run_too(w
 
     assert world.cluster.deeds == ["kill 1", "wipe 1", "start 1"]
     assert all(row["healed_proof_text"] == "start 1 was seen" for row in world.faults())
+
+
+async def test_a_fault_that_is_to_be_alone_begins_beside_no_harm_and_keeps_others_away_until_it_is_over(
+    world: FaultWorld,
+) -> None:
+    """A second broker that left meanwhile would leave the ISR to the one that has just lost records."""
+    in_force, alone = FaultsInForce(world.context), PowerLoss(spare=True)
+
+    other = await killed(world, in_force, TWO)
+    assert in_force.lets_begin(Kill()), "others care for themselves"
+    assert not in_force.lets_begin(alone)
+    await in_force.end(other)
+    await begun(world, in_force, Cut(links=("c1>1",)))
+    assert in_force.lets_begin(alone), "what clients suffer takes no replica away"
+
+    struck = alone.strikes(world.cluster, (ONE,))
+    asked = in_force.ask(alone, struck, label="power-loss", occasion=Occasion(planned_ns=1, step=4))
+    assert not in_force.lets_begin(Kill())
+    await in_force.end(asked)
+    assert in_force.lets_begin(Kill())
