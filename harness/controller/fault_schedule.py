@@ -1,8 +1,9 @@
 """A plan of faults by time and by trigger: each begins at its moment, whatever the others do, and ends after its time.
 
 The plan does not wait for a node that cannot be hit at that moment: the fault begins on the other victims, or is
-skipped, and the run reports it. It waits only for a role that no node holds for a while, as between two leaders; then
-the fault begins late, and the run reports by how much. The schedule is written out, so that a rerun is the same plan.
+skipped, and the run reports it. It waits only for a role that no node holds for a while, as between two leaders, and
+for the end of a fault that has to be alone; then the fault begins late, and the run reports by how much. The schedule is
+written out, so that a rerun is the same plan.
 """
 
 import asyncio
@@ -15,10 +16,11 @@ from harness.controller.faults.awaited import Awaited
 from harness.controller.faults.engine import FaultEngine, Moment, Victims, called
 from harness.controller.faults.in_force import FaultInForce, Occasion
 from harness.errors import HarnessError, UsageError
-from harness.ports.faults import FaultBook, NothingToStrike, PlannedFault
+from harness.ports.faults import Fault, FaultBook, NothingToStrike, PlannedFault
 from harness.scenario.model import FaultSpec, Scenario
 
 _GRACE_S = 1.0  # to find victims when the plan's time ends as the fault begins
+_ALONE_S = 10.0  # how long a fault waits until it, or the one that has to be alone, has no other beside it
 
 
 class FaultSchedule:
@@ -88,6 +90,11 @@ class _Played:
 
     async def _once(self, number: int, spec: FaultSpec, planned: PlannedFault, planned_ns: int, time: int) -> None:
         moment = self._moments.setdefault((spec.at_s, spec.when, spec.delay_s, time), Moment(self._context.observer))
+        if not self._engine.in_force.lets_begin(planned.fault):
+            if not await self._free(planned.fault):
+                self._skip(spec, "not-alone")
+                return
+            moment = Moment(self._context.observer)  # roles may have moved
         victims = await self._victims(planned, f"faults/{number}/{time}" if time else f"faults/{number}", moment)
         if not victims.nodes and planned.fault.may_hit:
             self._skip(spec, "no-victim")
@@ -96,6 +103,17 @@ class _Played:
             self._skip(replace(spec, target=called(self._context.cluster, node)), "no-victim")
         occasion = Occasion(planned_ns=planned_ns, trigger=_trigger(spec), scheduled=number)
         await self._begin_and_end(planned, victims, occasion, spec)
+
+    async def _free(self, fault: Fault) -> bool:
+        """Waits until nothing in force forbids the fault to begin; returns False if that takes too long."""
+        in_force = self._engine.in_force
+        try:
+            async with asyncio.timeout(max(0.0, min(_ALONE_S, self._left_s(self._duration_s)))):
+                while not in_force.lets_begin(fault):
+                    await in_force.one_is_over()
+        except TimeoutError:
+            return False
+        return True
 
     async def _its_moment(self, spec: FaultSpec) -> int | None:
         """Waits for the fault's moment. Returns the planned time; None if its trigger never fired."""

@@ -75,7 +75,7 @@ class Fault(ABC):
 
     @property
     def alone(self) -> bool:
-        """A schedule begins it only while no other fault harms brokers, and skips others until its victims are back."""
+        """A schedule begins it only while no other fault harms brokers, and others only when its victims are back."""
         return False
 
     @property

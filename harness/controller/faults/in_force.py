@@ -213,6 +213,16 @@ class FaultsInForce:
             return False
         return not fault.alone or not any(_harms_brokers(each) for each in self._faults)
 
+    async def one_is_over(self) -> None:
+        """Returns when one of the faults in force has ended."""
+        waiting = [asyncio.create_task(each.over.wait()) for each in self._faults]
+        assert waiting, "nothing is in force"
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+
     def is_starting(self, node: NodeId) -> bool:
         """Whoever takes it down now makes its start fail, which another fault waits for."""
         return self._starting[node].locked()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from faults.processes.pause import Pause
 from harness.controller.context import SkippedFault
 from harness.ports.cluster import Node, NodeId
 from harness.scenario.model import FaultSpec
@@ -229,6 +230,33 @@ async def test_a_power_loss_of_more_than_a_replica_holds_is_skipped_and_kills_no
     assert result.inconclusive == ()
     assert [(skipped.kind, skipped.why) for skipped in result.skipped] == [("power-loss", "no-victim")]
     assert not any(deed.startswith(("kill", "lose")) for deed in world.cluster.deeds)
+
+
+async def test_a_fault_waits_for_the_end_of_one_that_has_to_be_alone_and_then_looks_for_its_victim(
+    suffer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pause, "alone", property(lambda _: True))
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="leader(orders/0)", at_s=0.0, for_s=0.06),
+        FaultSpec(kind="crash", target="leader(orders/0)", at_s=0.02, for_s=0.02),
+        duration_s=0.3,
+    )
+
+    assert (result.skipped, result.inconclusive) == ((), ())
+    assert world.cluster.deeds == ["pause 1", "resume 1", "kill 1", "start 1"]
+
+
+async def test_a_fault_is_skipped_if_one_that_has_to_be_alone_does_not_end(
+    suffer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pause, "alone", property(lambda _: True))
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="2", at_s=0.0),
+        FaultSpec(kind="crash", target="3", at_s=0.02, for_s=0.02),
+    )
+
+    assert [(skipped.kind, skipped.why) for skipped in result.skipped] == [("crash", "not-alone")]
+    assert world.cluster.deeds == ["pause 2"]
 
 
 # -- kinds with a way of their own ----------------------------------------
