@@ -2,8 +2,8 @@
 
 The plan does not wait for a node that cannot be hit at that moment: the fault begins on the other victims, or is
 skipped, and the run reports it. It waits only for a role that no node holds for a while, as between two leaders, and
-for the end of a fault that has to be alone; then the fault begins late, and the run reports by how much. The schedule is
-written out, so that a rerun is the same plan.
+for the end of a fault that has to be alone; then the fault begins late, and the run reports by how much. The schedule
+is written out, so that a rerun is the same plan.
 """
 
 import asyncio
