@@ -84,7 +84,13 @@ def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: El
         return took
     if until is not None and until.leader == loss.node and until.start is not None:
         return until.ends_at_or_below(end)
-    cuts = (cut for cut in history.truncations if cut.node == loss.node and cut.time_ns >= loss.time_ns)
+    cuts = (
+        cut
+        for cut in history.truncations
+        if cut.node == loss.node
+        and cut.time_ns >= loss.time_ns
+        and (until is None or cut.time_ns <= until.latest_t)  # what is cut later was there when that leader took over
+    )
     return True if any(cut.to_offset <= min(end, lost.offset) for cut in cuts) else None
 
 
