@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.checks.contract.rule import lawful_rewind
-from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Ruling
 from harness.checks.contract.unseen import unseen_rewind
 from harness.checks.findings import RunContext
 from harness.checks.model.elections import Election
@@ -29,6 +29,30 @@ class Rewind:
     classification: Class
     cause: Cause
     open_question: bool = False
+
+
+def under_a_reader(
+    history: PartitionHistory,
+    *,
+    offset: int,
+    epoch: int | None,
+    time_ns: int | None,
+    since_ns: int | None = None,
+    code: CauseCode,
+) -> Rewind:
+    """Why a reader may lawfully have found that the log's end had moved back to `offset` or below.
+
+    Readers see committed records only. since_ns: the reader saw the record at the offset then. code: what the cause is
+    called if an election explains it.
+    """
+    election = lawful_rewind(history, offset=offset, epoch=epoch, time_ns=time_ns, strict=True, since=since_ns)
+    if election is not None:
+        return Rewind(classification="permitted", cause=Cause(code=code, epoch=election.epoch, offset=election.start))
+    doubt = unseen_rewind(history, offset=offset, time_ns=time_ns, strict=True, since_ns=since_ns)
+    if doubt is not None:
+        cause = Cause(code="rewound-in-doubt", doubt=doubt)
+        return Rewind(classification="observation", cause=cause, open_question=True)
+    return Rewind(classification="violation", cause=NOTHING_PERMITS_IT)
 
 
 class _Lost:

@@ -39,11 +39,13 @@ def is_later(election: Election, lost: LostRecord, epoch: int | None, by_time: b
     return epoch is None or election.epoch > epoch
 
 
-def unseen_rewind(history: PartitionHistory, *, offset: int, time_ns: int | None, strict: bool) -> Doubt | None:
+def unseen_rewind(
+    history: PartitionHistory, *, offset: int, time_ns: int | None, strict: bool, since_ns: int | None = None
+) -> Doubt | None:
     """What may have moved the log's end back to `offset` or below by then, unseen; None if nothing is permitted.
 
     For a move that no recorded election explains. strict: the records at or above it were committed, so a clean
-    fail-over explains nothing.
+    fail-over explains nothing. since_ns: they were still there then, so what came before explains nothing.
     """
     if history.exact:
         return None
@@ -51,7 +53,15 @@ def unseen_rewind(history: PartitionHistory, *, offset: int, time_ns: int | None
                       in_a_log=True)  # fmt: skip
     known = replace(
         history,  # before the first election the log was empty
-        elections=tuple(each for each in history.elections[1:] if time_ns is None or each.earliest_t <= time_ns),
-        disk_losses=tuple(loss for loss in history.disk_losses if time_ns is None or loss.time_ns <= time_ns),
+        elections=tuple(
+            each
+            for each in history.elections[1:]
+            if (time_ns is None or each.earliest_t <= time_ns) and (since_ns is None or each.latest_t >= since_ns)
+        ),
+        disk_losses=tuple(
+            loss
+            for loss in history.disk_losses
+            if (time_ns is None or loss.time_ns <= time_ns) and (since_ns is None or loss.time_ns >= since_ns)
+        ),
     )
     return may_be_unseen(known, lost, None, False)

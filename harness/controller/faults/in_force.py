@@ -153,7 +153,8 @@ class FaultsInForce:
         evidence = await fault.fault.end(self._context.cluster, fault.struck)
         self.starts += 1
         for each in down:
-            self._ended(each, evidence)
+            if each in self._faults:  # the start of another of its nodes may have ended it meanwhile
+                self._ended(each, evidence)
         return evidence
 
     async def _read_before_healing(self, fault: FaultInForce) -> HarnessError | None:

@@ -12,6 +12,7 @@ from faults.disks.wipe import Wipe
 from faults.network.cut import Cut
 from faults.processes.kill import Kill
 from faults.processes.pause import Pause
+from faults.processes.rolling_restart import RollingRestart
 from faults.processes.stop import Stop
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
@@ -240,3 +241,16 @@ async def test_a_fault_that_is_to_be_alone_begins_beside_no_harm_and_keeps_other
     assert not in_force.lets_begin(Kill())
     await in_force.end(asked)
     assert in_force.lets_begin(Kill())
+
+
+async def test_a_fault_of_several_nodes_is_ended_once_though_they_are_started_together(world: FaultWorld) -> None:
+    in_force = FaultsInForce(world.context)
+    rolling = await begun(world, in_force, RollingRestart(rejoin_s=0.0), ONE, TWO)
+    rolling.released = True  # as after a failure
+    one, two = await killed(world, in_force, ONE), await killed(world, in_force, TWO)
+
+    await asyncio.gather(in_force.end(one), in_force.end(two))
+
+    assert in_force.all() == []
+    assert await world.context.heal_everything() == []
+    assert all(row["end_ns"] is not None for row in world.faults())

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rule import lawful_rewind
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause
+from harness.checks.contract.rewinds import Rewind, under_a_reader
+from harness.checks.contract.rulings import NOTHING_PERMITS_IT
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -81,29 +81,28 @@ def find(context: RunContext) -> list[Finding]:
     }
     for flag, (check, kind, what) in _KINDS.items():
         for history, rows in context.by_partition(flag):
-            groups: dict[Cause, list[Flagged]] = {}
+            groups: dict[Rewind, list[Flagged]] = {}
             for row in rows:
-                groups.setdefault(_excuse(history, row, spans), []).append(row)
-            for cause, members in groups.items():
+                groups.setdefault(_rewind(history, row, spans), []).append(row)
+            for rewind, members in groups.items():
                 sentence = (
                     f"{plural(len(members), 'read record')} {offsets_words(members)} of {history.name} {what}: "
-                    f"{cause_words(cause)}."
+                    f"{cause_words(rewind.cause)}."
                 )
                 findings.append(
                     finding_of_rows(
-                        context, history, members, check=check, kind=kind, sentence=sentence, cause=cause,
-                        classification="violation" if cause == NOTHING_PERMITS_IT else "permitted",
+                        context, history, members, check=check, kind=kind, sentence=sentence, cause=rewind.cause,
+                        classification=rewind.classification, open_question=rewind.open_question,
                     )
                 )  # fmt: skip
     return findings
 
 
-def _excuse(history: PartitionHistory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> Cause:
+def _rewind(history: PartitionHistory, row: Flagged, spans: Mapping[tuple[int, int, int | None], Span]) -> Rewind:
     if row.offset is None or row.step is None:
-        return NOTHING_PERMITS_IT
-    came_from = row.offset - row.step
+        return Rewind(classification="violation", cause=NOTHING_PERMITS_IT)
     since, until = spans.get((row.partition_id, row.value, row.offset), (None, None))
-    rewind = lawful_rewind(history, offset=came_from, epoch=row.read_epoch, time_ns=until, strict=True, since=since)
-    if rewind is None:
-        return NOTHING_PERMITS_IT
-    return Cause(code="rewound-under-the-consumer", epoch=rewind.epoch, offset=rewind.start)
+    return under_a_reader(
+        history, offset=row.offset - row.step, epoch=row.read_epoch, time_ns=until, since_ns=since,
+        code="rewound-under-the-consumer",
+    )  # fmt: skip

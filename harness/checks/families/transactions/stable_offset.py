@@ -11,8 +11,7 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rule import lawful_rewind
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
+from harness.checks.contract.rewinds import Rewind, under_a_reader
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -82,31 +81,30 @@ def query(runs: JudgedRuns) -> list[PassedRow]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    groups: dict[tuple[int, Cause], list[PassedRow]] = {}
+    groups: dict[tuple[int, Rewind], list[PassedRow]] = {}
     for row in context.rows[ANSWER]:
-        rewind = lawful_rewind(
+        rewind = under_a_reader(
             context.partition(row["partition_id"]),
             offset=row["offset"],
             epoch=None,
             time_ns=row["open_until"],
-            strict=True,
+            code="rewound-under-the-reader",
         )
-        lawful = Cause(code="rewound-under-the-reader", epoch=rewind.epoch) if rewind is not None else None
-        groups.setdefault((row["partition_id"], lawful or NOTHING_PERMITS_IT), []).append(row)
+        groups.setdefault((row["partition_id"], rewind), []).append(row)
     found = []
-    for (partition_id, cause), rows in groups.items():
-        classification: Class = "violation" if cause == NOTHING_PERMITS_IT else "permitted"
+    for (partition_id, rewind), rows in groups.items():
         history, count = context.partition(partition_id), len(rows) if len(rows) < _ROWS_MAX else rows[0]["total"]
         sentence = (
             f"{plural(count, 'record')} of {history.name} (at {ranges(row['offset'] for row in rows)}) "
             f"{plural(count, 'was')} returned to read_committed readers while a transaction with an earlier record "
             f"there was still open (first to process {rows[0]['process']}, past transaction {rows[0]['transaction']}): "
-            f"{cause_words(cause)}."
+            f"{cause_words(rewind.cause)}."
         )
         found.append(
             Finding(
-                run=context.run, check=CHECK, classification=classification, kind="passed",
-                topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=cause,
+                run=context.run, check=CHECK, classification=rewind.classification, kind="passed",
+                topic=history.topic, partition=history.partition, count=count, sentence=sentence, cause=rewind.cause,
+                open_question=rewind.open_question,
                 offsets=[row["offset"] for row in rows], values=[row["value"] for row in rows],
                 operations=sorted({row["operation"] for row in rows}), first_ns=min(row["completed_ns"]
                     for row in rows),

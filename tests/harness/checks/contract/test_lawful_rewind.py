@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.checks.contract.rewinds import Rewinds
+from harness.checks.contract.rewinds import Rewinds, under_a_reader
 from harness.checks.contract.rule import lawful_rewind
+from harness.checks.contract.rulings import CauseCode
 from harness.checks.model.elections import NOWHERE, Election
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.model.unclean_rules import DEFAULT_PERMISSION
+from harness.checks.model.unclean_rules import DEFAULT_PERMISSION, Permission
 from harness.checks.spark.detection import Flagged
 from harness.history.schema.cluster_rows import PartitionStateRow
 from tests.rows import row_of
@@ -162,3 +163,30 @@ def test_what_may_be_unseen_excuses_no_rewind_below_a_violation() -> None:
     context = SimpleNamespace(flagged=[above], ruling=lambda _, __: ruling)
     late = replace(flagged(OFFSET, "regression", invoked_ns=9, value=99), below_acks_all=False)
     assert Rewinds(context).unseen(polled(FIRST, SECOND), late) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        (story(FIRST, SECOND), "violation"),  # every election is known, and none was unclean
+        (polled(FIRST, epochs=False), "violation"),  # nothing permits unclean elections
+        (polled(FIRST, epochs=False, unclean=True), "observation"),
+        (polled(FIRST, epochs=False, unclean=None), "observation"),
+        (polled(FIRST), "violation"),
+    ],
+)
+def test_what_a_reader_met_is_in_doubt_where_a_lawful_rewind_may_have_been_unseen(
+    history: PartitionHistory, expected: str
+) -> None:
+    code: CauseCode = "rewound-under-the-consumer"
+    found = under_a_reader(history, offset=OFFSET, epoch=None, time_ns=9, since_ns=0, code=code)
+    assert (found.classification, found.open_question) == (expected, expected == "observation")
+
+
+@pytest.mark.parametrize(("time_ns", "expected"), [(2, "violation"), (5, "observation"), (9, "violation")])
+def test_an_unseen_rewind_under_a_reader_lies_between_its_two_polls(time_ns: int, expected: str) -> None:
+    maybe = replace(SECOND, time_ns=time_ns, permission=Permission(allowed=None, source="operator-perhaps"))
+    found = under_a_reader(
+        polled(FIRST, maybe), offset=OFFSET, epoch=None, time_ns=7, since_ns=3, code="rewound-under-the-consumer"
+    )
+    assert found.classification == expected
