@@ -3,12 +3,14 @@ does and what it comes to is given."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,12 @@ from harness.campaign.plan import PlannedRun
 from harness.cli import main as cli
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.trends.nights import night_of_runs
+from harness.trends.store import Store
 from tests.end_to_end.shell import marked_processes
 from tests.harness.campaign.fake_campaign import ROOT, without_spark
 from tests.harness.campaign.test_campaign_outcome import seen
+from tests.reports.stories.unclean_story import loss_run
 from tests.waiting import until
 
 THREE = '[[matrix]]\nscenarios = ["no-faults"]\nseeds = [1, 2, 3]\n'
@@ -179,3 +184,25 @@ def test_a_run_that_errs_stops_no_other_and_the_campaign_ends_with_4(tmp_path: P
     verdicts = [run["verdict"] for run in tables["runs"]]
     assert verdicts == ["pass", "error", "pass", "error", "pass", "pass"]
     assert (told["verdict"], told["exit_code"]) == ("error", 4)
+
+
+@pytest.mark.parametrize("nights", [0, 2])
+def test_pages_of_runs_say_in_which_nights_their_findings_were_seen_where_there_are_nights(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, nights: int
+) -> None:
+    run = loss_run(tmp_path / "elsewhere", classification="violation")
+    night = night_of_runs([run])
+    for number in range(nights):
+        Store(tmp_path / "runs" / "trends").append(replace(night, name=f"night-{number}"))
+
+    async def run_one(files: FilesBelow, planned: PlannedRun, scenario: Path, **_: Any) -> Ended:
+        assert scenario.is_file()
+        shutil.copytree(run, files.top / "runs" / str(planned.number))
+        return Ended(number=planned.number, folder=f"runs/{planned.number}", error="", took_s=1.0)
+
+    monkeypatch.setattr(conduct, "run_one", run_one)
+    (tmp_path / "night.toml").write_text(THREE)
+    assert command("night.toml") == 1
+    pages = list((tmp_path / "runs" / "campaigns" / "night").glob("runs/*/report.html"))
+    assert len(pages) == (3 if nights else 0)  # the stand-in for the judge makes none
+    assert all("Seen in 2 of the last 2 nights" in page.read_text() for page in pages)
