@@ -31,6 +31,7 @@ from faults.processes.rolling_restart import RollingRestart
 from faults.processes.stop import Stop
 from faults.topics.preferred_election import PreferredElection
 from faults.topics.reconfigure import Reconfigure
+from faults.topics.unclean_election import UncleanElection
 from harness.errors import UsageError
 from harness.extensions import FAULTS, load_classes, package_of
 from harness.ports.faults import Fault, PlannedFault
@@ -43,7 +44,7 @@ OURS: tuple[type[Fault], ...] = (
     Kill, Stop, Restart, RollingRestart, Pause,
     Isolate, Halves, MajorityRing, Bridge, Cut, HoldFetches, Slow, Impair,
     Wipe, PowerLoss, Damage, Fill,
-    PreferredElection, Reconfigure,
+    PreferredElection, UncleanElection, Reconfigure,
 )  # fmt: skip
 
 

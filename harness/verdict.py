@@ -72,6 +72,7 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "power_losses": "losses of what a replica had not flushed, with proof",
     "disks_full": "disks filled, with proof",
     "elections_asked": "preferred elections asked for as a fault, and answered",
+    "unclean_elections_asked": "unclean elections asked for as a fault, and answered",
     "reconfigurations": "topics that had other settings for a while, as a fault",
     "steps": "ordered steps that were done",
     "waits_seen": "waits whose condition was seen",
@@ -107,6 +108,7 @@ FAULT_CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "power_losses": ("power-loss",),
     "disks_full": ("full",),
     "elections_asked": ("election",),
+    "unclean_elections_asked": ("unclean-election",),
     "reconfigurations": ("reconfiguration",),
 }
 _OF_KIND = "faults_of_"  # and the kind: what counts faults of other people's packages

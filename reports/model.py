@@ -251,6 +251,7 @@ class Finding:
     explained: str = ""  # the anchor of what this anomaly is
     facts: Sequence[FactTable] = ()  # the rest of its evidence
     issue: str = ""  # all of it as Markdown
+    nights: str = ""  # in how many nights it was seen, where that is known
     drilled: bool = True  # False: its row has no evidence below it on this page
 
 

@@ -1,6 +1,7 @@
 """A preferred election, as operators and Kafka's own balancing ask for it: a partition's first replica leads again."""
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from harness.clock import SystemClock
 from harness.errors import HarnessError
@@ -20,6 +21,8 @@ class PreferredElection(Fault):
     needs = (CanReconfigure,)
     may_hit = ()
     each_apart = False
+    asks_for: ClassVar[Literal["preferred", "unclean"]] = "preferred"
+    elects: ClassVar[str] = "the first replica"
     topic: str = ""
     partition: int = 0
 
@@ -31,13 +34,15 @@ class PreferredElection(Fault):
         assert isinstance(cluster, CanReconfigure)
         topic = self.topic or struck.topics[0]
         try:
-            error = await cluster.elect(topic, self.partition, kind="preferred")
+            error = await cluster.elect(topic, self.partition, kind=self.asks_for)
         except HarnessError as unanswered:
             raise NothingToStrike(f"nobody answers who could elect: {unanswered}") from unanswered
         if error not in (0, _NOT_NEEDED):
-            raise NothingToStrike(f"the preferred election of {topic}/{self.partition} is answered with error {error}")
-        seen = "the first replica leads already" if error else "the first replica was elected"
-        return _seen(f"preferred election of {topic}/{self.partition}: {seen}")
+            raise NothingToStrike(
+                f"the {self.asks_for} election of {topic}/{self.partition} is answered with error {error}"
+            )
+        seen = f"{self.elects} {'leads already' if error else 'was elected'}"
+        return _seen(f"{self.asks_for} election of {topic}/{self.partition}: {seen}")
 
     async def end(self, cluster: Cluster, struck: Struck) -> Evidence:
         return _seen("an election is over when it is answered")

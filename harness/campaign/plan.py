@@ -19,7 +19,8 @@ class PlannedRun:
     """One run. number: from 1, of the whole campaign, whatever the shard.
 
     text: the scenario written out; "" for a drawn schedule, which is drawn when its turn comes. drawn: its number among
-    the schedules of its profile, system and seed, from 0; None for a scenario that is listed.
+    the schedules of its profile, system and seed, from 0; None for a scenario that is listed. known_key: of a run that
+    was read from a campaign's folder, which does not say its text; else "".
     """
 
     number: int
@@ -31,10 +32,16 @@ class PlannedRun:
     seed: int
     profile: str = ""
     drawn: int | None = None
+    known_key: str = ""
 
     @property
     def key(self) -> str:
         """The same for the same run of the same plan, on any machine."""
+        return self.known_key or self.digest
+
+    @property
+    def digest(self) -> str:
+        """Of all that is said here; of a run that was read from a folder another one than before it was written."""
         told = [self.scenario, self.text, self.system, self.world, self.client, self.seed, self.profile, self.drawn]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
@@ -65,14 +72,15 @@ class Plan:
     @property
     def digest(self) -> str:
         """The same for the same runs: whether a campaign may go on does not depend on budgets and jobs."""
-        told = json.dumps([self.name, self.seed, list(self.shard), [run.key for run in self.runs]])
+        told = json.dumps([self.name, self.seed, list(self.shard), [run.digest for run in self.runs]])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
     def as_json(self) -> dict[str, Any]:
         """Without the scenarios' texts, which lie beside it."""
         told = dataclasses.asdict(self)
-        for run in told["runs"]:
+        for run, planned in zip(told["runs"], self.runs, strict=True):
             del run["text"]
+            run["known_key"] = planned.key
         return told | {"accepted": str(self.accepted) if self.accepted else None, "digest": self.digest}
 
 

@@ -306,7 +306,7 @@ def _verdict(
     accounting: Sums,
 ) -> tuple[Verdict, list[str]]:  # fmt: skip
     """error > violation > inconclusive > vacuous > pass; returns all reasons, not only the deciding ones."""
-    errors = [f"The run could not be done: {given.run['error']}"] if given.run.get("error") else []
+    errors = [_closed(f"The run could not be done: {given.run['error']}")] if given.run.get("error") else []
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
     open_ends = (
         _inconclusive(given, facts)

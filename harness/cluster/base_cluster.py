@@ -293,8 +293,7 @@ class BrokerCluster(ABC):
         """Starts the node's process and does not wait for it."""
 
     async def _launch_and_wait(self, node: NodeId) -> int:
-        """Starts a node, and again while it exits because its last session is still alive; returns the number of such
-        exits."""
+        """Starts a node, and again while it exits because its last session is still alive; returns how often it did."""
         for refused in range(_RESTARTS_MAX):
             await self._launch(node)
             try:
@@ -346,12 +345,11 @@ class BrokerCluster(ABC):
         await self._until(seen, "all brokers are registered", self.brokers)
 
     async def _until(self, holds: Callable[[], Awaitable[bool]], what: str, nodes: Sequence[NodeId]) -> None:
-        """Polls until the condition holds. Raises HarnessError with the log of a node that ended, or if it took too
-        long."""
+        """Polls until the condition holds. Raises HarnessError with the log of a node that ended, or that was late."""
         try:
             await self._until_ended_or(holds, what, nodes, timeout_s=self.start_timeout_s)
         except TimeoutError:
-            logs = " ".join(str(self._folders(node).log) for node in nodes)
+            logs = " ".join(str(self._kept_log(node)) for node in nodes)
             raise HarnessError(f"not within {self.start_timeout_s:g} s: {what}; see {logs}") from None
 
     async def _until_ended_or(
@@ -382,10 +380,12 @@ class BrokerCluster(ABC):
         return Evidence(t_ns=t_ns, sentence=sentence, destroyed=events)
 
     def _why(self, node: NodeId) -> str:
-        """What the log of a node that has ended says of it, and where the log is."""
-        log = self._folders(node).log
-        said = reason_in(log)
-        return f": it says {said!r}; see {log}" if said else f"; see {log}"
+        """What the log of a node that has ended says of it, and where the log is after the run."""
+        said = reason_in(self._folders(node).log)
+        return f"{f': it says {said!r}' if said else ''}; see {self._kept_log(node)}"
+
+    def _kept_log(self, node: NodeId) -> Path:
+        return NodeFolders.below(self._run / "nodes" / str(node)).log
 
     def _name(self, node: NodeId) -> str:
         return next((each.name for each in self.nodes if each.node == node), f"node {node}")

@@ -57,6 +57,7 @@ class Fault(ABC):
     undone_by: ClassVar[Undo] = "heal"  # the step that ends it; `for`, the plan's end and the run end it too
     weight: ClassVar[float] = 1.0  # how often it is drawn beside others; 0: never
     lasting_s: ClassVar[tuple[float, float]] = (2.0, 10.0)  # between which lengths it is drawn
+    drawn_where: ClassVar[Mapping[str, str]] = {}  # settings of the topic without which it is not drawn
 
     @classmethod
     def coverage(cls) -> str:

@@ -24,6 +24,7 @@ from harness.history.schema.parquet_tables import check_size
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,120}")
 _NIGHTS = "nights"
+LATELY = 20  # nights that count as the last ones
 _s, _i, _f = pa.string(), pa.int64(), pa.float64()
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": pa.schema(
@@ -133,24 +134,39 @@ class Store:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenLately:
-    """In how many of the last nights a finding was seen."""
+    """In how many of the last nights a finding was seen.
+
+    first, last: of all nights that saw it; until: the newest night of the store."""
 
     nights: int
     of: int
+    first: str
+    last: str
+    until: str
 
     @property
     def sentence(self) -> str:
         return f"seen in {self.nights} of the last {self.of} {'night' if self.of == 1 else 'nights'}"
 
 
-def seen_lately(store: Store, *, last: int = 20) -> dict[str, SeenLately]:
-    """Fingerprint -> in how many of the last nights it was seen. Raises HarnessError."""
-    nights = store.nights(last=last)
-    counts: dict[str, int] = {}
+def seen_in(nights: Sequence[Night], *, last: int = LATELY) -> dict[str, SeenLately]:
+    """Fingerprint -> in how many of the `last` of these nights it was seen; nights: oldest first."""
+    names: dict[str, list[str]] = {}
     for night in nights:
         for fingerprint in {each.fingerprint for each in night.findings}:
-            counts[fingerprint] = counts.get(fingerprint, 0) + 1
-    return {fingerprint: SeenLately(nights=count, of=len(nights)) for fingerprint, count in counts.items()}
+            names.setdefault(fingerprint, []).append(night.name)
+    lately = [night.name for night in nights[-last:]]
+    return {
+        fingerprint: SeenLately(
+            nights=len(set(lately) & set(seen)), of=len(lately), first=seen[0], last=seen[-1], until=lately[-1]
+        )
+        for fingerprint, seen in names.items()
+    }
+
+
+def seen_lately(store: Store, *, last: int = LATELY) -> dict[str, SeenLately]:
+    """Of all nights of a store. Raises HarnessError."""
+    return seen_in(store.nights(), last=last)
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:

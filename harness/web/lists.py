@@ -11,6 +11,7 @@ from harness.history.summaries import RunSummary, summary
 SHOWN_MAX = 200
 SEARCHED_MAX = 2000
 CAMPAIGNS = "campaigns"
+_COMPARISON = "comparison"  # of a nightly
 PAGES = ("comparison.html", "campaign.html", "trends.html")
 
 
@@ -77,8 +78,10 @@ def campaign_folders(top: Path) -> list[Path]:
 
 
 def pages_below(top: Path) -> list[tuple[str, ...]]:
-    """Pages of several runs that lie in folders of `top`: comparisons, campaigns, trends."""
-    folders = [top, *_folders(top), *campaign_folders(top)]
+    """Pages of several runs that lie in folders of `top`, and in those of its campaigns, which have a comparison in a
+    folder below: comparisons, campaigns, trends."""
+    of_campaigns = [each for path in campaign_folders(top) for each in (path, path / _COMPARISON)]
+    folders = [top, *_folders(top), *(path for path in of_campaigns if not path.is_symlink())]
     places = [path.relative_to(top).parts for path in folders]
     return [
         (*place, name)

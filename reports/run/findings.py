@@ -5,9 +5,11 @@ and how many of those their evidence below, is bounded, so that the page stays o
 run folder, and `kafka-chaos show` prints it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from harness.history.schema.evidence_rows import FindingRow
+from harness.trends.store import SeenLately
 from reports.explanations import anchor_of
 from reports.model import Finding, FindingGroup
 from reports.run import drill_down
@@ -42,8 +44,12 @@ _FIRST = {
 }
 
 
-def groups(data: RunData, issue_of: IssueOf = lambda row: "") -> list[FindingGroup]:
-    """In the order of each group's first finding, so that the worst come first. issue_of: a finding as Markdown."""
+def groups(
+    data: RunData, issue_of: IssueOf = lambda row: "", nights: Mapping[str, SeenLately] = MappingProxyType({})
+) -> list[FindingGroup]:
+    """In the order of each group's first finding, so that the worst come first. issue_of: a finding as Markdown.
+
+    nights: by fingerprint, in which nights it was seen, as far as a store knows it."""
     by_fingerprint: dict[str, list[FindingRow]] = {}
     for row in data.findings:
         by_fingerprint.setdefault(row["fingerprint"], []).append(row)
@@ -54,7 +60,7 @@ def groups(data: RunData, issue_of: IssueOf = lambda row: "") -> list[FindingGro
         listed_left -= len(listed)
         drilled = min(len(listed), DRILLED_PER_GROUP, max(drilled_left, 0))
         drilled_left -= drilled
-        made.append(_group(data, number, rows, listed, drilled, issue_of))
+        made.append(_group(data, number, rows, listed, drilled, issue_of, _nights(nights, rows[0])))
     return made
 
 
@@ -65,6 +71,7 @@ def _group(
     listed: Sequence[FindingRow],
     drilled: int,
     issue_of: IssueOf,
+    nights: str,
 ) -> FindingGroup:
     first = rows[0]
     begins = [row["first_ns"] for row in rows if row["first_ns"] is not None]
@@ -93,6 +100,7 @@ def _group(
                 drilled=place < drilled,
                 opens=place == 0 and number <= OPENING_GROUPS,
                 issue=issue_of(row) if place < drilled else "",
+                nights=nights,
             )
             for place, row in enumerate(listed)
         ],
@@ -107,13 +115,21 @@ def _partitions(rows: Sequence[FindingRow]) -> str:
     return f"{len(names)} partitions"
 
 
+def _nights(nights: Mapping[str, SeenLately], row: FindingRow) -> str:
+    seen = nights.get(row["fingerprint"])
+    if seen is None:
+        return ""
+    said = f"S{seen.sentence[1:]}, the newest of them {seen.until}"
+    return f"{said}. First night: {seen.first}; last night: {seen.last}."
+
+
 def title_of(data: RunData, row: FindingRow) -> str:
     anomaly = data.anomaly(row)
     own = _TITLES.get(row["check"]) or (anomaly.title if anomaly else "")
     return own or str(row["check"]).replace("-", " ").capitalize()
 
 
-def finding(data: RunData, row: FindingRow, *, drilled: bool, opens: bool, issue: str) -> Finding:
+def finding(data: RunData, row: FindingRow, *, drilled: bool, opens: bool, issue: str, nights: str = "") -> Finding:
     """opens: what is folded in its tables opens in place."""
     log = drill_down.log_table(data, row, opens=opens) if drilled else None
     values = drill_down.lost_values(data, row) if drilled and row["check"] == "lost-write" else ()
@@ -139,6 +155,7 @@ def finding(data: RunData, row: FindingRow, *, drilled: bool, opens: bool, issue
         explained=anchor_of(data.anomaly(row)),
         facts=fact_tables(data, evidence_of(row)) if drilled else (),
         issue=issue,
+        nights=nights,
         drilled=drilled,
     )
 

@@ -8,6 +8,8 @@ from harness import memory
 from harness.history.facts.fault_times import WHY_SKIPPED, late_words
 from harness.history.schema.cluster_rows import FAULTS, STEPS, FaultRow
 from harness.history.schema.evidence_rows import FAULT_MEASURES, FindingRow
+from harness.trends.on_pages import nights_of
+from harness.trends.store import SeenLately
 from reports.explanations import explanations
 from reports.model import CoverageRow, FindingGroup, MeasureRow, OtherRuns, Page, ProofRow, StepRow
 from reports.run import accounting as accounts
@@ -49,7 +51,9 @@ def build(path: Path) -> Page:
     told = problems.safely("What happened", lambda: story(data), None)
     empty: Sequence[FindingGroup] = ()
     issues = problems.safely("Findings", lambda: IssueTexts(data).of, lambda row: "")
-    groups = problems.safely("Findings", lambda: findings.groups(data, issues), empty)
+    unknown: Mapping[str, SeenLately] = {}
+    nights = problems.safely("Findings", lambda: nights_of(data.folder), unknown)
+    groups = problems.safely("Findings", lambda: findings.groups(data, issues, nights), empty)
     anomalies = [data.anomaly(row) for row in data.findings]
     return Page(
         title=f"{data.verdict['verdict']}: {data.scenario.name}, seed {data.run['seed']} (kafka-chaos loss report)",

@@ -4,7 +4,7 @@ All of it is of the store alone (harness/trends/store.py), with pandas; a measur
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from reports.render import STYLES, filled
 from reports.trends.model import Curve, Curves, FindingTrend, HistoryRow, Night, Square, TrendsPage
 
 SHOWN_NIGHTS = 60
-LATELY = 20
 _WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass")
 _MEASURES = {
     "recovery_s": ("Recovery, the longest after a fault", "s"),
@@ -49,7 +48,7 @@ def build(store: Store) -> TrendsPage:
         columns=["night", *stored.SCHEMAS["findings"].names],
     )
     shown = names[-SHOWN_NIGHTS:]
-    trends = _findings(findings, names)
+    trends = _findings(findings, names, stored.seen_in(nights))
     return TrendsPage(
         nights=[_night(name, runs[runs["night"] == name]) for name in shown],
         all_nights=len(names),
@@ -145,20 +144,20 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _findings(findings: pd.DataFrame, names: Sequence[str]) -> list[FindingTrend]:
-    lately = set(names[-LATELY:])
+def _findings(
+    findings: pd.DataFrame, names: Sequence[str], seen: Mapping[str, stored.SeenLately]
+) -> list[FindingTrend]:
     told = []
     for fingerprint, group in findings.groupby("fingerprint", sort=True):
         nights = sorted(set(group["night"]))
         first = group.iloc[0]
-        recent = stored.SeenLately(nights=len(lately & set(nights)), of=len(lately))
         places = sorted({f"{row.scenario} on {row.system}" for row in group.itertuples()})
         further = f" and {len(places) - 3} more" if len(places) > 3 else ""
         told.append(
             FindingTrend(
                 fingerprint=str(fingerprint), check=first["check"], classification=first["classification"],
                 cause=first["cause"], where="; ".join(places[:3]) + further,
-                nights=len(nights), first=nights[0], last=nights[-1], lately=recent.sentence,
+                nights=len(nights), first=nights[0], last=nights[-1], lately=seen[str(fingerprint)].sentence,
                 is_new=nights == [names[-1]] and len(names) > 1, is_gone=nights[-1] != names[-1],
             )
         )  # fmt: skip

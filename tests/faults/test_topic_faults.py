@@ -10,7 +10,7 @@ from harness.errors import HarnessError, UsageError
 from harness.ports.faults import Fault, NothingToStrike, Struck
 from tests.faults.diary import Diary
 
-OF_TOPICS = {"preferred-election", "reconfigure"}
+OF_TOPICS = {"preferred-election", "unclean-election", "reconfigure"}
 
 
 class Operated(Diary):
@@ -36,21 +36,23 @@ def begun(kind: str, **options: Any) -> tuple[Fault, Struck]:
 
 
 @pytest.mark.parametrize("error", [0, 84])
-async def test_a_preferred_election_is_asked_for_and_over_at_once(error: int) -> None:
+@pytest.mark.parametrize("asked", ["preferred", "unclean"])
+async def test_an_election_is_asked_for_and_over_at_once(asked: str, error: int) -> None:
     cluster = Operated()
     cluster.error = error
-    fault, struck = begun("preferred-election", partition=2)
+    fault, struck = begun(f"{asked}-election", partition=2)
 
-    assert (await fault.begin(cluster, struck)).sentence
+    assert (await fault.begin(cluster, struck)).sentence.startswith(f"{asked} election of orders/2: ")
     assert fault.lasts_s == 0.0
-    assert cluster.deeds == ["elect preferred orders-2"]
+    assert cluster.deeds == [f"elect {asked} orders-2"]
 
 
 @pytest.mark.parametrize("error", [80, None])
-async def test_an_election_that_elects_nobody_has_nothing_to_strike(error: int | None) -> None:
+@pytest.mark.parametrize("asked", ["preferred", "unclean"])
+async def test_an_election_that_elects_nobody_has_nothing_to_strike(asked: str, error: int | None) -> None:
     cluster = Operated()
     cluster.error = error
-    fault, struck = begun("preferred-election", topic="other")
+    fault, struck = begun(f"{asked}-election", topic="other")
 
     with pytest.raises(NothingToStrike):
         await fault.begin(cluster, struck)

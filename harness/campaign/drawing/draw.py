@@ -43,7 +43,7 @@ class _Draft:
         self.name = f"{profile.name}-{seed}-{number}"
         self.seed = chance.randrange(1, 1_000_000)
         self.ground: Ground = ground(profile, system, traits_of(ClusterSpec(system=system)), chance)
-        able = possible(profile, self.ground.cluster)
+        able = possible(profile, self.ground.cluster, self.ground.topics[0].settings)
         kept = half(chance, list(able), least=min(_LEAST_KINDS, len(able)))
         stories = Stories(profile, self.ground, {fault: able[fault] for fault in kept}, chance)
         self.planned: list[Planned] = stories.chapters()
@@ -80,13 +80,14 @@ def _takes_turn(profile: Profile, system: str, seed: int, number: int) -> bool:
     return every > 0 and (number + stream(seed, f"turn/{profile.name}/{system}").randrange(every)) % every == 0
 
 
-def possible(profile: Profile, on: ClusterSpec) -> Mapping[type[Fault], float]:
-    """The profile's faults that such a cluster can suffer, each with its weight."""
+def possible(profile: Profile, on: ClusterSpec, settings: Mapping[str, str]) -> Mapping[type[Fault], float]:
+    """The profile's faults that such a cluster can suffer, each with its weight. settings: of the topic."""
     kind = cluster_kind(on)
     found: dict[type[Fault], float] = {}
     for name, fault in faults.catalogue.by_name().items():
         weight = fault.weight * (profile.faults.get(name, 0.0) if profile.faults else 1.0)
         able = all(issubclass(kind, need) for need in fault.needs)
+        able = able and fault.drawn_where.items() <= settings.items()
         if weight > 0 and able and not (CanFillDisks in fault.needs and not on.disk_bytes):
             found[fault] = weight
     return found

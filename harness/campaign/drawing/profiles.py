@@ -49,14 +49,16 @@ _ALL = (
     Profile(
         name="replication",
         says="what keeps committed records: leaders, followers and their logs, with restarts, power loss and retries",
-        faults={**_PROCESSES, **_LINKS, "power-loss": 3.0, "preferred-election": 1.5, "wipe": 0.3},
+        faults={
+            **_PROCESSES, **_LINKS, "power-loss": 3.0, "preferred-election": 1.5, "unclean-election": 1.0, "wipe": 0.3,
+        },
     ),
     Profile(
         name="elections",
         says="leaders and controllers that come and go, preferred and unclean elections, changed settings",
         faults={
             "kill": 3.0, "stop": 2.0, "restart": 2.0, "pause": 3.0, "rolling-restart": 0.5, "isolate": 4.0,
-            "halves": 1.0, "preferred-election": 4.0, "reconfigure": 1.5,
+            "halves": 1.0, "preferred-election": 4.0, "unclean-election": 3.0, "reconfigure": 1.5,
         },
         linked_share=0.85,
     ),

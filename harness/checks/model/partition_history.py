@@ -285,8 +285,9 @@ def read_run_history(
 ) -> RunHistory:  # fmt: skip
     faults = Faults(tables.rows(FAULTS, run))
     rules = UncleanRules(
-        tables.rows(CONFIGURATION, run), tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run)
-    )
+        tables.rows(CONFIGURATION, run), tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run),
+        tables.rows(FAULTS, run),
+    )  # fmt: skip
     by_partition = _group(tables.rows(PARTITION_STATES, run))
     events, snapshots = _group(tables.rows(BROKER_EVENTS, run)), _group(tables.rows(REPLICA_SNAPSHOTS, run))
     is_foreign = scenario is None or scenario.cluster.is_foreign

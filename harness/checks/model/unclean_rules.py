@@ -11,8 +11,8 @@ from typing import Literal
 
 from harness.history.facts.finding_facts import Scope, Setting
 from harness.history.facts.incarnations import client_name
-from harness.history.facts.step_facts import elections_asked
-from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, StepRow
+from harness.history.facts.step_facts import elections_asked, unclean_elections_asked
+from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, FaultRow, StepRow
 from harness.scenario.model import Scenario
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
@@ -39,13 +39,14 @@ class UncleanRules:
 
     def __init__(
         self, configuration: Sequence[ConfigurationRow], steps: Sequence[StepRow], scenario: Scenario | None,
-        controllers: Sequence[ControllerRow] = (),
+        controllers: Sequence[ControllerRow] = (), faults: Sequence[FaultRow] = (),
     ) -> None:  # fmt: skip
         self._changes = sorted(
             (row for row in configuration if row["key"] == UNCLEAN_KEY), key=lambda row: row["time_ns"]
         )
         topics = [topic.name for topic in scenario.topics] if scenario is not None else []
         self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]
+        self._asked += unclean_elections_asked(faults, scenario)
         self._scenario = scenario
         self._controllers = sorted(controllers, key=lambda row: row["time_ns"])
         self._told = bool(configuration)

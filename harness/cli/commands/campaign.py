@@ -19,6 +19,7 @@ from harness.campaign.plan import Plan, PlannedRun, shard_of
 from harness.campaign.results import write_results as write_tables
 from harness.campaign.rows import RunJudged
 from harness.campaign.shards import copy_kept, facts_of, journal_of, merged, read_shard
+from harness.ci.campaign_rows import CampaignResults
 from harness.cli.commands.results import JunitOption, SummaryOption, write_results
 from harness.cli.options import (
     MASTER,
@@ -76,6 +77,7 @@ def campaign(
     given = paths or []
     if given and all(path.is_dir() for path in given):
         code, folder = _merge(given, runs, accepted)
+        _tell_nights(folder, runs)
         _tell_a_ci(folder, junit, summary, runs)
         raise typer.Exit(code)
     plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
@@ -97,6 +99,7 @@ def campaign(
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
     code, folder = conducted(plan, runs, known, master=master)
+    _tell_nights(folder, runs)
     _tell_a_ci(folder, junit, summary, runs)
     raise typer.Exit(code)
 
@@ -105,6 +108,20 @@ def _tell_a_ci(folder: Path, junit: Path | None, summary: Path | None, runs: Pat
     """Where it was asked for. The exit code stays the campaign's."""
     if junit is not None or summary is not None:
         write_results(folder, junit, summary, frozenset(), Store(runs / "trends"))
+
+
+def _tell_nights(folder: Path, runs: Path) -> None:
+    """The pages of its runs say in which nights their findings were seen, where nights are kept below `runs`."""
+    from harness.compose import render
+    from harness.trends.on_pages import kept_runs, tell_runs
+
+    nights = Store(runs / "trends")
+    if not nights.names():
+        return
+    try:
+        terminal.say(f"Nights: {tell_runs(nights, kept_runs(CampaignResults(folder)), render=render)}")
+    except HarnessError as error:  # it changes no verdict
+        terminal.say(f"No nights on the pages of runs: {error}")
 
 
 def _plan(given: list[Path], *, random: int | None, profile: str, system: str, seed: int | None) -> Plan:

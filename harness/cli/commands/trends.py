@@ -23,7 +23,9 @@ def trends(
     memory_mb: MemoryOption = MEMORY,
 ) -> None:
     """Appends a night to a store, and writes the page of all nights."""
+    from harness.compose import render
     from harness.trends.nights import night_of_campaign, night_of_runs
+    from harness.trends.on_pages import kept_runs, tell_runs
     from reports.trends.page import write_trends
 
     kept = Store(store or runs / "trends")
@@ -31,12 +33,14 @@ def trends(
         campaigns = [path for path in paths if (Path(path) / "tables" / "runs.parquet").is_file()]
         if campaigns and len(paths) > 1:
             raise UsageError(f"{campaigns[0]}: a campaign is a night of its own; name it alone")
-        made = (
-            night_of_campaign(CampaignResults(Path(campaigns[0])), name=night)
-            if campaigns
-            else night_of_runs(run_folders(paths, runs), name=night)
-        )
+        if campaigns:
+            campaign = CampaignResults(Path(campaigns[0]))
+            made, folders = night_of_campaign(campaign, name=night), kept_runs(campaign)
+        else:
+            folders = run_folders(paths, runs)
+            made = night_of_runs(folders, name=night)
         terminal.say(f"Kept: {kept.append(made)}")
+        terminal.say(f"Nights: {tell_runs(kept, folders, render=render)}")
     page, told = write_trends(kept, out=out or kept.path)
     terminal.say(told.headline)
     terminal.say(f"Page: {page}")

@@ -178,7 +178,7 @@ class DockerCluster(BrokerCluster):
     async def shut_down(self, node: NodeId) -> Evidence:
         seen, by_itself = await asyncio.to_thread(self._running(node).shut_down)
         if not by_itself:
-            raise HarnessError(f"{self._name(node)} did not end by itself after SIGTERM; see {self._folders(node).log}")
+            raise HarnessError(f"{self._name(node)} did not end by itself after SIGTERM; see {self._kept_log(node)}")
         return self._seen(f"{self._name(node)}: {seen}")
 
     async def start_node(self, node: NodeId) -> Evidence:

@@ -1,4 +1,5 @@
 """Requests that a plan's steps sent to the cluster: elections with their partition and result, deletions of topics.
+A fault may ask for an unclean election as well.
 
 The columns `act` and `arguments` contain them; a step without them requested nothing that is known.
 """
@@ -8,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.history.schema.cluster_rows import StepRow
+from harness.history.schema.cluster_rows import FaultRow, StepRow
+from harness.scenario.model import Scenario
 
+UNCLEAN_ELECTION = "unclean-election"  # what the table `faults` calls it
 Granted = Literal["yes", "no", "unknown"]
 
 
@@ -59,6 +62,38 @@ def elections_asked(rows: Iterable[StepRow], topics: Sequence[str]) -> tuple[Ele
             )
         )  # fmt: skip
     return tuple(asked)
+
+
+def unclean_elections_asked(rows: Iterable[FaultRow], scenario: Scenario | None) -> tuple[ElectionAsked, ...]:
+    """Those that faults asked for, from the rows of `faults`. Of which partition, the plan says; one without an answer
+    may have been carried out all the same."""
+    asked = []
+    for row in rows:
+        if row["kind"] != UNCLEAN_ELECTION or row["asked_ns"] is None:
+            continue
+        topic, partition = _partition_of(row, scenario)
+        asked.append(
+            ElectionAsked(
+                kind="unclean", topic=topic, partition=partition, begin_ns=row["asked_ns"],
+                end_ns=row["begin_ns"] or row["asked_ns"], granted="yes" if row["proved"] else "unknown",
+            )
+        )  # fmt: skip
+    return tuple(asked)
+
+
+def _partition_of(row: FaultRow, scenario: Scenario | None) -> tuple[str | None, int | None]:
+    """(topic, partition) of a fault, as its plan says them; None: unknown."""
+    scheduled, step = row["scheduled"], row["step"]
+    options: Mapping[str, Any]
+    if scenario is not None and scheduled is not None and scheduled < len(scenario.faults):
+        options = scenario.faults[scheduled].options
+    elif scenario is not None and step is not None and step < len(scenario.steps):
+        options = scenario.steps[step].body
+    else:
+        return None, None
+    topic = options.get("topic") or (scenario.topics[0].name if scenario.topics else None)
+    partition = options.get("partition", 0)
+    return topic if isinstance(topic, str) else None, partition if isinstance(partition, int) else None
 
 
 def deletions_asked(rows: Iterable[StepRow]) -> tuple[DeletionAsked, ...]:

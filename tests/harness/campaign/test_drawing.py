@@ -107,6 +107,18 @@ def test_links_are_slow_all_the_while_in_every_fourth_run_and_never_in_a_quick_o
     assert slow("quick") == []
 
 
+@pytest.mark.parametrize("name", ["elections", "replication", "everything"])
+def test_an_unclean_election_is_asked_for_only_where_the_topic_allows_it_at_all_times(name: str) -> None:
+    key, asking = "unclean.leader.election.enable", 0
+    for scenario in drawn(name, "reference"):
+        changed = [fault.options.get("settings", {}) | fault.options.get("afterwards", {}) for fault in scenario.faults]
+        if any(fault.kind == "unclean-election" for fault in scenario.faults):
+            asking += 1
+            assert scenario.topics[0].settings[key] == "true"
+            assert all(settings.get(key, "true") == "true" for settings in changed)
+    assert asking
+
+
 def test_settings_that_show_flaws_are_drawn_both_ways() -> None:
     scenarios = drawn("replication", "reference", 100)
     topics = [scenario.topics[0].settings for scenario in scenarios]

@@ -10,6 +10,7 @@ import pytest
 from harness.clock import SystemClock
 from harness.cluster.base_cluster import BrokerCluster
 from harness.cluster.brokers.catalogue import system_of
+from harness.cluster.brokers.system import NodeFolders
 from harness.errors import HarnessError
 from harness.ports.capabilities import CanDamageDisks
 from harness.ports.cluster import CanCutLinks, CanSlowLinks, Evidence, Link, NodeId
@@ -48,6 +49,30 @@ class Paper(BrokerCluster):
 
     async def _slow_links(self, links: Sequence[Link], *, delay_ms: float) -> Evidence:
         return self._did(f"slow {delay_ms:g}", links)
+
+
+class Elsewhere(Paper):
+    """While it runs, its nodes' files are in folders that are gone after the run, as the volumes of containers are."""
+
+    def _ended(self, node: NodeId) -> str | None:
+        return "ended with code 1"
+
+    def _folders(self, node: NodeId) -> NodeFolders:
+        return NodeFolders.below(self._run / "volume")
+
+
+async def test_an_error_names_the_log_that_is_there_after_the_run_and_quotes_the_one_that_is_there_now(
+    tmp_path: Path,
+) -> None:
+    async def never() -> bool:
+        return False
+
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume" / "log").write_text("ERROR no space left on device\n")
+    with pytest.raises(HarnessError) as told:
+        await Elsewhere(tmp_path)._until(never, "broker 1 listens", [NodeId(1)])
+    assert "no space left on device" in str(told.value)
+    assert str(told.value).endswith(f"; see {tmp_path}/nodes/1/log")
 
 
 @pytest.fixture

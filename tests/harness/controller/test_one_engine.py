@@ -55,13 +55,14 @@ SAME: list[tuple[FaultSpec, dict[str, Any], dict[str, Any] | None]] = [
     (FaultSpec(kind="damage", target="2", options={"at": "middle"}), {"damage": 2, "at": "middle"}, {"start": 2}),
     (FaultSpec(kind="fill", target="2"), {"fill": 2}, {"free": 2}),
     (FaultSpec(kind="preferred-election"), {"preferred-election": "all"}, None),
+    (FaultSpec(kind="unclean-election"), {"unclean-election": "all"}, None),
     (
         FaultSpec(kind="reconfigure", options={"settings": {"a": "1"}, "afterwards": {"a": "2"}}),
         {"reconfigure": "all", "settings": {"a": "1"}, "afterwards": {"a": "2"}},
         {"heal": "all"},
     ),
 ]
-OVER_BY_ITSELF = ("restart", "rolling-restart", "preferred-election")
+OVER_BY_ITSELF = ("restart", "rolling-restart", "preferred-election", "unclean-election")
 TOLD = (
     "kind", "label_text", "nodes", "links", "proved", "proof_text", "healed_proof_text",
 )  # fmt: skip

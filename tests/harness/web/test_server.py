@@ -80,6 +80,23 @@ def test_the_list_leads_to_each_runs_page_course_and_findings(site: Site) -> Non
     assert "0 in 1 run" in site.get("search?finding=no-such-thing")[2]
 
 
+def test_the_comparison_of_a_nightly_is_listed_and_served_and_a_linked_folder_is_not(
+    site: Site, tmp_path: Path
+) -> None:
+    for name, comparison in (("night", tmp_path / "runs" / "campaigns" / "night" / "comparison"), ("other", tmp_path)):
+        campaign = site.server.files.top / "campaigns" / name
+        campaign.mkdir(parents=True)
+        (campaign / "campaign.json").write_text("{}")
+        comparison.mkdir(exist_ok=True)
+        (comparison / "comparison.html").write_text("<p>beside each other</p>")
+    (campaign / "comparison").symlink_to(tmp_path)
+    body = site.get("")[2]
+    place = "campaigns/night/comparison/comparison.html"
+    assert f'href="/{site.server.secret}/files/{place}"' in body
+    assert site.get(f"files/{place}")[2] == "<p>beside each other</p>"
+    assert "campaigns/other/comparison" not in body
+
+
 def test_what_a_run_says_of_itself_never_becomes_markup(site: Site) -> None:
     for path in ("", "search?finding=lost", f"live/{site.run.name}", "search?finding=%3Cscript%3Ealert(1)"):
         _, headers, body = site.get(path)

@@ -204,6 +204,17 @@ def test_without_its_script_everything_is_there_and_nothing_offers_to_filter(pag
     assert opened.ask(f"{_SHOWN.replace('SELECTOR', offers)}.length") == 0
 
 
+@pytest.mark.parametrize("width", [800, 1280])
+def test_how_often_a_group_was_seen_is_one_line(page: Path, pipe: Pipe, width: int) -> None:
+    opened = Opened(pipe, page, width=width)
+    lines = opened.ask(
+        "[...document.querySelectorAll('#groups .row small')].map((one) => "
+        "{ const all = document.createRange(); all.selectNodeContents(one); return all.getClientRects().length })"
+    )
+    assert lines
+    assert set(lines) == {1}
+
+
 @pytest.mark.parametrize("width", [360, 800])
 @pytest.mark.parametrize("kind", ["page", "hostile", "beside"])
 def test_the_page_never_scrolls_sideways(request: pytest.FixtureRequest, pipe: Pipe, kind: str, width: int) -> None:

@@ -1,13 +1,14 @@
 """What allows an unclean election reaches the topic, partition, broker and time that it concerns, and nothing else."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from harness.checks.model.unclean_rules import UNCLEAN_KEY, UncleanRules
 from harness.history.facts.step_facts import arguments_text
-from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, StepRow
-from harness.scenario.model import TopicSpec
+from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, FaultRow, StepRow
+from harness.scenario.model import FaultSpec, StepSpec, TopicSpec
 from tests.harness.checks.histories.build import SECOND, scenario
 from tests.rows import row_of
 
@@ -58,6 +59,37 @@ def allowed(
 )
 def test_a_request_allows_the_election_that_it_asked_for(asked: StepRow, answer: bool | None) -> None:
     assert allowed(UncleanRules([], [asked], scenario())) is answer
+
+
+def fault(*, asked_ns: int | None = 50, begin_ns: int | None = 60, scheduled: int | None = 0, **more: Any) -> FaultRow:
+    told: dict[str, Any] = {"kind": "unclean-election", "proved": begin_ns is not None, "step": None}
+    return row_of(FaultRow, asked_ns=asked_ns, begin_ns=begin_ns, scheduled=scheduled, **{**told, **more})
+
+
+@pytest.mark.parametrize(
+    ("row", "partition", "answer"),
+    [
+        (fault(), 2, True),
+        (fault(), 0, False),  # the plan names partition 2
+        (fault(asked_ns=200, begin_ns=210), 2, False),  # after the election
+        (fault(asked_ns=10, begin_ns=20), 2, False),  # over before it
+        (fault(begin_ns=None), 2, None),  # no answer: it may have been carried out
+        (fault(begin_ns=None, asked_ns=50 - 31 * SECOND), 2, False),  # not that long after it
+        (fault(asked_ns=None), 2, False),  # skipped before it was asked for
+        (fault(scheduled=None), 2, None),  # of no plan: nobody knows which partition
+        (fault(scheduled=None, step=0), 2, True),
+        (fault(kind="election"), 2, False),
+    ],
+)
+def test_an_unclean_election_asked_for_as_a_fault_allows_the_one_that_it_asked_for(
+    row: FaultRow, partition: int, answer: bool | None
+) -> None:
+    plan = dataclasses.replace(
+        scenario(topics=(TopicSpec(name="orders"),)),
+        faults=(FaultSpec(kind="unclean-election", at_s=1.0, options={"partition": 2}),),
+        steps=(StepSpec(kind="act", body={"unclean-election": "all", "partition": 2}, within_s=1.0, line=1, text=""),),
+    )
+    assert allowed(UncleanRules([], [], plan, faults=[row]), partition=partition) is answer
 
 
 def test_a_step_whose_arguments_are_not_known_allows_nothing() -> None:

@@ -1,0 +1,29 @@
+"""The reasons of a verdict follow each other in one line, so each is a whole sentence."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.checks import judge
+from harness.checks.wording.verdicts import verdict_sentence
+from harness.verdict import Verdict
+
+
+@pytest.mark.parametrize("end", ["", "."])
+def test_why_a_run_could_not_be_done_ends_before_its_coverage_is_told(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("harness.checks.judge.missing.reasons", lambda *_: [])
+    monkeypatch.setattr("harness.checks.judge.cycle.not_searched", lambda *_: [])
+    history = SimpleNamespace(steps=[], partitions={})
+    given: Any = SimpleNamespace(run={"error": f"broker 1 ended; see nodes/1/log{end}"}, scenario=None)
+    facts: Any = SimpleNamespace(context=SimpleNamespace(history=history, flagged=[]))
+    unmet: Any = {"condition": "elections", "meaning": "leaders elected", "required": ">= 1", "seen": 0, "met": False}
+    sums: Any = {"acknowledged": 0}
+    verdict, reasons = judge._verdict(given, facts, [], [unmet], sums)
+    assert verdict is Verdict.ERROR
+    assert verdict_sentence(verdict, reasons, [], sums) == (
+        "Error: The run could not be done: broker 1 ended; see nodes/1/log. "
+        "Coverage: elections (leaders elected): required >= 1, seen 0."
+    )
