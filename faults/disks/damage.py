@@ -32,7 +32,7 @@ class Damage(DownFault):
     destroys = "batch"
     topic: str = ""
     partition: int = 0
-    at: Annotated[Place, one_of("last", "middle")] = "last"
+    at: Annotated[Place, one_of("last", "middle", "unflushed")] = "last"
     running: bool = True
     spare: bool = False
 
@@ -51,8 +51,8 @@ class Damage(DownFault):
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
-        """Never of a running broker: Kafka serves what it reads, and the promise is broken by the fault alone."""
-        return {"at": chance.choice(("last", "middle")), "running": False, "spare": True}
+        """Never of what a broker serves without reading it at its start: the promise is broken by the fault alone."""
+        return {"at": "unflushed", "running": False, "spare": True}
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanDamageDisks)

@@ -5,13 +5,13 @@ changed in place, and a running broker serves them from then on.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster.confined import open_unlinked, refuse_links
 from harness.cluster.record_batches import Batch, batches, is_intact, records_begin
-from harness.cluster.replica_logs import segment_files
+from harness.cluster.replica_logs import read_recovery_points, segment_files
 from harness.errors import HarnessError
 from harness.ports.capabilities import Place
 from harness.ports.faults import NothingToStrike
@@ -33,15 +33,17 @@ class Damage:
 
 
 def damage_log(folder: Path, *, at: Place) -> Damage:
-    """Flips one bit in each of several bytes of the last sound batch, or of the one in the middle of the replica's
-    offsets (the next sound one, if that is damaged already: the same bits once more would mend it).
+    """Flips one bit in each of several bytes of a batch: of the last sound one, or of the one in the middle of the
+    replica's offsets (the next sound one, if that is damaged already: the same bits once more would mend it).
+    "unflushed": in the middle of what a start after a crash reads again.
 
     Raises NothingToStrike if the replica has no sound batch there, HarnessError if it is still valid afterwards.
     """
     refuse_links(folder)
+    segments = segment_files(folder)
     found = [
         (segment, begins, batch)
-        for segment in segment_files(folder)
+        for segment in (_read_after_a_crash(folder, segments) if at == "unflushed" else segments)
         for content in (segment.read_bytes(),)
         for begins, batch in _with_first_offsets(segment, batches(content))
         if is_intact(content[batch.start : batch.stop])
@@ -60,6 +62,14 @@ def damage_log(folder: Path, *, at: Place) -> Damage:
     return Damage(
         segment=segment, from_offset=from_offset, to_offset=batch.next_offset, from_byte=from_byte, to_byte=to_byte
     )
+
+
+def _read_after_a_crash(folder: Path, segments: Sequence[Path]) -> Sequence[Path]:
+    """The segments from the one with the recovery point on: all before it is on the disk, and is not read again."""
+    topic, _, partition = folder.name.rpartition("-")
+    point = read_recovery_points(folder.parent).get((topic, int(partition)), 0)
+    before = [segment for segment in segments if int(segment.stem) <= point]
+    return segments[max(0, len(before) - 1) :]
 
 
 def _with_first_offsets(segment: Path, found: Iterable[Batch]) -> Iterator[tuple[int, Batch]]:

@@ -147,8 +147,16 @@ def _pairs(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def read_high_watermarks(data: Path) -> dict[tuple[str, int], int]:
-    lines = _lines(data / "replication-offset-checkpoint")
-    return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
+    return _offsets(data / "replication-offset-checkpoint")
+
+
+def read_recovery_points(data: Path) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> the offset up to which the log is known to be on the disk."""
+    return _offsets(data / "recovery-point-offset-checkpoint")
+
+
+def _offsets(checkpoint: Path) -> dict[tuple[str, int], int]:
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in _lines(checkpoint)}
 
 
 class _Entry(msgspec.Struct):

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 from harness.errors import UsageError
 from harness.ports.cluster import Evidence, Link, NodeId
 
-Place = Literal["last", "middle"]
+Place = Literal["last", "middle", "unflushed"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -228,9 +228,12 @@ def _suspects(
         gone_t = None  # a later leader may have brought it back
     for election in history.elections:
         in_time = gone_t is None or election.earliest_t <= gone_t
-        if not is_later(election, lost, epoch, by_time) or not (in_time if by_time else window.admits(election)):
+        if not is_later(election, lost, epoch, by_time):
             continue
         had = survival.had(election, lost)
+        if not (in_time if by_time else window.admits(election)):
+            since = max(since, election.earliest_t) if had is True and not gone else since
+            continue
         gone = gone and not (had is None and (election.unclean or by_time))
         if not gone and had is not True:
             suspects.append((election, since))

@@ -21,8 +21,11 @@ END_OF_TIME_NS = 2**62
 _CARRIED_OUT_NS = 30 * 10**9
 
 
-# What decides: an operator who requested it (or may have), a setting, or brokers with different settings.
-PermissionSource = Literal["operator", "operator-perhaps", "setting", "default-setting", "brokers-differ"]
+# What decides: an operator who requested it (or may have), a setting, brokers with different settings, or a setting
+# that was changed at about the time of the election.
+PermissionSource = Literal[
+    "operator", "operator-perhaps", "setting", "default-setting", "brokers-differ", "setting-changed"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +59,18 @@ class UncleanRules:
         asked = self._by_operator(topic, partition, begin, end)
         if asked is not None and asked.allowed:
             return asked
-        by_setting = self._by_setting(topic, end)
+        by_setting = self._by_setting_between(topic, begin, end)
         return asked if asked is not None and not by_setting.allowed else by_setting
+
+    def _by_setting_between(self, topic: str, begin: int, end: int) -> Permission:
+        """By the setting at the end; unknown if that forbids it, and one that was in force since `begin` did not."""
+        last = self._by_setting(topic, end)
+        if last.allowed is not False:
+            return last
+        moments = [begin, *(row["time_ns"] for row in self._changes if begin < row["time_ns"] < end)]
+        if all(self._by_setting(topic, t).allowed is False for t in moments):
+            return last
+        return Permission(allowed=None, source="setting-changed", setting=last.setting)
 
     def ever(self, topic: str) -> bool | None:
         """Whether an unclean election of the topic was allowed at any recorded moment of the run."""

@@ -40,6 +40,7 @@ _PERMISSIONS: Mapping[PermissionSource, str] = {
     "operator-perhaps": (
         "an operator asked for an unclean election, and nobody knows whether of this partition and with success"
     ),
+    "setting-changed": f"{UNCLEAN_KEY} was changed at about the time of the election, which is not known exactly",
     "brokers-differ": f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller",
 }
 _DOUBTS: Mapping[DoubtCode, str] = {

@@ -34,6 +34,18 @@ def test_one_batch_is_damaged_and_reported_by_its_offsets(
     assert log_end(folder) == 10
 
 
+@pytest.mark.parametrize(("recovery_point", "damaged"), [(None, 4), (0, 4), (3, 4), (4, 6), (10, 6)])
+def test_unflushed_is_what_a_start_after_a_crash_reads_again(
+    tmp_path: Path, recovery_point: int | None, damaged: int
+) -> None:
+    folder = replica_folder(tmp_path, _SEGMENTS)
+    if recovery_point is not None:
+        topic, _, partition = folder.name.rpartition("-")
+        points = f"0\n1\n{topic} {partition} {recovery_point}\n"
+        (folder.parent / "recovery-point-offset-checkpoint").write_text(points)
+    assert damage_log(folder, at="unflushed").from_offset == damaged
+
+
 def test_only_the_bytes_that_are_reported_have_changed(tmp_path: Path) -> None:
     folder = replica_folder(tmp_path, _SEGMENTS)
     done = damage_log(folder, at="last")

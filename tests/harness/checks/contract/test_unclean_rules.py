@@ -143,3 +143,15 @@ def test_whether_it_was_ever_allowed_of_a_topic_is_asked_of_its_own_requests_and
     assert UncleanRules(for_a_while, [step()], scenario()).ever("orders") is True
     assert UncleanRules(for_a_while, [], scenario()).ever("other") is False
     assert UncleanRules(for_a_while, [], scenario()).ever("orders") is True
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"),
+    [("true", "false", None), ("false", "true", True), ("false", "false", False), ("true", "true", True)],
+)
+def test_of_an_election_of_uncertain_time_a_setting_that_was_switched_off_meanwhile_decides_nothing(
+    before: str, after: str, answer: bool | None
+) -> None:
+    rules = UncleanRules([setting(before), setting(after, time_ns=MOMENT)], [], scenario())
+    assert allowed(rules, begin=MOMENT - 10, end=MOMENT + 10) is answer
+    assert allowed(rules, begin=MOMENT + 1, end=MOMENT + 10) is (after == "true")
