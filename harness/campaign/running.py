@@ -17,6 +17,7 @@ from harness.campaign.plan import PlannedRun
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.verdict import Verdict
 
 PATIENCE_S = 120.0  # of a run that was asked to end: it heals, reads back and seals
 LINE_MAX = 300
@@ -60,10 +61,17 @@ async def run_one(
     took_s = round(time.monotonic() - began, 3)
     name = new()
     why = f"it took more than {limit_s:g} s (run_limit)" if ended_by == "limit" else ""
+    if not why and broke_off(process.returncode):  # its folder looks like one whose harness was ended
+        why = last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
     if not name:
         why = why or last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
         return Ended(number=planned.number, folder="", error=why, took_s=took_s)
     return Ended(number=planned.number, folder=f"{runs}/{name}", error=why, took_s=took_s)
+
+
+def broke_off(returncode: int | None) -> bool:
+    """Whether the run ended by an error or a signal: what its folder holds is not all there was to see."""
+    return returncode is not None and (returncode < 0 or returncode == Verdict.ERROR.exit_code)
 
 
 async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, interrupt: asyncio.Event) -> str:

@@ -301,7 +301,7 @@ def test_proofs_are_joined_and_dated_by_the_last() -> None:
         (spec("packet-loss"), 'give loss, duplicate, reorder or delay, for example loss = "10 %"'),
         (spec("packet-duplication", duplicate="a lot"), 'duplicate: a share is written "10 %"'),
         (spec("packet-reordering", reorder="5 %", delay=0), "reordering and jitter need a delay"),
-        (spec("disk-damage", at="first"), "at: one of last, middle is needed, not 'first'"),
+        (spec("disk-damage", at="first"), "at: one of last, middle, unflushed is needed, not 'first'"),
         (spec("disk-damage", running="yes"), "running: true or false is needed, not 'yes'"),
         (spec("power-loss", records="all"), "records: a whole number is needed"),
     ],
