@@ -12,6 +12,7 @@ from harness.history.files_below import FilesBelow
 from tests.harness.campaign.test_campaign_outcome import planned
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("ending", "error"),
     [
