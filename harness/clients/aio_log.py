@@ -69,9 +69,11 @@ def _topics(request: Any) -> Any:
 def _watch_connections(client: Any, log: ClientLog) -> None:
     connect, closed = client._get_conn, client._on_connection_closed
 
-    async def connected(node: int, **more: Any) -> Any:
+    async def connected(node: int | str, **more: Any) -> Any:
         known = set(client._conns.values())
         connection = await connect(node, **more)
+        if not isinstance(node, int):  # "bootstrap", when it knows no broker that answers
+            return connection
         if connection is None:
             log.connection("disconnect", node)
         elif connection not in known:

@@ -194,7 +194,7 @@ class AioKafkaClient:
             raise self.answer
         return self.answer
 
-    async def _get_conn(self, _: int) -> None: ...
+    async def _get_conn(self, _: int | str) -> None: ...
 
     def _on_connection_closed(self, *_: Any) -> None: ...
 
@@ -221,6 +221,15 @@ async def test_only_partitions_that_a_broker_refused_failed_and_only_of_produce_
 
     assert await met_by(answer, request) == [(1, "fail", "NotEnoughReplicasError 19")]
     assert await met_by(errors.RequestTimedOutError(), other) == []
+
+
+async def test_a_connection_of_aiokafka_to_no_broker_it_knows_by_its_id_is_not_reported() -> None:
+    log, client = ClientLog(), AioKafkaClient(None)
+    aio_log.watch(client, log, library_error_of)
+    await client._get_conn("bootstrap")
+    await client._get_conn(2)
+
+    assert [(event.event, event.node) for event in log.take()] == [("disconnect", 2)]
 
 
 # ---- what is kept ---------------------------------------------------------------------------------------------------
