@@ -88,11 +88,11 @@ class Absence:
                 continue
             if log.time_ns >= following.earliest_t:
                 return True
-            if log.is_whole and not self._left(copy.node, lost, log.time_ns, following.earliest_t):
+            if log.is_whole and not self.left(copy.node, lost, log.time_ns, following.earliest_t):
                 found = None
         return found
 
-    def _left(self, node: int, lost: LostRecord, begin: int, end: int) -> bool:
+    def left(self, node: int, lost: LostRecord, begin: int, end: int) -> bool:
         """Whether a node is known to have lost its copy within that time."""
         history, offset = self._history, lost.offset
         cut = any(

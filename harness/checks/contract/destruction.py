@@ -38,7 +38,7 @@ def destruction(
     end = min(t for t in (_END_OF_TIME, window.until_t, until.latest_t if until else None) if t is not None)
     own = {node: window.seen_on(node) for node in history.losses_by_node}
     within = [loss for loss in history.disk_losses if own[loss.node] < loss.time_ns <= end]
-    after = [(loss, took) for loss in within if (took := _took(history, lost, loss, until)) is not False]
+    after = [(loss, took) for loss in within if (took := _took(history, lost, loss, window, until)) is not False]
     last = [loss for loss, _ in after if loss.time_ns > window.after_t]  # one of them took the last copy
     if not last:
         return Destruction(holds=False, found="no-disk-lost")
@@ -77,8 +77,12 @@ def _time(loss: DiskLoss) -> int:
     return loss.time_ns
 
 
-def _took(history: PartitionHistory, lost: LostRecord, loss: DiskLoss, until: Election | None) -> bool | None:
+def _took(
+    history: PartitionHistory, lost: LostRecord, loss: DiskLoss, window: Window, until: Election | None
+) -> bool | None:
     """Whether the disk's loss removed the node's copy; after a damaged batch: if the node cut its log there."""
+    if window.had_lost_it(loss.node, since=history.joined(loss.node, loss.time_ns), time_ns=loss.time_ns):
+        return False  # its log lacked the record before, and only one that joins again may fetch it again
     took, end = loss.event.took(history.topic, history.partition, lost.offset), loss.event.to_offset
     if took is not None or end is None or lost.offset is None:
         return took

@@ -29,6 +29,7 @@ DoubtCode = Literal[
     "may-have-been-committed",
     "acknowledged-before-or-after",
     "cut-while-polled",
+    "lost-before-it-led",
     "which-leader-lost-it",
     "what-the-disks-held",
     "disk-lost-while-polled",

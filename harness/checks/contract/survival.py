@@ -11,7 +11,7 @@ Conversely, a leader whose log lacks the record while it leads shows that it was
 it. So a cause is searched only between the last time it was seen and the first evidence of its absence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -50,9 +50,14 @@ class Window:
     until_t: int | None
     perhaps_gone: tuple[int | None, int | None] = (None, None)
     own_t: tuple[tuple[int, int], ...] = ()  # of each node that is known to have had it: when it was last seen there
+    lacking_t: tuple[tuple[int, int], ...] = ()  # (node, time): its log was read after that, and lacked it
 
     def seen_on(self, node: int) -> int:
         return dict(self.own_t).get(node, self.after_t)
+
+    def had_lost_it(self, node: int, *, since: int, time_ns: int) -> bool:
+        """Whether a node in sync since `since` was without it already at that time."""
+        return any(each == node and since <= t <= time_ns for each, t in self.lacking_t)
 
     def admits(self, election: Election) -> bool:
         return election.epoch > self.after_epoch and (self.until_epoch is None or election.epoch <= self.until_epoch)
@@ -154,7 +159,29 @@ class Survival:
         (until_epoch, until_t), perhaps_gone = self._gone_by(lost, epoch, after, after_t)
         return Window(
             after_epoch=after, after_t=after_t, doubt_epoch=max(after, doubt), doubt_t=max(after_t, doubt_t),
-            until_epoch=until_epoch, until_t=until_t, perhaps_gone=perhaps_gone, own_t=self._seen_on(lost),
+            until_epoch=until_epoch, until_t=until_t, perhaps_gone=perhaps_gone, own_t=(own_t := self._seen_on(lost)),
+            lacking_t=self._lacking(lost, dict(own_t)),
+        )  # fmt: skip
+
+    def _lacking(self, lost: LostRecord, seen: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+        """(node, time) of each whole log without it, later than that node's log was last seen with it."""
+        offset, held = lost.offset, {copy.snapshot for copy in lost.copies}
+        if offset is None:
+            return ()
+        return tuple(
+            (log.node, log.time_ns)
+            for log in self._logs.values()
+            if log.is_whole and log.number not in held and log.time_ns > seen.get(log.node, 0)
+            and (log.spans(offset) or ((end := log.row["log_end_offset"]) is not None and end <= offset))
+        )  # fmt: skip
+
+    def lost_before_it_led(self, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader's own log was seen with it before its election, and nothing is known that took it."""
+        logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
+        return any(
+            log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t
+            and not self._absence.left(log.node, lost, log.time_ns, election.latest_t)
+            for log in logs
         )  # fmt: skip
 
     def _seen_on(self, lost: LostRecord) -> tuple[tuple[int, int], ...]:

@@ -54,13 +54,18 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     ),
     "not-heard-of-its-successor": "broker {node}, deposed before, may have acknowledged it without having heard",
     "may-have-been-committed": (
-        "a high watermark above it was written down, and nobody knows whether its own leader told that one"
+        "every in-sync replica had it, or a high watermark above it was written down, and nobody knows whether its own "
+        "leader had moved its high watermark above it"
     ),
     "acknowledged-before-or-after": (
         "no log tells its epoch, and it was acknowledged when the leadership changed, before or after that"
     ),
     "cut-while-polled": (
         "a log gave it up before the leadership changed, and who was in sync then was only polled for"
+    ),
+    "lost-before-it-led": (
+        "broker {node}, elected uncleanly without it, was seen with it before, and nothing that was recorded took it "
+        "from its log"
     ),
     "which-leader-lost-it": (
         "no log that was read tells whether the leader of epoch {epochs} had it, or lost it later: the one would be "
