@@ -50,7 +50,7 @@ class Window:
     until_t: int | None
     perhaps_gone: tuple[int | None, int | None] = (None, None)
     own_t: tuple[tuple[int, int], ...] = ()  # of each node that is known to have had it: when it was last seen there
-    lacking_t: tuple[tuple[int, int], ...] = ()  # (node, time): its log was read after that, and lacked it
+    lacking_t: tuple[tuple[int, int], ...] = ()  # (node, time): its log was read then, later, and lacked it
 
     def seen_on(self, node: int) -> int:
         return dict(self.own_t).get(node, self.after_t)
@@ -164,19 +164,21 @@ class Survival:
         )  # fmt: skip
 
     def _lacking(self, lost: LostRecord, seen: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-        """(node, time) of each whole log without it, later than that node's log was last seen with it."""
-        offset, held = lost.offset, {copy.snapshot for copy in lost.copies}
-        if offset is None:
-            return ()
-        return tuple(
-            (log.node, log.time_ns)
-            for log in self._logs.values()
-            if log.is_whole and log.number not in held and log.time_ns > seen.get(log.node, 0)
-            and (log.spans(offset) or ((end := log.row["log_end_offset"]) is not None and end <= offset))
-        )  # fmt: skip
+        """(node, time) of each whole log with another record of its own epoch at its place, later than it was seen."""
+        logs = [
+            self._logs.get(copy.snapshot) for copy in lost.others if copy.epoch is not None and copy.epoch == lost.epoch
+        ]
+        whole = [log for log in logs if log is not None and log.is_whole]
+        return tuple(sorted((log.node, log.time_ns) for log in whole if log.time_ns > seen.get(log.node, 0)))
 
     def lost_before_it_led(self, election: Election, lost: LostRecord) -> bool:
-        """Whether the leader's own log was seen with it before its election, and nothing is known that took it."""
+        """Whether the leader's own log was seen with it before its election, and nothing is known that took it.
+
+        Every leader in between had it: following them was no reason to cut it.
+        """
+        between = (each for each in self._history.elections if (lost.epoch or 0) < each.epoch < election.epoch)
+        if lost.epoch is None or not all(self.had(each, lost) for each in between):
+            return False
         logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
         return any(
             log is not None and log.node == election.leader and log.is_whole and log.time_ns < election.earliest_t

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from harness.checks.model.elections import Election, Snapshot
-from harness.checks.model.lost_records import EpochRead, LostRecord, same_epoch
+from harness.checks.model.lost_records import EpochRead, LostRecord
 from harness.checks.model.partition_history import PartitionHistory
 
 # How much older a high watermark on disk may be than the log itself: Kafka writes it every 5 s.
@@ -50,8 +50,7 @@ class Watermarks:
     def is_committed(self, lost: LostRecord) -> bool | None:
         """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it.
 
-        None where a mark above it was told, and nobody knows by whose log: of its leader, or of another one later; and
-        where every replica in sync had it, so that its leader may have moved the high watermark above it.
+        None where a mark above it was told, and nobody knows by whose log: of its leader, or of another one.
         """
         if lost.committed:
             return True
@@ -64,29 +63,13 @@ class Watermarks:
         if any(self._below_mark(self._logs.get(copy.snapshot), lost.offset) for copy in lost.copies):
             return True
         told = {self._told_above(row, lost, lost.offset) for row in self._marks}
-        return True if True in told else None if None in told or self._all_in_sync_had_it(lost, lost.offset) else False
-
-    def _all_in_sync_had_it(self, lost: LostRecord, offset: int) -> bool:
-        """Whether each follower in sync with its leader was seen with it, in its log or in what it cut later."""
-        epoch = (
-            lost.epoch
-            if lost.epoch is not None or not lost.t_acknowledged
-            else self._epoch_by_time(lost.t_acknowledged)
-        )
-        holders = {copy.node for copy in lost.copies if same_epoch(copy.epoch, epoch)}
-        holders |= {
-            cut.node
-            for cut in self._history.truncations
-            if cut.to_offset <= offset < cut.from_offset and cut.time_ns >= (lost.t_acknowledged or 0)
-        }
-        own = [state for state in self._history.states if state["leader_epoch"] == epoch]
-        followers = [{*(state["isr"] or ())} - {state["leader"]} for state in own]
-        return any(each and each <= holders for each in followers)
+        return True if True in told else None if None in told else False
 
     def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool | None:
         """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
 
-        Its leader, a replica with the record and replicas in sync with that leader got their marks from it.
+        Its leader, a replica with the record and replicas in sync with that leader got their marks from it. Of another
+        replica, and of one that kept its log into the next term, that is not sure.
         """
         since = lost.t_acknowledged if lost.t_sent is None else lost.t_sent  # its answer may come after the mark
         if mark.offset <= offset or lost.t_acknowledged is None or since is None or mark.time_ns <= since:
@@ -96,9 +79,18 @@ class Watermarks:
         if term is None:
             return None if self._may_be_of(mark.time_ns, epoch) else False
         if term.epoch != epoch:
-            return False
+            return None if epoch is not None and self._cut_it_later(mark, offset, epoch) else False
         holders = {copy.node for copy in lost.copies}
-        return node == term.leader or node in holders or self._history.is_in_sync(node, mark.time_ns)
+        return True if node == term.leader or node in holders or self._history.is_in_sync(node, mark.time_ns) else None
+
+    def _cut_it_later(self, mark: Mark, offset: int, epoch: int) -> bool:
+        """Whether the broker still had its log of the term before, which it cut for the next leader only afterwards."""
+        successor = next((each for each in self._history.elections if each.epoch > epoch), None)
+        return successor is not None and any(
+            cut.node == mark.node and cut.epoch == successor.epoch and cut.time_ns > mark.time_ns
+            and cut.to_offset <= offset < cut.from_offset
+            for cut in self._history.truncations
+        )  # fmt: skip
 
     def _may_be_of(self, time_ns: int, epoch: int | None) -> bool:
         """Whether a leader of that epoch may have been in force then, where it is not sure who was."""

@@ -54,8 +54,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     ),
     "not-heard-of-its-successor": "broker {node}, deposed before, may have acknowledged it without having heard",
     "may-have-been-committed": (
-        "every in-sync replica had it, or a high watermark above it was written down, and nobody knows whether its own "
-        "leader had moved its high watermark above it"
+        "a high watermark above it was written down, and nobody knows whether its own leader told that one"
     ),
     "acknowledged-before-or-after": (
         "no log tells its epoch, and it was acknowledged when the leadership changed, before or after that"
