@@ -299,7 +299,7 @@ def test_a_high_watermark_above_it_that_its_own_leader_wrote_down_holds_acks_1_t
     assert failed_over(9) == "violation"
     assert failed_over(8) == "permitted", "it may end below the record"
     assert failed_over(9, node=2) == "violation", "who is in sync has its mark from the leader"
-    assert failed_over(9, node=3) == "permitted", "who is not may have the mark of another log"
+    assert failed_over(9, node=3) == "observation", "who is not may have the mark of another log"
     assert failed_over(9, at=1) == "permitted", "before the record was acknowledged it was another's"
     assert failed_over(9, node=2, at=12) == "permitted", "of the next reign: its log has other records there"
 
