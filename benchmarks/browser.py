@@ -43,19 +43,19 @@ class Pipe:
         self._to.write(json.dumps(request).encode() + b"\0")
         self._to.flush()
         while True:
-            told = self._next()
-            if told.get("id") == self._number:
-                if "error" in told:
-                    raise RuntimeError(f"{method}: {told['error']}")
-                return dict(told["result"])
-            self._events.append(told)
+            answer = self._next()
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return dict(answer["result"])
+            self._events.append(answer)
 
     def told(self, event: str) -> list[dict[str, Any]]:
         """What came with each of these events so far."""
-        return [told["params"] for told in self._events if told.get("method") == event]
+        return [message["params"] for message in self._events if message.get("method") == event]
 
     def wait(self, event: str) -> None:
-        while not any(told.get("method") == event for told in self._events):
+        while not any(message.get("method") == event for message in self._events):
             self._events.append(self._next())
 
     def _next(self) -> dict[str, Any]:
@@ -65,8 +65,8 @@ class Pipe:
                 raise RuntimeError("the browser ended")
             self._rest += got
         text, _, self._rest = self._rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(text)
-        return told
+        message: dict[str, Any] = json.loads(text)
+        return message
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def timings(program: str, page: Path) -> dict[str, float]:
         pipe.ask("Performance.enable", session, timeDomain="threadTicks")
         pipe.ask("Page.navigate", session, url=page.resolve().as_uri())
         pipe.wait("Page.loadEventFired")
-        told = pipe.ask("Runtime.evaluate", session, expression=_TIMINGS, awaitPromise=True)
-        found: dict[str, float] = json.loads(told["result"]["value"])
+        answer = pipe.ask("Runtime.evaluate", session, expression=_TIMINGS, awaitPromise=True)
+        found: dict[str, float] = json.loads(answer["result"]["value"])
         metrics = {row["name"]: row["value"] for row in pipe.ask("Performance.getMetrics", session)["metrics"]}
         # What the page's own thread computed: all of the time above on a machine that has nothing else to do.
         return found | {"cpu_s": metrics["TaskDuration"], "layout_cpu_s": metrics["LayoutDuration"]}

@@ -49,17 +49,17 @@ def measured(folder: Path, mode: str, *, memory_mb: int | None = None, large: bo
         output, _ = process.communicate()
     if process.returncode:
         give_up(f"{' '.join(command)} ended with code {process.returncode}")
-    told: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return told | {
+    numbers: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return numbers | {
         "seconds_process": time.perf_counter() - began, "peak_gib": tree.peak_bytes / GIB, "cpu_s": tree.cpu_s,
         "load": os.getloadavg()[0],
     }  # fmt: skip
 
 
-def medians(told: list[dict[str, Any]]) -> dict[str, Any]:
-    first = told[0]
+def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    first = runs[0]
     numbers = [name for name, value in first.items() if isinstance(value, int | float)]
-    return first | {name: round(statistics.median(each[name] for each in told), 3) for name in numbers}
+    return first | {name: round(statistics.median(each[name] for each in runs), 3) for name in numbers}
 
 
 def benchmark(reads: int, place: Path, *, repeat: int, hot: bool = False, memory_mb: int | None = None,

@@ -32,12 +32,12 @@ def main() -> None:
 
     bench = EarlySession(master="local[2]", jvm=jvm)
     if options.mode == "many":
-        told = check_steps.many(options.folder, bench)
+        results = check_steps.many(options.folder, bench)
     elif options.mode == "duckdb":
-        told = check_steps.duckdb_ratio(options.folder, bench)
+        results = check_steps.duckdb_ratio(options.folder, bench)
     else:
-        told = check_steps.check(options.folder, bench, began=BEGAN, waiting=options.mode == "after-run")
-    print(json.dumps(told))
+        results = check_steps.check(options.folder, bench, began=BEGAN, waiting=options.mode == "after-run")
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

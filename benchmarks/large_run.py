@@ -58,7 +58,7 @@ def write_large_run(runs: Path, *, operations: int, findings: int, faults: int, 
     duration = max(60, operations // 2_000) * SECOND
     folder.update(status="complete", load_began_ns=ORIGIN, load_ended_ns=ORIGIN + duration, ended_ns=ORIGIN + duration)
     records = _records(operations * BATCH, duration, partitions)
-    told = [_finding(number, findings, duration, partitions) for number in range(findings)]
+    finding_rows = [_finding(number, findings, duration, partitions) for number in range(findings)]
     rows: dict[str, list[dict[str, Any]]] = {
         "faults": [_fault(number, faults, duration) for number in range(faults)],
         "steps": [
@@ -80,10 +80,10 @@ def write_large_run(runs: Path, *, operations: int, findings: int, faults: int, 
         if name == "bins":
             table = bins_of(records)
         folder.write_table(name, table if table is not None else _filled(schema, rows.get(name, [])))
-    folder.write_table("findings", _filled(FINDINGS, told))
+    folder.write_table("findings", _filled(FINDINGS, finding_rows))
     measures = [_measure(row) for row in rows["faults"]]
-    _write_evidence(folder.path, told, operations * BATCH, partitions, measures)
-    _write_verdict(folder.path, told, operations * BATCH)
+    _write_evidence(folder.path, finding_rows, operations * BATCH, partitions, measures)
+    _write_verdict(folder.path, finding_rows, operations * BATCH)
     return folder.path
 
 
@@ -196,9 +196,9 @@ def _measure(fault: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_evidence(
-    run: Path, told: list[dict[str, Any]], sent: int, partitions: int, measures: list[dict[str, Any]]
+    run: Path, rows: list[dict[str, Any]], sent: int, partitions: int, measures: list[dict[str, Any]]
 ) -> None:
-    missing = sum(row["count"] for row in told if row["check"] == "lost-write")
+    missing = sum(row["count"] for row in rows if row["check"] == "lost-write")
     accounting = [
         {"topic": "t", "partition": part, "outcome": "acknowledged", "acks": -1, "in_final_log": True,
          "count": sent // partitions, "duplicates": 0, "read": sent // partitions}
@@ -209,10 +209,10 @@ def _write_evidence(
         {"finding": row["finding"], "classification": row["classification"], "topic": "t",
          "partition": row["partition"], "value": value, "offset": offset, "acks": -1, "leader_epoch": 1, "process": 1,
          "operation": offset, "invoked_ns": row["first_ns"], "completed_ns": row["first_ns"] + 2_000_000}
-        for row in told if row["check"] == "lost-write"
+        for row in rows if row["check"] == "lost-write"
         for value, offset in zip(row["values"], row["offsets"], strict=True)
     ]  # fmt: skip
-    explained = [row for row in told if row["offsets"]][:100]
+    explained = [row for row in rows if row["offsets"]][:100]
     logs = [
         {"finding": row["finding"], "topic": "t", "partition": row["partition"], "offset": offset,
          "acknowledged_value": value, "acknowledged_ns": row["first_ns"], "acknowledged_acks": -1, "replica": node,
@@ -226,7 +226,7 @@ def _write_evidence(
         {"finding": row["finding"], "kind": "send", "operation": offset, "process": 1, "status": "ok", "acks": -1,
          "topic": "t", "partition": row["partition"], "offset": offset, "value": value, "leader_epoch": None,
          "invoked_ns": row["first_ns"], "completed_ns": row["last_ns"]}
-        for row in told
+        for row in rows
         for value, offset in zip(row["values"], row["offsets"], strict=True)
     ]  # fmt: skip
     gaps = [
@@ -237,7 +237,7 @@ def _write_evidence(
             "end_ns": row["last_ns"],
             "open": False,
         }
-        for row in told
+        for row in rows
         if row["check"] == "availability"
     ]
     tables = {"accounting": accounting, "lost_records": lost, "log_rows": logs, "operations": operations, "gaps": gaps,
@@ -246,12 +246,12 @@ def _write_evidence(
         pq.write_table(_filled(schema, tables.get(name, [])), run / "tables" / f"evidence_{name}.parquet")
 
 
-def _write_verdict(run: Path, told: list[dict[str, Any]], sent: int) -> None:
+def _write_verdict(run: Path, rows: list[dict[str, Any]], sent: int) -> None:
     counts = {
-        name: sum(row["classification"] == name for row in told) for name in ("violation", "permitted", "observation")
+        name: sum(row["classification"] == name for row in rows) for name in ("violation", "permitted", "observation")
     }
     verdict = "violation" if counts["violation"] else "pass"
-    sentence = f"Made up: {len(told)} findings in {sent} records."
+    sentence = f"Made up: {len(rows)} findings in {sent} records."
     (run / "verdict.json").write_text(
         json.dumps(
             {"verdict": verdict, "exit_code": int(verdict == "violation"), "sentence": sentence, "reasons": [],

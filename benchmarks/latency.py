@@ -65,7 +65,7 @@ def latencies_ms(bootstrap: str, partitions: int, seconds: float) -> list[float]
 
 
 async def measure(system: str, partitions: Sequence[int], seconds: float) -> Run:
-    told: dict[str, float] = {}
+    results: dict[str, float] = {}
     for number in partitions:
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
             spec = ClusterSpec(system=system)
@@ -78,9 +78,9 @@ async def measure(system: str, partitions: Sequence[int], seconds: float) -> Run
                 found = await asyncio.to_thread(latencies_ms, cluster.bootstrap(ClientId(1)), number, seconds)
             finally:
                 await cluster.stop()
-        told[f"{number} partitions, median ms"] = statistics.median(found)
-        told[f"{number} partitions, p99 ms"] = statistics.quantiles(found, n=100)[98]
-    return told
+        results[f"{number} partitions, median ms"] = statistics.median(found)
+        results[f"{number} partitions, p99 ms"] = statistics.quantiles(found, n=100)[98]
+    return results
 
 
 def main() -> None:

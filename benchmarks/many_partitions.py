@@ -54,8 +54,8 @@ def rows_of(partitions: int, faults: int, elections: int) -> dict[str, list[Row]
           for number in range(500)),
     ]  # fmt: skip
     for part in range(partitions):
-        for table, told in _partition(part, elections, length):
-            rows[table].append(told)
+        for table, table_rows in _partition(part, elections, length):
+            rows[table].append(table_rows)
     return rows
 
 
@@ -139,14 +139,14 @@ def main() -> None:
             profile.enable()
         ((judgement, _),) = judge_tables(spark, tables, [RunInput(scenario=None)])
         profile.disable()
-        told = _told(judgement) | {
+        results = _told(judgement) | {
             "partitions": options.partitions, "faults": options.faults,
             "seconds": round(time.perf_counter() - began, 1), "own_cpu_s": round(time.process_time() - own, 1),
             "cpu_s": round(sum(map(cpu_s, tree_of(os.getpid()))) - whole, 1), "load": os.getloadavg()[0],
         }  # fmt: skip
     if options.profile:
         pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(45)
-    print(json.dumps(told) if options.json else "\n".join(f"{name}: {value}" for name, value in told.items()))
+    print(json.dumps(results) if options.json else "\n".join(f"{name}: {value}" for name, value in results.items()))
 
 
 def _told(judgement: Judgement) -> dict[str, Any]:

@@ -40,37 +40,37 @@ async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1,
                                clock=SystemClock())  # fmt: skip
-        told: Told = {"partitions": partitions, "replication factor": replication_factor}
+        results: Told = {"partitions": partitions, "replication factor": replication_factor}
         try:
             await cluster.start()
             before = _nodes_cpu_s(Path(folder))
             began = time.monotonic_ns()
             topic = TopicDefinition(name="many", partitions=partitions, replication_factor=replication_factor)
             await cluster.create_topics([topic])
-            told["seconds to the answer"] = _seconds_since(began)
-            told["all led"] = await _led_by_all(cluster, partitions, frozenset(BROKERS), replication_factor)
-            told["seconds to all led"] = _seconds_since(began)
-            told["CPU seconds of all nodes"] = round(_nodes_cpu_s(Path(folder)) - before, 1)
+            results["seconds to the answer"] = _seconds_since(began)
+            results["all led"] = await _led_by_all(cluster, partitions, frozenset(BROKERS), replication_factor)
+            results["seconds to all led"] = _seconds_since(began)
+            results["CPU seconds of all nodes"] = round(_nodes_cpu_s(Path(folder)) - before, 1)
             before = _nodes_cpu_s(Path(folder))
             await asyncio.sleep(idle_s)
-            told["CPU of all nodes while idle, cores"] = round((_nodes_cpu_s(Path(folder)) - before) / idle_s, 2)
+            results["CPU of all nodes while idle, cores"] = round((_nodes_cpu_s(Path(folder)) - before) / idle_s, 2)
             if kill:
                 began = time.monotonic_ns()
                 await cluster.kill(VICTIM)
                 before = _nodes_cpu_s(Path(folder))
                 left = frozenset(BROKERS) - {int(VICTIM)}
-                told["all led after the kill"] = await _led_by_all(cluster, partitions, left, replication_factor - 1)
-                told["seconds from the kill to all led"] = _seconds_since(began)
-                told["CPU seconds for it"] = round(_nodes_cpu_s(Path(folder)) - before, 1)
+                results["all led after the kill"] = await _led_by_all(cluster, partitions, left, replication_factor - 1)
+                results["seconds from the kill to all led"] = _seconds_since(began)
+                results["CPU seconds for it"] = round(_nodes_cpu_s(Path(folder)) - before, 1)
             changes = list(
                 read_changes(NodeFolders.below(Path(folder) / "nodes" / str(COORDINATION)).data / "version-2")
             )
         finally:
             await cluster.stop()
-        told["controllers"] = sum(change.path == "/controller" and change.data is not None for change in changes)
-        told["elections"] = _elections(changes)
-        told["load"] = round(os.getloadavg()[0], 2)
-        return told
+        results["controllers"] = sum(change.path == "/controller" and change.data is not None for change in changes)
+        results["elections"] = _elections(changes)
+        results["load"] = round(os.getloadavg()[0], 2)
+        return results
 
 
 async def _led_by_all(cluster: LocalCluster, partitions: int, brokers: frozenset[int], in_sync: int) -> bool:
@@ -114,9 +114,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     for partitions in options.partitions or PARTITIONS:
-        told = asyncio.run(measure(partitions, replication_factor=options.replication_factor, kill=options.kill,
+        results = asyncio.run(measure(partitions, replication_factor=options.replication_factor, kill=options.kill,
                                    idle_s=options.idle))  # fmt: skip
-        print(json.dumps(told) if options.json else "\n".join(f"{name}: {value}" for name, value in told.items()))
+        print(json.dumps(results) if options.json else "\n".join(f"{name}: {value}" for name, value in results.items()))
 
 
 if __name__ == "__main__":

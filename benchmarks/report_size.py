@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        told: dict[str, float | int | None] = {}
+        sizes: dict[str, float | int | None] = {}
         page = options.page
         if page is None:
             run = write_large_run(
@@ -41,16 +41,16 @@ def main() -> None:
             )  # fmt: skip
             began = time.perf_counter()
             page = write_report(run)
-            told["written_s"] = round(time.perf_counter() - began, 2)
-        told["bytes"] = page.stat().st_size
+            sizes["written_s"] = round(time.perf_counter() - began, 2)
+        sizes["bytes"] = page.stat().st_size
         program = chromium()
         if program is not None:
-            told |= _opened(program, page, options.opened)
+            sizes |= _opened(program, page, options.opened)
             blank = Path(place) / "blank.html"
             blank.write_text("<!doctype html><title>blank</title><p>blank", encoding="utf-8")
             # A busy machine takes its time over this one too.
-            told["blank_load_s"] = _opened(program, blank, options.opened)["load_s"]
-    print(json.dumps(told) if options.json else _table(told, program))
+            sizes["blank_load_s"] = _opened(program, blank, options.opened)["load_s"]
+    print(json.dumps(sizes) if options.json else _table(sizes, program))
 
 
 def _opened(program: str, page: Path, times: int) -> dict[str, float]:
@@ -58,8 +58,8 @@ def _opened(program: str, page: Path, times: int) -> dict[str, float]:
     return {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
 
 
-def _table(told: dict[str, float | int | None], program: str | None) -> str:
-    lines = [f"{name:<14}{value}" for name, value in told.items()]
+def _table(sizes: dict[str, float | int | None], program: str | None) -> str:
+    lines = [f"{name:<14}{value}" for name, value in sizes.items()]
     lines.append(f"aims: at most {AIM_BYTES:,} bytes, loaded in {AIM_S:g} s")
     return "\n".join(lines if program else [*lines, "no Chromium on this machine: not opened"])
 

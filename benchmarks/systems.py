@@ -191,15 +191,15 @@ def table(found: Sequence[Summary]) -> str:
 
 def as_json(found: Sequence[Summary]) -> str:
     last = found[-1].system
-    told: dict[str, dict[str, object]] = {}
+    systems: dict[str, dict[str, object]] = {}
     for each in found:
         other = next(one for one in found if one.system == last and one.measure == each.measure)
-        told.setdefault(each.measure, {})[each.system] = {
+        systems.setdefault(each.measure, {})[each.system] = {
             "median": each.median,
             "values": list(each.values),
             f"ratio_to_{last}": each.ratio_to(other),
         }
-    return json.dumps(told, indent=1)
+    return json.dumps(systems, indent=1)
 
 
 def _rounded(value: float) -> str:

@@ -10,6 +10,6 @@ from harness.controller.worker_main import read_spec, run_worker
 
 def work(spec: str) -> None:
     """`spec`: the path of a WorkerSpec. Does not return, unless with an error."""
-    told = read_spec(spec)
-    with resolving(lambda: told.names):
-        run_worker(spec, clients=clients_for(told.brokers_version))
+    client_spec = read_spec(spec)
+    with resolving(lambda: client_spec.names):
+        run_worker(spec, clients=clients_for(client_spec.brokers_version))

@@ -181,12 +181,12 @@ def _noticing_healing(
     progress: Callable[[Progress], None], on_healed: Callable[[], None]
 ) -> Callable[[Progress], None]:
     """Tells once when the run has passed its last heal."""
-    told = False
+    is_shown = False
 
     def show(seen: Progress) -> None:
-        nonlocal told
-        if seen.phase in _AFTER_HEALING and not told:
-            told = True
+        nonlocal is_shown
+        if seen.phase in _AFTER_HEALING and not is_shown:
+            is_shown = True
             on_healed()
         progress(seen)
 

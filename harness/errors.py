@@ -54,8 +54,8 @@ class Problem:
     of_machine: bool = False  # nothing is wrong with what was written: this machine cannot do it
 
     def __str__(self) -> str:
-        told = f"{self.place}: {self.what}" if str(self.place) else self.what
-        return f"{told}; {self.remedy}" if self.remedy else told
+        text = f"{self.place}: {self.what}" if str(self.place) else self.what
+        return f"{text}; {self.remedy}" if self.remedy else text
 
 
 class Problems(UsageError):

@@ -59,17 +59,17 @@ def health() -> list[tuple[str, bool, str]]:
     found: dict[str, list[EntryPoint]] = {}
     for entry in (entry for group in GROUPS for entry in _found(group)):
         found.setdefault(_package(entry), []).append(entry)
-    told = []
+    rows = []
     for package, entries in sorted(found.items()):
         try:
             for entry in entries:
                 _entries(entry.group, ())
                 _imported(entry)
             words = [f"{entry.group.rpartition('.')[2].removesuffix('s')} {entry.name}" for entry in entries]
-            told.append((f"package {package}", True, ", ".join(words)))
+            rows.append((f"package {package}", True, ", ".join(words)))
         except HarnessError as error:
-            told.append((f"package {package}", False, str(error)))
-    return told
+            rows.append((f"package {package}", False, str(error)))
+    return rows
 
 
 def packages() -> dict[str, str]:

@@ -116,9 +116,9 @@ def docker_health() -> tuple[str, bool, str]:
         engine = connect()
     except HarnessError as error:
         return "Docker", True, f"not here, for --world docker and compose:FILE: {error}"
-    told = f"engine {engine.version} at {engine.address}; images are made from {infra_recipe().base}"
+    words = f"engine {engine.version} at {engine.address}; images are made from {infra_recipe().base}"
     engine.close()
-    return "Docker", True, told
+    return "Docker", True, words
 
 
 def sweep_containers() -> list[str]:
@@ -146,17 +146,17 @@ def undo_left_behind(left: LeftRun) -> tuple[list[str], bool]:
     except (HarnessError, OSError) as error:
         sentence = f"{error}; undo by hand what that run did, and remove {journal.path}"
         return [sentence.replace(str(left.folder), str(left.path))], False
-    told = []
+    lines = []
     for what, subject in owed:
         try:
             evidence = asyncio.run(_cluster_left_by(left).undo(what, subject))
-            told.append(f"{what} {subject}, which {left.path} owed: {evidence.sentence}")
+            lines.append(f"{what} {subject}, which {left.path} owed: {evidence.sentence}")
         except _UNFIT as error:
-            told.append(
+            lines.append(
                 f"{what} {subject}, which {left.path} owes, failed: {error}; the next command tries again, unless you "
                 f"do it yourself and remove {journal.path}"
             )
-    return [sentence.replace(str(left.folder), str(left.path)) for sentence in told], not journal.owed()
+    return [sentence.replace(str(left.folder), str(left.path)) for sentence in lines], not journal.owed()
 
 
 def _cluster_left_by(left: LeftRun) -> Any:

@@ -86,7 +86,7 @@ def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, 
     Raises UsageError for runs that cannot be compared, HarnessError where nothing can be read or written.
     """
     comparison = Comparison(given, out=out)
-    told = json.dumps(comparison.as_json(), indent=1, ensure_ascii=True) + "\n"
+    text = json.dumps(comparison.as_json(), indent=1, ensure_ascii=True) + "\n"
     html = html_of(comparison.page(), template="comparison.html.j2", styles=(*STYLES, "comparison.css"))
     remedy = "give another folder with --out"
     try:
@@ -94,7 +94,7 @@ def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, 
     except OSError as error:
         raise HarnessError(f"{out}: {error.strerror}; {remedy}") from error
     files = FilesBelow(out)
-    _write(files, "comparison.json", told, otherwise=remedy)
+    _write(files, "comparison.json", text, otherwise=remedy)
     _write(files, "comparison.html", html, otherwise=remedy)
     return out / "comparison.html", comparison
 

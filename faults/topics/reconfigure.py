@@ -53,5 +53,5 @@ class Reconfigure(Fault):
         assert isinstance(cluster, CanReconfigure)
         topic = self.topic or struck.topics[0]
         await cluster.set_topic_config(topic, settings)
-        told = ", ".join(f"{key}={value}" for key, value in settings.items())
-        return Evidence(t_ns=SystemClock().monotonic_ns(), sentence=f"topic {topic} was set to {told}")
+        words = ", ".join(f"{key}={value}" for key, value in settings.items())
+        return Evidence(t_ns=SystemClock().monotonic_ns(), sentence=f"topic {topic} was set to {words}")

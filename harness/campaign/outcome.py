@@ -156,13 +156,13 @@ def _sentence(
         for name in ("pass", "violation", "inconclusive", "vacuous", "error")
         if counts.get(name)
     ]
-    told = f"{total} runs: {', '.join(parts)}" if total else "no run was done"
+    sentence = f"{total} runs: {', '.join(parts)}" if total else "no run was done"
     stated = total - sum(means[each] for each in means if each is not Verdict.PASS)
     if total and stated != counts.get("pass", 0):
-        told += f"; {stated} count as passing: stated or accepted"
+        sentence += f"; {stated} count as passing: stated or accepted"
     broken = [group for group in groups if group.classification == "violation" and group.accepted is None]
     if broken:
-        told += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
+        sentence += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
     if not_run:
-        told += f"; {not_run} not run" + (f" ({why})" if why else "")
-    return told + "."
+        sentence += f"; {not_run} not run" + (f" ({why})" if why else "")
+    return sentence + "."

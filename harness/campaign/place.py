@@ -55,12 +55,12 @@ def _find(campaigns: Path, plan: Plan) -> tuple[Path, bool]:
 def _goes_on(path: Path, plan: Plan) -> bool:
     files = FilesBelow(path)
     try:
-        told = json.loads(files.read_text("campaign.json"))
+        stored = json.loads(files.read_text("campaign.json"))
     except FileNotFoundError:
         return True  # killed before it was written: nothing was begun
     except ValueError as error:
         raise HarnessError(f"{path / 'campaign.json'}: no sound JSON ({error}); move the folder away") from error
-    if not isinstance(told, dict) or told.get("digest") != plan.digest:
+    if not isinstance(stored, dict) or stored.get("digest") != plan.digest:
         return False
     try:
         return not state_of(files.read(JOURNAL), place=str(path / JOURNAL)).finished

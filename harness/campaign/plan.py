@@ -42,8 +42,8 @@ class PlannedRun:
     @property
     def digest(self) -> str:
         """Of all that is said here; of a run that was read from a folder another one than before it was written."""
-        told = [self.scenario, self.text, self.system, self.world, self.client, self.seed, self.profile, self.drawn]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        parts = [self.scenario, self.text, self.system, self.world, self.client, self.seed, self.profile, self.drawn]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +72,16 @@ class Plan:
     @property
     def digest(self) -> str:
         """The same for the same runs: whether a campaign may go on does not depend on budgets and jobs."""
-        told = json.dumps([self.name, self.seed, list(self.shard), [run.digest for run in self.runs]])
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+        text = json.dumps([self.name, self.seed, list(self.shard), [run.digest for run in self.runs]])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def as_json(self) -> dict[str, Any]:
         """Without the scenarios' texts, which lie beside it."""
-        told = dataclasses.asdict(self)
-        for run, planned in zip(told["runs"], self.runs, strict=True):
+        fields = dataclasses.asdict(self)
+        for run, planned in zip(fields["runs"], self.runs, strict=True):
             del run["text"]
             run["known_key"] = planned.key
-        return told | {"accepted": str(self.accepted) if self.accepted else None, "digest": self.digest}
+        return fields | {"accepted": str(self.accepted) if self.accepted else None, "digest": self.digest}
 
 
 def shard_of(runs: Sequence[PlannedRun], shard: int, of: int) -> tuple[PlannedRun, ...]:

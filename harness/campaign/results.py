@@ -87,8 +87,8 @@ def _runs(plan: Plan, judged: Mapping[int, RunJudged]) -> list[Row]:
             "took_s": None, "operations": 0, "records_acknowledged": 0, "schedule_faults": 0, "kept": False,
         }  # fmt: skip
         if (run := judged.get(planned.number)) is not None:
-            told = msgspec.structs.asdict(run)
-            row |= {name: told[name] for name in row if name in told} | {"kept": bool(run.folder)}
+            fields = msgspec.structs.asdict(run)
+            row |= {name: fields[name] for name in row if name in fields} | {"kept": bool(run.folder)}
             row["client"] = run.client or planned.client
         rows.append(row)
     return rows
@@ -99,13 +99,13 @@ def write_results(files: FilesBelow, plan: Plan, judged: Mapping[int, RunJudged]
     files.make_folder("tables")
     for name, rows in tables_of(plan, judged, outcome).items():
         files.replace(f"tables/{name}.parquet", _parquet(rows, SCHEMAS[name]))
-    told = {
+    fields = {
         "verdict": outcome.verdict.value, "exit_code": outcome.exit_code, "sentence": outcome.sentence,
         "counts": dict(outcome.counts), "accepted_runs": outcome.accepted_runs,
         "expired": _known(outcome.expired), "unseen": _known(outcome.unseen),
         "violations": sum(each.classification == "violation" and each.accepted is None for each in outcome.groups),
     }  # fmt: skip
-    files.replace("verdict.json", json.dumps(told, indent=2).encode() + b"\n")
+    files.replace("verdict.json", json.dumps(fields, indent=2).encode() + b"\n")
 
 
 def _known(findings: Sequence[Accepted]) -> list[dict[str, str]]:

@@ -46,9 +46,9 @@ class SituationReached(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def situation(self) -> Situation:
-        told = msgspec.structs.asdict(self)
-        del told["times"]
-        return Situation(**told)
+        fields = msgspec.structs.asdict(self)
+        del fields["times"]
+        return Situation(**fields)
 
 
 class RunJudged(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,8 +40,8 @@ def read_shard(folder: Path) -> Shard:
     """Raises UsageError where it is no campaign's folder, HarnessError where its files are damaged."""
     files = FilesBelow(folder)
     try:
-        told = _DECODER.decode(files.read("campaign.json"))
-        plan = plan_from(told)
+        stored = _DECODER.decode(files.read("campaign.json"))
+        plan = plan_from(stored)
         state = state_of(files.read(JOURNAL), place=str(folder / JOURNAL))
     except FileNotFoundError as error:
         raise UsageError(f"{folder}: no campaign's folder ({error.filename} is missing)") from None
@@ -53,9 +53,9 @@ def read_shard(folder: Path) -> Shard:
     return Shard(files=files, plan=plan, judged=state.judged)
 
 
-def plan_from(told: Mapping[str, Any]) -> Plan:
+def plan_from(stored: Mapping[str, Any]) -> Plan:
     """From campaign.json; the scenarios' texts are not in it. Raises what msgspec and Mapping raise."""
-    fields = {name: value for name, value in told.items() if name in Plan.__dataclass_fields__}
+    fields = {name: value for name, value in stored.items() if name in Plan.__dataclass_fields__}
     fields["runs"] = [run | {"text": ""} for run in fields["runs"]]
     return msgspec.convert(fields, Plan)
 
@@ -97,6 +97,6 @@ def journal_of(judged: Mapping[int, RunJudged]) -> bytes:
 
 def facts_of(shards: Sequence[Shard]) -> dict[str, Any]:
     """Of campaign.json beside the plan: those of the first shard, and where all came from."""
-    told = json.loads(shards[0].files.read_text("campaign.json"))
-    kept = {name: told.get(name) for name in ("version", "command", "begun", "harness_version")}
+    stored = json.loads(shards[0].files.read_text("campaign.json"))
+    kept = {name: stored.get(name) for name in ("version", "command", "begun", "harness_version")}
     return kept | {"shards": [str(shard.files.top) for shard in shards]}

@@ -146,7 +146,7 @@ def _in_halves(
 ) -> dict[Path, Judgement | HarnessError]:
     half = len(folders) // 2
     parts = (folders[:half], folders[half:])
-    return {path: told for part in parts for path, told in judge_each(part, spark, progress=progress).items()}
+    return {path: judgement for part in parts for path, judgement in judge_each(part, spark, progress=progress).items()}
 
 
 def _unfit(path: Path) -> HarnessError | None:
@@ -333,8 +333,8 @@ def _verdict(
 def _inconclusive(given: RunInput, facts: Facts) -> list[str]:
     reasons = [_closed(str(reason)) for reason in given.run.get("inconclusive") or ()]
     for step in facts.context.history.steps:
-        told = step["step"] == given.run.get("plan_ended_at_step")  # the controller has already given this reason
-        if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not told:
+        is_known = step["step"] == given.run.get("plan_ended_at_step")  # the controller has already given this reason
+        if step["kind"] == "wait" and step["outcome"] in ("timeout", "failed") and not is_known:
             seen = f" Seen: {step['seen_text']}." if step["seen_text"] else ""
             reasons.append(f"Step {step['step'] + 1} timed out: {step['step_text']}.{seen}")
     reasons += [

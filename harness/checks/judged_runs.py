@@ -39,7 +39,7 @@ class JudgedRuns:
 
     def any_was(self, mark: Literal["transactional", "halting", "log_append"]) -> bool:
         """Whether any run has this mark in the table `activity`."""
-        return any(told[mark] for told in self.tables.activity.values())
+        return any(marks[mark] for marks in self.tables.activity.values())
 
     def rows(self, table: RowsOf[R]) -> list[R]:
         """The rows of a small table, for all runs."""

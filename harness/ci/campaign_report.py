@@ -103,7 +103,7 @@ def cases(results: CampaignResults) -> list[Case]:
 def _case(results: CampaignResults, cell: Cell, accepted: Collection[int]) -> Case:
     worst = min(cell.runs, key=lambda run: (run.number in accepted, _WORST_FIRST.index(counts_as(run)), run.number))
     counts = Counter(run.verdict for run in cell.runs)
-    told = ", ".join(f"{counts[verdict]} {_word(verdict)}" for verdict in _WORST_FIRST if counts[verdict])
+    words = ", ".join(f"{counts[verdict]} {_word(verdict)}" for verdict in _WORST_FIRST if counts[verdict])
     seen = counts_as(worst)
     outcome = {
         "violation": Outcome.SKIPPED if worst.number in accepted else Outcome.FAILED,
@@ -119,13 +119,13 @@ def _case(results: CampaignResults, cell: Cell, accepted: Collection[int]) -> Ca
         outcome=outcome,
         duration_s=cell.took_s,
         message=message,
-        text="" if outcome is Outcome.PASSED else f"{len(cell.runs)} runs: {told}",
+        text="" if outcome is Outcome.PASSED else f"{len(cell.runs)} runs: {words}",
         properties={
             "seed": "" if worst.seed is None else str(worst.seed),
             "system": cell.system,
             "client": worst.client,
             "page": results.page_of(worst) or CAMPAIGN_PAGE,
-            "runs": told,
+            "runs": words,
         },
     )
 
@@ -140,13 +140,13 @@ def _word(verdict: str) -> str:
 def summary(results: CampaignResults, *, seen: Mapping[str, str] | None = None) -> str:
     """For the page of a CI's job. seen: fingerprint -> in how many nights it was seen lately, where that is known."""
     counts = Counter(run.verdict for run in results.runs)
-    told = ", ".join(f"{counts[verdict]} {_word(verdict)}" for verdict in _WORST_FIRST if counts[verdict])
+    words = ", ".join(f"{counts[verdict]} {_word(verdict)}" for verdict in _WORST_FIRST if counts[verdict])
     lines = [
         f"## kafka-chaos: {_safe(results.name)}: {_safe(results.told.verdict)}",
         "",
         _safe(results.told.sentence),
         "",
-        f"{len(results.runs)} runs: {told}. Page: `{CAMPAIGN_PAGE}` in the artifact.",
+        f"{len(results.runs)} runs: {words}. Page: `{CAMPAIGN_PAGE}` in the artifact.",
         "",
         *_findings(results.findings, seen or {}),
         *_known(results),

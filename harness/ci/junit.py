@@ -64,7 +64,7 @@ def junit_of(cases: Sequence[Case], *, suite: str = "kafka-chaos") -> bytes:
             for name, value in case.properties.items():
                 ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
         if case.outcome is not Outcome.PASSED:
-            told = ElementTree.SubElement(made, case.outcome.value, message=printable(case.message))
-            told.text = visible(case.text) or None
+            element = ElementTree.SubElement(made, case.outcome.value, message=printable(case.message))
+            element.text = visible(case.text) or None
     written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return written

@@ -198,17 +198,17 @@ def changes(tries: Sequence[Try]) -> list[Change]:
 
 def conclusion(tries: Sequence[Try], wanted: Wanted) -> list[str]:
     """Where it appeared or went, in sentences."""
-    told = f"{wanted.name} ({wanted.classification} {wanted.check}, {wanted.fingerprint})"
+    finding = f"{wanted.name} ({wanted.classification} {wanted.check}, {wanted.fingerprint})"
     answers = {system: answer_of(tries, system) for system in dict.fromkeys(each.system for each in tries)}
     silent = [system for system, answer in answers.items() if answer is None]
     if found := changes(tries):
-        return [f"{told}:", *(change.sentence for change in found)]
+        return [f"{finding}:", *(change.sentence for change in found)]
     known = {answer for answer in answers.values() if answer is not None}
     gave_none = f" No answer: {', '.join(silent)}." if silent else ""
     if not known:
-        return [f"{told}: no release gave an answer."]
+        return [f"{finding}: no release gave an answer."]
     where = "every release that gave an answer" if silent else "every release"
-    return [f"{told}: seen in {where}.{gave_none}" if True in known else f"{told}: in no release.{gave_none}"]
+    return [f"{finding}: seen in {where}.{gave_none}" if True in known else f"{finding}: in no release.{gave_none}"]
 
 
 def table(tries: Sequence[Try]) -> list[str]:

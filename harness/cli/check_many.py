@@ -152,8 +152,8 @@ def check_jepsen(
                     held.take(str(file), size)
                 except (HarnessError, OSError) as error:
                     waiting.pop(place, None)
-                    told = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
-                    answers[place] = NotJudged(folder=file, error=told)
+                    problem = error if isinstance(error, HarnessError) else UsageError(f"{file}: {error.strerror}")
+                    answers[place] = NotJudged(folder=file, error=problem)
             settle()
         yield [answers[place] for place in range(len(files))]
 

@@ -121,8 +121,8 @@ def compare_stored(
     """Compares stored runs; judges only those that have no verdict yet."""
     open_ = [run.path for run in stored if not _is_judged(run.path)]
     failures = _judge(open_, master=master, tell=tell)
-    told = [StoredRun(path=run.path, label=run.label, failure=failures.get(run.path, "")) for run in stored]
-    columns = columns_of(told)
+    labelled = [StoredRun(path=run.path, label=run.label, failure=failures.get(run.path, "")) for run in stored]
+    columns = columns_of(labelled)
     return write_comparison(columns, out=out or _folder(runs, columns))
 
 
@@ -169,11 +169,11 @@ def _judged(given: GivenRun, failures: dict[Path, str]) -> GivenRun:
 
 def _folder(runs: Path, columns: Sequence[GivenColumn]) -> Path:
     """The page's folder: the same runs in the same columns always have the same folder, other comparisons another."""
-    told = [(column.label, run.path.name) for column in columns for run in column.runs if run.path is not None]
-    if not told:
+    names = [(column.label, run.path.name) for column in columns for run in column.runs if run.path is not None]
+    if not names:
         return runs / "comparison"  # never written: there is nothing to compare
-    mark = hashlib.sha256(repr(told).encode()).hexdigest()[:6]
-    folder = runs / f"comparison-{told[0][1]}-{mark}"
+    mark = hashlib.sha256(repr(names).encode()).hexdigest()[:6]
+    folder = runs / f"comparison-{names[0][1]}-{mark}"
     if folder.is_symlink():
         raise UsageError(f"{folder} is a symbolic link: remove it, or say by --out where the page goes")
     return folder

@@ -118,16 +118,16 @@ class Commanded:
 
 def found_in(folder: RunFolder) -> Mapping[str, Any]:
     """What a judged run's answer has: its verdict, and its findings with some of the values they are about."""
-    told = folder.verdict()
+    verdict = folder.verdict()
     names = {row["value"]: row["name"] for row in folder.table("value_names").to_pylist()}
     rows = folder.table("findings").to_pylist()
     page = folder.path / "report.html"
     return {
         "run": str(folder.path),
         "page": str(page) if page.is_file() else None,
-        "verdict": told["verdict"],
-        "exit_code": told["exit_code"],
-        "sentence": told["sentence"],
+        "verdict": verdict["verdict"],
+        "exit_code": verdict["exit_code"],
+        "sentence": verdict["sentence"],
         "findings_in_all": len(rows),
         "findings": [
             {

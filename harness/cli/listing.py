@@ -19,30 +19,30 @@ _GAP = "  "
 
 
 def print_runs(terminal: Terminal, aside: Terminal, runs: Path, *, as_json: bool) -> None:
-    told = [asdict(each) for each in summaries(runs)]
+    rows = [asdict(each) for each in summaries(runs)]
     if as_json:
-        for each in told:
+        for each in rows:
             terminal.say(json.dumps(each))
         return
-    if not told:
+    if not rows:
         aside.say(f"{runs}: no runs yet")
         return
-    for line in table([_cells(each) for each in told], width=terminal.width):
+    for line in table([_cells(each) for each in rows], width=terminal.width):
         terminal.say(line)
-    for each in told:
+    for each in rows:
         if each["error"]:
             aside.say(f"{each['id']}: {each['error']}")
 
 
-def _cells(told: Mapping[str, Any]) -> dict[str, str]:
-    began = datetime.strptime(told["time"], "%Y-%m-%dT%H:%M:%SZ") if told["time"] else None
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    began = datetime.strptime(row["time"], "%Y-%m-%dT%H:%M:%SZ") if row["time"] else None
     return {
-        "run": str(told["id"]),
+        "run": str(row["id"]),
         "time (UTC)": f"{began:%d %b %H:%M}" if began else "",
-        "system": f"{told['system']}/{told['world']}" if told["world"] not in ("", "local") else told["system"],
-        "verdict": UNREADABLE if told["error"] else str(told["verdict"]),
-        "violations": str(told["violations"]),
-        "permitted": str(told["permitted"]),
+        "system": f"{row['system']}/{row['world']}" if row["world"] not in ("", "local") else row["system"],
+        "verdict": UNREADABLE if row["error"] else str(row["verdict"]),
+        "violations": str(row["violations"]),
+        "permitted": str(row["permitted"]),
     }
 
 

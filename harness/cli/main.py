@@ -249,9 +249,9 @@ def compare(
         return
     if stored:
         found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
-        page, told = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)
+        page, summary = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)
     else:
-        page, told = comparison_runs.compare_scenario(
+        page, summary = comparison_runs.compare_scenario(
             scenario or "",
             comparison_runs.variants_of(systems or [], variants or []),
             repeat=repeat,
@@ -262,7 +262,7 @@ def compare(
             master=master,
             tell=terminal.say,
         )
-    raise typer.Exit(presentation.print_comparison(terminal, page, told))
+    raise typer.Exit(presentation.print_comparison(terminal, page, summary))
 
 
 @app.command()
@@ -284,17 +284,17 @@ def cluster(
 ) -> None:
     """Runs a cluster alone, in the foreground, until Ctrl-C, and says when a node has ended."""
 
-    def ready(told: dict[str, Any]) -> None:
+    def ready(facts: dict[str, Any]) -> None:
         if ready_file is not None:
             unfinished = ready_file.with_name(ready_file.name + ".unfinished")
             try:
-                unfinished.write_text(json.dumps(told), encoding="utf-8")
+                unfinished.write_text(json.dumps(facts), encoding="utf-8")
                 unfinished.replace(ready_file)
             except OSError as error:
                 raise HarnessError(f"--ready-file {ready_file} cannot be written: {error.strerror}") from error
-        for name in ("bootstrap", "coordination", *(("control",) if "control" in told else ())):
-            terminal.say(f"{name:<14}{told[name]}")
-        for node in told.get("nodes", ()):
+        for name in ("bootstrap", "coordination", *(("control",) if "control" in facts else ())):
+            terminal.say(f"{name:<14}{facts[name]}")
+        for node in facts.get("nodes", ()):
             terminal.say(f"{node['name']:<22}process {node['process']}, {node['address']}, log {node['log']}")
         terminal.say("Ctrl-C ends it and leaves nothing.")
 
@@ -306,7 +306,7 @@ def cluster(
     if ready_file is not None and not ready_file.absolute().parent.is_dir():
         raise UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.absolute().parent}")
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
-    serving.run_cluster(spec, ready=ready, told=terminal.say, control=commanded)
+    serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
 
 
 def _control(path: Path | None, runs: Path, spec: ClusterSpec, *, until_stdin_closes: bool) -> Control | None:
@@ -381,10 +381,10 @@ def _sweep_first(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in _NEED_NO_SWEEP or COMPLETING in os.environ:
         return
     try:
-        told = compose.sweep()
+        removed = compose.sweep()
     except HarnessError as error:
         if arguments[0] not in _LEAVE_NOTHING:
             raise
-        told = [f"not swept: {error}"]
-    for line in told:
+        removed = [f"not swept: {error}"]
+    for line in removed:
         aside.say(line if line.startswith("not swept") else f"swept: {line}")

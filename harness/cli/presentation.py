@@ -142,6 +142,6 @@ def print_findings(terminal: Terminal, folder: Path, wanted: str | None, *, ever
 
 def print_health(terminal: Terminal, health: list[tuple[str, bool, str]]) -> int:
     """0 if everything that a run needs is there."""
-    for name, ok, told in health:
-        terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {told}")
+    for name, ok, detail in health:
+        terminal.say(f"{'ok     ' if ok else 'MISSING'}  {name:<12} {detail}")
     return 0 if all(ok for _, ok, _ in health) else 4

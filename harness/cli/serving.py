@@ -24,7 +24,7 @@ Ready = Callable[[dict[str, Any]], None]  # gets the addresses, the nodes, the p
 
 
 def run_cluster(
-    spec: ClusterSpec, *, ready: Ready, told: Callable[[str], None], control: Control | None = None
+    spec: ClusterSpec, *, ready: Ready, tell: Callable[[str], None], control: Control | None = None
 ) -> None:
     """In a temporary folder, until SIGINT or SIGTERM, or until `control` ends it. `told` gets lines: a node's logs are
     gone when this returns."""
@@ -36,11 +36,11 @@ def run_cluster(
                 folder, scenario="cluster", clock=clock, seed=1, stamp=stamp(clock.wall_ns())
             ).path
         with RunOwnership(folder):
-            asyncio.run(_serve(folder, spec, ready, told, control))
+            asyncio.run(_serve(folder, spec, ready, tell, control))
 
 
 async def _serve(
-    folder: Path, spec: ClusterSpec, ready: Ready, told: Callable[[str], None], control: Control | None
+    folder: Path, spec: ClusterSpec, ready: Ready, tell: Callable[[str], None], control: Control | None
 ) -> None:
     interrupt = asyncio.Event()
     catch_signals(asyncio.get_running_loop(), interrupt)
@@ -58,10 +58,10 @@ async def _serve(
             assert isinstance(cluster, LocalCluster), "the command line refuses others"
             facts["control"] = str(control.path)
             for line in await control.serve(cluster, spec, folder, interrupt=interrupt, ready=lambda: ready(facts)):
-                told(line)
+                tell(line)
             return
         ready(facts)
-        watching = asyncio.ensure_future(_tell_endings(cluster, told)) if isinstance(cluster, BrokerCluster) else None
+        watching = asyncio.ensure_future(_tell_endings(cluster, tell)) if isinstance(cluster, BrokerCluster) else None
         await interrupt.wait()
         if watching is not None:
             watching.cancel()
@@ -69,12 +69,12 @@ async def _serve(
         await cluster.stop()
 
 
-async def _tell_endings(cluster: BrokerCluster, told: Callable[[str], None]) -> None:
+async def _tell_endings(cluster: BrokerCluster, tell: Callable[[str], None]) -> None:
     known: set[NodeId] = set()
     while True:
         for node, lines in cluster.endings().items():
             if node not in known:
                 known.add(node)
                 for line in lines:
-                    told(line)
+                    tell(line)
         await asyncio.sleep(LOOK_EVERY_S)

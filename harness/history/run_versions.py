@@ -9,10 +9,10 @@ from harness import extensions
 
 
 def versions() -> dict[str, str]:
-    told = {"kafka-chaos": version("kafka-chaos"), "Python": platform.python_version()}
-    told |= {name: version(name) for name in ("kafka-python", "pyspark")}
-    told |= extensions.packages()
-    return told | {"machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"}
+    found = {"kafka-chaos": version("kafka-chaos"), "Python": platform.python_version()}
+    found |= {name: version(name) for name in ("kafka-python", "pyspark")}
+    found |= extensions.packages()
+    return found | {"machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"}
 
 
 def stamp(wall_ns: int) -> str:

@@ -44,10 +44,10 @@ def summary(folder: Path) -> RunSummary:
     verdict: dict[str, Any] = {}
     error = ""
     try:
-        told = RunFolder(folder)
-        run = told.run
+        run_folder = RunFolder(folder)
+        run = run_folder.run
         if (folder / "verdict.json").is_file():
-            verdict = told.verdict()
+            verdict = run_folder.verdict()
     except (HarnessError, OSError) as unfit:
         error = str(unfit)
     counts = verdict.get("counts", {})

@@ -26,8 +26,8 @@ def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
     for number, spec in enumerate(scenario.faults):
         for key, (what, remedy) in _of_fault(spec, cast):
             place = scenario.places.fault(number, key)
-            told = what if what.startswith(f"fault {spec.kind!r}") else f"fault {spec.kind!r}: {what}"
-            yield Problem(place=place, what=told, remedy=remedy)
+            sentence = what if what.startswith(f"fault {spec.kind!r}") else f"fault {spec.kind!r}: {what}"
+            yield Problem(place=place, what=sentence, remedy=remedy)
     for wrong in faults.catalogue.wrong(scenario):
         if wrong.section == "steps":
             step = scenario.steps[wrong.index]

@@ -61,17 +61,18 @@ def night_of_runs(paths: Sequence[Path], *, name: str = "") -> Night:
 
 def _run(path: Path) -> tuple[RunOfNight, list[FindingOfNight]]:
     folder = RunFolder(path)
-    told = summary(folder.path)
-    if told.error or not folder.has_table("findings"):
-        raise UsageError(f"{path}: {told.error or 'not judged yet'}; run `kafka-chaos check {path}` first")
-    system = _system(told.system, told.world)
+    summarized = summary(folder.path)
+    if summarized.error or not folder.has_table("findings"):
+        raise UsageError(f"{path}: {summarized.error or 'not judged yet'}; run `kafka-chaos check {path}` first")
+    system = _system(summarized.system, summarized.world)
     place = folder.path / "tables" / f"{FAULT_MEASURES.name}.parquet"
     measures = read_table(place, FAULT_MEASURES.name).to_pylist() if place.is_file() else []
     run = folder.run
     load_s = ((run.get("load_ended_ns") or 0) - (run.get("load_began_ns") or 0)) / _SECOND_NS
     acknowledged = folder.verdict().get("accounting", {}).get("acknowledged")
     made = RunOfNight(
-        began=told.time, scenario=told.scenario, system=system, seed=run.get("seed"), verdict=told.verdict,
+        began=summarized.time, scenario=summarized.scenario, system=system, seed=run.get("seed"),
+        verdict=summarized.verdict,
         recovery_s=_most(each["leader_s"] for each in measures), gap_s=_most(each["gap_s"] for each in measures),
         throughput_per_s=acknowledged / load_s if acknowledged is not None and load_s > 0 else None,
         run=folder.path.name,
@@ -80,7 +81,7 @@ def _run(path: Path) -> tuple[RunOfNight, list[FindingOfNight]]:
     return made, [
         FindingOfNight(
             fingerprint=row["fingerprint"], check=row["check"], classification=row["classification"],
-            cause=row["cause_text"] or "", scenario=told.scenario, system=system, run=folder.path.name,
+            cause=row["cause_text"] or "", scenario=summarized.scenario, system=system, run=folder.path.name,
         )
         for row in rows
     ]  # fmt: skip

@@ -26,7 +26,7 @@ def tell_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path], tu
     for the store.
     """
     seen = seen_lately(store)
-    told, failed = 0, []
+    written, failed = 0, []
     for path in runs:
         try:
             if not _tell(RunFolder(path), seen):
@@ -38,8 +38,8 @@ def tell_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path], tu
         if page is None:
             failed.append(f"{path}: {why_none}")
         else:
-            told += 1
-    words = f"{told} {'page' if told == 1 else 'pages'} of runs say in which nights their findings were seen"
+            written += 1
+    words = f"{written} {'page' if written == 1 else 'pages'} of runs say in which nights their findings were seen"
     return "; ".join([words, *(f"not so {each}" for each in failed)])
 
 

@@ -111,13 +111,13 @@ def _findings(top: Path, place: Sequence[str], text: str) -> Iterator[Found]:
     folder = RunFolder(top.joinpath(*place))
     if not folder.has_table("findings"):
         return
-    told = summary(folder.path)
+    summarized = summary(folder.path)
     for row in folder.table("findings").to_pylist():
         words = (row["check"], row["classification"], row["cause_text"], row["sentence_text"], row["kind"])
         if not row["fingerprint"].startswith(text) and not any(text in (word or "").lower() for word in words):
             continue
         yield Found(
-            place=place, run=told.id, system=told.system, finding=row["finding"], check=row["check"],
+            place=place, run=summarized.id, system=summarized.system, finding=row["finding"], check=row["check"],
             classification=row["classification"], fingerprint=row["fingerprint"], count=row["count"],
             sentence=row["sentence_text"], has_page=(folder.path / "report.html").is_file(),
         )  # fmt: skip

@@ -134,8 +134,8 @@ class LiveRun:
         }  # fmt: skip
 
     def _last_ns(self, run: Mapping[str, Any], began_ns: int) -> int:
-        told = [run.get("ended_ns"), *(each["monotonic_ns"] for each in run.get("anchors", ()))]
-        return max([each for each in told if isinstance(each, int)], default=began_ns)
+        times = [run.get("ended_ns"), *(each["monotonic_ns"] for each in run.get("anchors", ()))]
+        return max([each for each in times if isinstance(each, int)], default=began_ns)
 
     def _in_force(self) -> list[_Fault]:
         return [each for _, each in sorted(self.faults.items()) if each.end_ns is None and each.begin_ns is not None]
@@ -189,18 +189,18 @@ class LiveRun:
 
     def _take_row(self, text: bytes) -> None:
         try:
-            told = _ROW.decode(text)
-            match told.table:
+            row = _ROW.decode(text)
+            match row.table:
                 case "faults":
-                    fault = msgspec.convert(told.row, _Fault)
+                    fault = msgspec.convert(row.row, _Fault)
                     self.faults[fault.fault] = fault
                 case "partition_states":
-                    state = msgspec.convert(told.row, _State)
+                    state = msgspec.convert(row.row, _State)
                     known = self.states.get((state.topic, state.partition))
                     if known is None or _newness(state) >= _newness(known):
                         self.states[state.topic, state.partition] = state
                 case "controller_seen":
-                    self.controller = msgspec.convert(told.row, _Controller).node
+                    self.controller = msgspec.convert(row.row, _Controller).node
         except _UNFIT:
             self.unreadable += 1
 

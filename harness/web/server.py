@@ -160,8 +160,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._page("serve_live.html.j2", scripts=("serve_live.js",), place=place, name=place[-1])
             case ("state", *place) if place:
                 with self.server.looking:
-                    told = self.server.live.of(self._run_at(place)).look()
-                self._answer(HTTPStatus.OK, json.dumps(told).encode(), kind=_JSON)
+                    state = self.server.live.of(self._run_at(place)).look()
+                self._answer(HTTPStatus.OK, json.dumps(state).encode(), kind=_JSON)
             case ("files", *place) if place and place[-1] in SERVED:
                 self._file(place)
             case _:

@@ -59,8 +59,8 @@ def write_campaigns_beside(folders: Sequence[Path], *, out: Path) -> tuple[Path,
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"{out}: {error.strerror}; {remedy}") from error
-    told = json.dumps(as_json(columns), indent=1, ensure_ascii=True) + "\n"
-    FilesBelow(out).replace(OUT_JSON, told.encode())
+    text = json.dumps(as_json(columns), indent=1, ensure_ascii=True) + "\n"
+    FilesBelow(out).replace(OUT_JSON, text.encode())
     return write_page(out, OUT_PAGE, html, otherwise=remedy), page.headline
 
 
@@ -95,10 +95,15 @@ def build(columns: Sequence[Column]) -> CampaignsPage:
 
 def _head(column: Column) -> Head:
     data = column.data
-    told = [("Runs done", count_of(column.done)), ("Seed", data.seed), ("Begun", data.begun), ("Harness", data.harness)]
+    facts = [
+        ("Runs done", count_of(column.done)),
+        ("Seed", data.seed),
+        ("Begun", data.begun),
+        ("Harness", data.harness),
+    ]
     return Head(
         letter=column.letter, name=data.name, href=column.href, badge=badge_of(data), sentence=data.sentence,
-        facts=[(name, value) for name, value in told if value],
+        facts=[(name, value) for name, value in facts if value],
     )  # fmt: skip
 
 

@@ -58,13 +58,13 @@ def measures(campaigns: Sequence[tuple[str, CampaignData]], link: Link) -> list[
     values: Mapping[str, list[Value]] = {key: [] for key, *_ in _MEASURES}
     for letter, data in campaigns:
         for each in data.measures:
-            told = {
+            known = {
                 "recovery": (each.recovery_s, each.recovery_open),
                 "gap": (each.gap_s, each.gap_open),
                 "throughput": (each.throughput, False),
             }
             system = f"{each.system} · {letter}" if letter else each.system
-            for key, (value, never) in told.items():
+            for key, (value, never) in known.items():
                 if value is not None:
                     values[key].append(Value(run=each.run, fault=each.fault, system=system, value=value, open=never))
     made = (_measure(key, title, meaning, unit, values[key], link) for key, title, meaning, unit in _MEASURES)

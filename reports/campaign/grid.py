@@ -91,14 +91,14 @@ def tally(counts: Mapping[str, int]) -> str:
 
 def _title(run: Run) -> str:
     sentence = cut(run.sentence, _AS_TOLD)
-    told = (
+    title = (
         f"run {run.number}",
         NAMES[run.verdict] + (", as stated" if run.as_stated else ""),
         f"{run.scenario} on {run.where}",
         f"seed {run.seed}",
         sentence,
     )
-    return " · ".join(part for part in told if part)
+    return " · ".join(part for part in title if part)
 
 
 def cut(words: str, most: int) -> str:

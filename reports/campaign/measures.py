@@ -65,8 +65,8 @@ def _recoveries(data: RunData) -> dict[tuple[str, float], tuple[float, bool]]:
     for row in data.findings:
         began = data.seconds(row["first_ns"])
         if row["check"] == "recovery" and began is not None:
-            told = evidence_of(row)
-            found[str(row["kind"]), round(began, 6)] = (float(told["seconds"]), bool(told["open"]))
+            evidence = evidence_of(row)
+            found[str(row["kind"]), round(began, 6)] = (float(evidence["seconds"]), bool(evidence["open"]))
     return found
 
 

@@ -107,11 +107,11 @@ def _counts(data: CampaignData) -> list[VerdictCount]:
 def _lead(data: CampaignData) -> str:
     done = sum(run.verdict != "not_run" for run in data.runs)
     rest = len(data.runs) - done
-    told = f"{count_of(done)} of {count_of(len(data.runs))} planned runs were done"
+    sentence = f"{count_of(done)} of {count_of(len(data.runs))} planned runs were done"
     if rest:
-        told += f"; {count_of(rest)} {'was' if rest == 1 else 'were'} not begun, or not ended"
+        sentence += f"; {count_of(rest)} {'was' if rest == 1 else 'were'} not begun, or not ended"
     acknowledged = sum(run.acknowledged for run in data.runs)
-    return f"{told}. They acknowledged {count_of(acknowledged)} records."
+    return f"{sentence}. They acknowledged {count_of(acknowledged)} records."
 
 
 def _answers(data: CampaignData) -> list[Answer]:
@@ -160,8 +160,8 @@ def _long(seconds: float) -> str:
 
 
 def _facts(data: CampaignData) -> list[tuple[str, str]]:
-    told = [("Campaign", data.name), ("Seed", data.seed), ("Begun", data.begun), ("Harness", data.harness)]
-    return [(name, value) for name, value in told if value]
+    facts = [("Campaign", data.name), ("Seed", data.seed), ("Begun", data.begun), ("Harness", data.harness)]
+    return [(name, value) for name, value in facts if value]
 
 
 def _hidden(runs: Sequence[Run], shown: Sequence[Run]) -> str:

@@ -28,11 +28,11 @@ Row = Mapping[str, Any]
 def read_campaign(folder: Path) -> CampaignData:
     """Raises UsageError where the folder is no campaign's, HarnessError where something in it is unsound."""
     files = FilesBelow(folder)
-    plan, told = _json(files, "campaign.json"), _json(files, "verdict.json")
+    plan, verdict = _json(files, "campaign.json"), _json(files, "verdict.json")
     rows = {name: _rows(files, name) for name in SCHEMAS}
     _words(files, "runs", "verdict", rows["runs"], WORST_FIRST)
     _words(files, "findings", "class", rows["findings"], CLASSES)
-    _words(files, "verdict.json", "verdict", [told], WORST_FIRST)
+    _words(files, "verdict.json", "verdict", [verdict], WORST_FIRST)
     where = _where(rows["runs"])
     return CampaignData(
         path=files.top,
@@ -41,9 +41,9 @@ def read_campaign(folder: Path) -> CampaignData:
         begun=_text(plan, "begun"),
         harness=_text(plan, "harness_version"),
         command=_text(plan, "command"),
-        verdict=str(told["verdict"]),
-        exit_code=_text(told, "exit_code"),
-        sentence=_text(told, "sentence"),
+        verdict=str(verdict["verdict"]),
+        exit_code=_text(verdict, "exit_code"),
+        sentence=_text(verdict, "sentence"),
         runs=sorted((_run(row, where) for row in rows["runs"]), key=lambda run: run.number),
         groups=[_group(row) for row in rows["findings"]],
         runs_with=_runs_with(rows["occurrences"]),
@@ -60,18 +60,18 @@ def _json(files: FilesBelow, name: str) -> Mapping[str, Any]:
     place = files.top / name
     try:
         with files.open(name) as file:
-            told = json_of(text_of(place, opened=lambda: file))
+            content = json_of(text_of(place, opened=lambda: file))
     except FileNotFoundError:
         raise UsageError(f"{place} is missing: name the folder of a campaign, RUNS/campaigns/NAME") from None
     except ValueError as error:
         raise HarnessError(f"{place}: {error}: {_AGAIN}") from error
-    if not isinstance(told, dict):
+    if not isinstance(content, dict):
         raise HarnessError(f"{place} holds no object: {_AGAIN}")
-    return told
+    return content
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name)
+def _text(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name)
     return "" if value is None else str(value)
 
 
@@ -123,8 +123,8 @@ def _words(files: FilesBelow, place: str, column: str, rows: Sequence[Row], know
 
 def _where(rows: Sequence[Row]) -> Mapping[int, str]:
     """Number of a run -> its system, and its world and client where there are several."""
-    told = ["system", *(name for name in ("world", "client") if len({row[name] for row in rows if row[name]}) > 1)]
-    return {row["number"]: ", ".join(row[name] for name in told if row[name]) for row in rows}
+    parts = ["system", *(name for name in ("world", "client") if len({row[name] for row in rows if row[name]}) > 1)]
+    return {row["number"]: ", ".join(row[name] for name in parts if row[name]) for row in rows}
 
 
 def _run(row: Row, where: Mapping[int, str]) -> Run:

@@ -25,21 +25,21 @@ _DID = {
 
 def differences(columns: Sequence[Column]) -> list[Difference]:
     """All that was asked, in the order of importance; nothing about what was zero everywhere, except a loss."""
-    told = [_verdicts(columns)]
+    found = [_verdicts(columns)]
     for question in questions(columns):
         made = _asked(columns, question)
         if made is not None:
-            told.append(made)
+            found.append(made)
     anomalies = _anomalies(columns)
-    place = next((number for number, each in enumerate(told) if each.anchor == "faults"), len(told))
-    return [*told[:place], *anomalies, *told[place:]]
+    place = next((number for number, each in enumerate(found) if each.anchor == "faults"), len(found))
+    return [*found[:place], *anomalies, *found[place:]]
 
 
-def headline(columns: Sequence[Column], told: Sequence[Difference]) -> str:
+def headline(columns: Sequence[Column], found: Sequence[Difference]) -> str:
     """A broken promise or a column without numbers first, then what the measures say; a vacuous column says least."""
-    verdict = told[0]
+    verdict = found[0]
     first_of_all = any("violation" in tally(column) or not column.counted for column in columns)
-    ranked = [verdict, *told[1:]] if first_of_all else [*told[1:], verdict]
+    ranked = [verdict, *found[1:]] if first_of_all else [*found[1:], verdict]
     first = next((each for each in ranked if each.kind == "differs"), None)
     if first is not None:
         return first.context + first.sentence
@@ -158,11 +158,11 @@ def _anomalies(columns: Sequence[Column]) -> list[Difference]:
     parts = [
         f"every run of {column.label} has {_and(names)}" for column, names in zip(columns, own, strict=True) if names
     ]
-    told = {name for names in own for name in names}
+    all_names = {name for names in own for name in names}
     free = [
         column.label
         for column in columns
-        if not told & {f"{kind[1]} {kind[0]}" for numbers in column.counted for kind in numbers.anomalies}
+        if not all_names & {f"{kind[1]} {kind[0]}" for numbers in column.counted for kind in numbers.anomalies}
     ]
     if free:
         parts.append(f"no run of {' or '.join(free)} has any")

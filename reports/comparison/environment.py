@@ -29,11 +29,11 @@ def _differing(
     columns: Sequence[Column], told_by: Callable[[RunData], Mapping[str, str]]
 ) -> tuple[list[tuple[str, list[str]]], int]:
     """(the rows in which columns differ, how many do not). A column's own runs may differ too: all values are shown."""
-    told = [[told_by(run.data) for run in column.runs if run.data is not None] for column in columns]
-    keys = list(dict.fromkeys(key for column in told for facts in column for key in facts))
+    settings = [[told_by(run.data) for run in column.runs if run.data is not None] for column in columns]
+    keys = list(dict.fromkeys(key for column in settings for facts in column for key in facts))
     rows, same = [], 0
     for key in keys:
-        values = [list(dict.fromkeys(facts.get(key, _ABSENT) for facts in column)) for column in told]
+        values = [list(dict.fromkeys(facts.get(key, _ABSENT) for facts in column)) for column in settings]
         if len({tuple(sorted(each)) for each in values if each}) <= 1 and all(len(each) <= 1 for each in values):
             same += 1
             continue
@@ -44,8 +44,8 @@ def _differing(
 def machine_of(data: RunData) -> dict[str, str]:
     versions: Mapping[str, Any] = data.run.get("versions") or {}
     surroundings: Mapping[str, Any] = data.run.get("environment") or {}
-    told = _flat((), versions) | _flat((), surroundings)
-    return {".".join(path): value for path, value in told.items()}
+    machine = _flat((), versions) | _flat((), surroundings)
+    return {".".join(path): value for path, value in machine.items()}
 
 
 def settings_of(scenario: Scenario) -> dict[str, str]:
@@ -55,32 +55,32 @@ def settings_of(scenario: Scenario) -> dict[str, str]:
 
 def setting_paths(scenario: Scenario) -> dict[Path, str]:
     """The same by its place in the scenario: ("cluster", "settings", "min.insync.replicas")."""
-    told: dict[Path, str] = {}
+    paths: dict[Path, str] = {}
     for section, spec in (("cluster", scenario.cluster), ("workload", scenario.workload), ("expect", scenario.expect)):
-        told |= _flat((section,), {field.name: getattr(spec, field.name) for field in fields(spec)})
+        paths |= _flat((section,), {field.name: getattr(spec, field.name) for field in fields(spec)})
     for topic in scenario.topics:
-        told |= _flat(("topics", topic.name), {field.name: getattr(topic, field.name) for field in fields(topic)})
-    told |= {
+        paths |= _flat(("topics", topic.name), {field.name: getattr(topic, field.name) for field in fields(topic)})
+    paths |= {
         ("run", "recovery_timeout_s"): f"{scenario.recovery_timeout_s:g}",
         ("run", "read_every_replica"): str(scenario.read_every_replica).lower(),
     }
-    told["workload", "name"] = scenario.workload.name
-    return told | _flat(("coverage",), scenario.coverage)
+    paths["workload", "name"] = scenario.workload.name
+    return paths | _flat(("coverage",), scenario.coverage)
 
 
 def _flat(prefix: Path, table: Mapping[str, Any]) -> dict[Path, str]:
-    told: dict[Path, str] = {}
+    flat: dict[Path, str] = {}
     for key, value in table.items():
         name = (*prefix, str(key))
         if isinstance(value, Mapping):
-            told |= _flat(name, value)
+            flat |= _flat(name, value)
         elif isinstance(value, bool):
-            told[name] = str(value).lower()
+            flat[name] = str(value).lower()
         elif isinstance(value, tuple | list):
-            told[name] = str(list(value)).replace("(", "[").replace(")", "]")
+            flat[name] = str(list(value)).replace("(", "[").replace(")", "]")
         else:
-            told[name] = "none" if value is None else str(value)
-    return told
+            flat[name] = "none" if value is None else str(value)
+    return flat
 
 
 # ---- doubts ---------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def warnings(columns: Sequence[Column]) -> list[str]:
     """Whatever makes numbers of two columns no like for like."""
     every = [(column, run) for column in columns for run in column.readable]
     found = []
-    for told, of in (
+    for sentence, of in (
         ("The seeds differ", lambda data: str(data.run.get("seed"))),
         ("The scenario's text differs", _text),
         ("The plan of steps and faults differs", _plan),
@@ -110,7 +110,7 @@ def warnings(columns: Sequence[Column]) -> list[str]:
                 f"{', '.join(names)}" if shown else f"{', '.join(names)}: {value}" for value, names in groups.items()
             ]
             joined = " against ".join(parts) if shown else "; ".join(parts)
-            found.append(f"{told}: {joined}. Differences below may come from that.")
+            found.append(f"{sentence}: {joined}. Differences below may come from that.")
     counts = {len(column.counted) for column in columns}
     if len(counts - {0}) > 1:
         told_counts = ", ".join(f"{column.label} {len(column.counted)}" for column in columns)
@@ -140,14 +140,14 @@ def _text(data: RunData) -> str:
     except FileNotFoundError:
         return _plan(data)
     try:
-        told = tomllib.loads(text)
+        content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
     for name, key in _TARGET:
-        table = told.get(name)
+        table = content.get(name)
         if isinstance(table, dict):
             table.pop(key, None)
-    return str({key: value for key, value in told.items() if value != {}})
+    return str({key: value for key, value in content.items() if value != {}})
 
 
 def _plan(data: RunData) -> str:

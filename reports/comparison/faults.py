@@ -105,6 +105,6 @@ def silence_after(sends: pd.DataFrame, begin: float, until: float) -> tuple[floa
 
 def longest_silence(sends: pd.DataFrame, begin: float, end: float) -> float | None:
     """The longest stretch between two acknowledgements of one partition that lies between `begin` and `end`."""
-    told = sends[sends["ok"] & (sends["completed_ns"] >= begin) & (sends["completed_ns"] < end)]
-    steps = told.groupby("partition_id")["completed_ns"].diff().dropna()
+    answered = sends[sends["ok"] & (sends["completed_ns"] >= begin) & (sends["completed_ns"] < end)]
+    steps = answered.groupby("partition_id")["completed_ns"].diff().dropna()
     return float(steps.max()) if len(steps) else None

@@ -69,9 +69,9 @@ def _typical(column: Column) -> Run | None:
     runs = [run for run in column.readable if run.counted] or column.readable
     if not runs:
         return None
-    told = [_weights(run) for run in runs]
-    length = min(len(weights) for weights in told)
-    middle = [median(weights[index] for weights in told) for index in range(length)]
+    weights_of_runs = [_weights(run) for run in runs]
+    length = min(len(weights) for weights in weights_of_runs)
+    middle = [median(weights[index] for weights in weights_of_runs) for index in range(length)]
     return min(runs, key=lambda run: sum(abs(a - b) for a, b in zip(_weights(run), middle, strict=False)))
 
 

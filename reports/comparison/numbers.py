@@ -120,32 +120,32 @@ def _load(data: RunData, sends: pd.DataFrame) -> tuple[float, float]:
 
 
 def _sums(data: RunData) -> dict[str, int]:
-    told = accounting(data)
-    if told is None:
+    counts = accounting(data)
+    if counts is None:
         return {}
     by_check: Counter[str] = Counter()
     for row in data.findings:
         by_check[row["check"]] += row["count"]
-    unseen = min(by_check["unseen-tail"], told.unreadable)
+    unseen = min(by_check["unseen-tail"], counts.unreadable)
     return {
-        "sent": told.sent,
-        "acknowledged": sum(row.sent for row in told.outcomes if row.name == "Acknowledged"),
-        "read": told.read,
-        "lost_violation": told.lost_violation,
-        "lost_permitted": told.lost_permitted,
-        "lost": told.lost_violation + told.lost_permitted,
+        "sent": counts.sent,
+        "acknowledged": sum(row.sent for row in counts.outcomes if row.name == "Acknowledged"),
+        "read": counts.read,
+        "lost_violation": counts.lost_violation,
+        "lost_permitted": counts.lost_permitted,
+        "lost": counts.lost_violation + counts.lost_permitted,
         "unseen_tail": unseen,
-        "unreadable": told.unreadable - unseen,
-        "unknown": told.indeterminate,
-        "unknown_in_log": sum(row.in_final_log for row in told.outcomes if row.name == "Indeterminate"),
-        "refused": told.refused,
+        "unreadable": counts.unreadable - unseen,
+        "unknown": counts.indeterminate,
+        "unknown_in_log": sum(row.in_final_log for row in counts.outcomes if row.name == "Indeterminate"),
+        "refused": counts.refused,
         "copies": int(data.verdict.get("accounting", {}).get("duplicates", 0)),
     }
 
 
 def _problem(data: RunData) -> str:
-    told = accounting(data)
-    return told.problem if told is not None else ""
+    counts = accounting(data)
+    return counts.problem if counts is not None else ""
 
 
 def _causes(data: RunData) -> dict[tuple[str, str], int]:

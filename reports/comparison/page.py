@@ -150,18 +150,18 @@ class Comparison:
         }
 
 
-def _lead(columns: Sequence[Column], told: Sequence[Difference]) -> str:
+def _lead(columns: Sequence[Column], found: Sequence[Difference]) -> str:
     empty = [column for column in columns if not column.counted]
     if empty:
         return f"{empty[0].label} has no run that was done to its end, so there are no numbers to compare it by."
-    counts = {kind: sum(each.kind == kind for each in told) for kind in ("differs", "within", "same", "unknown")}
+    counts = {kind: sum(each.kind == kind for each in found) for kind in ("differs", "within", "same", "unknown")}
     parts = [
         (counts["differs"], "differ by more than the repeats spread"),
         (counts["within"], "are within the spread"),
         (counts["same"], "are the same"),
         (counts["unknown"], "cannot be told"),
     ]
-    asked = f"Of {len(told)} things compared, "
+    asked = f"Of {len(found)} things compared, "
     return asked + ", ".join(f"{count} {words}" for count, words in parts if count) + "."
 
 
@@ -174,10 +174,10 @@ def _link(column: Column, run: Run, href: str) -> RunLink:
 
 def _numbers_json(numbers: RunNumbers) -> dict[str, Any]:
     """Keys of two words become one, as JSON wants it."""
-    told = asdict(numbers)
-    told["causes"] = {"/".join(key): count for key, count in numbers.causes.items()}
-    told["anomalies"] = {
+    fields = asdict(numbers)
+    fields["causes"] = {"/".join(key): count for key, count in numbers.causes.items()}
+    fields["anomalies"] = {
         "/".join(key): {"findings": findings, "records": records}
         for key, (findings, records) in numbers.anomalies.items()
     }
-    return told
+    return fields

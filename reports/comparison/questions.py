@@ -65,8 +65,8 @@ class FaultKey:
 
 
 def _values(columns: Sequence[Column], of: Callable[[RunNumbers], float | None]) -> list[list[float]]:
-    told = [[of(numbers) for numbers in column.counted] for column in columns]
-    return [[value for value in values if value is not None] for values in told]
+    values_of_columns = [[of(numbers) for numbers in column.counted] for column in columns]
+    return [[value for value in values if value is not None] for values in values_of_columns]
 
 
 def sums_measure(columns: Sequence[Column], key: str, name: str) -> Measure:

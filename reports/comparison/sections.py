@@ -87,9 +87,9 @@ def _figures(columns: Sequence[Column], index: int) -> list[tuple[str, str]]:
     leaders = [leader_measure(columns, fault) for fault in faults]
     silences = [silence_measure(columns, fault) for fault in faults]
     for name, measures in (("New leader, slowest", leaders), ("No writes, longest", silences)):
-        told = [measure for measure in measures if any(measure.values)]
-        if told:
-            asked.append((name, max(told, key=lambda each: max(max(values, default=0.0) for values in each.values))))
+        shown = [measure for measure in measures if any(measure.values)]
+        if shown:
+            asked.append((name, max(shown, key=lambda each: max(max(values, default=0.0) for values in each.values))))
     phases = phases_of(columns)
     if phases:
         asked.append((f"p99, {PHASES[phases[0]][:1].lower()}{PHASES[phases[0]][1:]}",
@@ -232,8 +232,8 @@ def strips(columns: Sequence[Column]) -> Strips | None:
         drawn.append(("Before the first fault", "longest time without a write", before, None))
     for fault in faults:
         leader, silence = leader_measure(columns, fault), silence_measure(columns, fault)
-        told = [("until a new leader", leader), ("longest time without a write", silence)]
-        for name, measure in told:
+        kinds = [("until a new leader", leader), ("longest time without a write", silence)]
+        for name, measure in kinds:
             if any(measure.values) or _any_dot(columns, fault, measure):
                 drawn.append((fault.title, name, measure, fault))
     points = [_dots(columns, measure, fault) for _, _, measure, fault in drawn]
@@ -332,13 +332,13 @@ def latencies(columns: Sequence[Column]) -> Latencies | None:
         for index, column in enumerate(columns):
             values = {name: measures[phase, name].values[index] for name in PERCENTILES}
             middle = {name: median(own) if own else None for name, own in values.items()}
-            told = [f"{PERCENTILE_NAMES[n]} {number(m, 'ms')}" for n, m in middle.items() if m is not None]
+            parts = [f"{PERCENTILE_NAMES[n]} {number(m, 'ms')}" for n, m in middle.items() if m is not None]
             rows.append(
                 LatencyRow(
                     letter=column.letter, label=column.label, phase=PHASES[phase] if index == 0 else "",
                     p50=at(middle["p50"]), p99=at(middle["p99"]), p999=at(middle["p999"]),
                     text=" · ".join(number(m, "ms") for m in middle.values() if m is not None) or "–",
-                    title=f"{column.label}, {PHASES[phase].lower()}: {', '.join(told) or 'nothing acknowledged'}",
+                    title=f"{column.label}, {PHASES[phase].lower()}: {', '.join(parts) or 'nothing acknowledged'}",
                 )
             )  # fmt: skip
     decades = range(round(math.log10(low)), round(math.log10(high)) + 1)

@@ -31,12 +31,12 @@ def accounting(data: RunData) -> Accounting | None:
         outcomes=[
             OutcomeRow(
                 name=name,
-                in_final_log=counts[told, True],
-                not_in_it=counts[told, False],
-                lost=counts[told, False] if told == "acknowledged" else 0,
+                in_final_log=counts[stored, True],
+                not_in_it=counts[stored, False],
+                lost=counts[stored, False] if stored == "acknowledged" else 0,
             )
-            for told, name in _NAMES.items()
-            if told != "not sent" or counts[told, True]
+            for stored, name in _NAMES.items()
+            if stored != "not sent" or counts[stored, True]
         ],
         partitions=_partitions(data, rows, lost),
         read=counts["acknowledged", True],
@@ -46,7 +46,7 @@ def accounting(data: RunData) -> Accounting | None:
         unreadable=max(missing - permitted - violation - undecided, 0),
         indeterminate=counts["unknown", True] + counts["unknown", False],
         refused=counts["refused", True] + counts["refused", False],
-        sent=sum(count for (told, _), count in counts.items() if told != "not sent"),
+        sent=sum(count for (stored, _), count in counts.items() if stored != "not sent"),
         problem=_problem(sums),
     )
 
@@ -66,16 +66,16 @@ def _problem(sums: dict[str, Any]) -> str:
 
 
 def _partitions(data: RunData, rows: Sequence[AccountingRow], lost: Sequence[FindingRow]) -> list[PartitionRow]:
-    told: dict[tuple[str, int], Counter[str]] = {}
+    per_partition: dict[tuple[str, int], Counter[str]] = {}
     for row in rows:
-        told.setdefault((row["topic"], row["partition"]), Counter())[_told(row)] += row["count"]
+        per_partition.setdefault((row["topic"], row["partition"]), Counter())[_told(row)] += row["count"]
     losses: Counter[tuple[str | None, int | None]] = Counter()
     for finding in lost:
         losses[finding["topic"], finding["partition"]] += finding["count"]
     made = []
     for partition in sorted(data.rows(PARTITIONS), key=lambda row: (row["topic"], row["partition"])):
         name = (partition["topic"], partition["partition"])
-        counts = told.get(name, Counter())
+        counts = per_partition.get(name, Counter())
         made.append(
             PartitionRow(
                 name=f"{name[0]}-{name[1]}",

@@ -38,8 +38,8 @@ def links_note(data: RunData) -> str:
 def _dead_note(data: RunData, lanes: Sequence[Lane]) -> str:
     if not any("dead" in span.style.split() for lane in lanes for span in lane.spans):
         return ""
-    told = [f"{key}={data.environment[key]}" for key in _SESSIONS if key in data.environment]
-    session = f" ({told[0]})" if told else ""
+    settings = [f"{key}={data.environment[key]}" for key in _SESSIONS if key in data.environment]
+    session = f" ({settings[0]})" if settings else ""
     return (
         "A broker that dies or is paused stays leader, and a member of ISRs, until the controller notices: when its "
         f"session has run out{session}. Meanwhile acks=all waits for it wherever it is a follower."

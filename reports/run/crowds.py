@@ -48,8 +48,8 @@ def _joined(group: Sequence[Span]) -> Span:
     first, last = group[0], group[-1]
     end = max(span.at + span.length for span in group)
     styles = {span.style for span in group}
-    told = Counter(span.text or span.style for span in group).most_common(4)
-    words = ", ".join(f"{count} x {text}" for text, count in told)
+    commonest = Counter(span.text or span.style for span in group).most_common(4)
+    words = ", ".join(f"{count} x {text}" for text, count in commonest)
     return Span(
         at=first.at,
         length=round(end - first.at, 3),

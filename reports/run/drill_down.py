@@ -62,8 +62,8 @@ def _log_row(
     boundary: str,
 ) -> LogRow:
     first = next(iter(cells.values()))
-    told = first["acknowledged_value"]
-    acknowledged = "" if told is None else f"{data.value(told)}  {data.moment(first['acknowledged_ns'])}"
+    value = first["acknowledged_value"]
+    acknowledged = "" if value is None else f"{data.value(value)}  {data.moment(first['acknowledged_ns'])}"
     return LogRow(
         offset=offset,
         acknowledged=acknowledged,
@@ -98,8 +98,8 @@ def _boundary(evidence: Mapping[str, Any], lost: set[int], offset: int, *, gone:
         words.append(f"offsets {span_of(min(lost), max(lost))} {verb}")
     elif lost and offset == max(lost) + 1:
         words.append("after the last lost record" if gone else "after the last of them")
-    told = "; ".join(words)
-    return told[:1].upper() + told[1:]
+    sentence = "; ".join(words)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _cell(data: RunData, value: int | None, epoch: int | None, colours: Mapping[int, int], cut: str) -> LogCell:
@@ -147,11 +147,11 @@ def operations(data: RunData, finding: FindingRow, *, whole: bool = False, opens
     if len(hidden) > 2:
         where = f"kafka-chaos show {data.place} {finding['finding']} --all"
         inside = [_operation(data, row, lost) for row in hidden[:INSIDE_MAX]] if opens else ()
-        told = f"{len(hidden)} more operations on these records"
-        told += f", {len(inside)} of them here" if 0 < len(inside) < len(hidden) else ""
-        told += f"; all: {where}" if len(inside) < len(hidden) else ""
+        remark = f"{len(hidden)} more operations on these records"
+        remark += f", {len(inside)} of them here" if 0 < len(inside) < len(hidden) else ""
+        remark += f"; all: {where}" if len(inside) < len(hidden) else ""
         at = hidden[0]["invoked_ns"] or hidden[0]["completed_ns"] or 0
-        timed.append((at, replace(event(data, at, told, key=False), inside=inside)))
+        timed.append((at, replace(event(data, at, remark, key=False), inside=inside)))
     about = [at for at, _ in timed] or [at for at in (finding["first_ns"], finding["last_ns"]) if at is not None]
     begin, end = (min(about), max(about)) if about else (of_clients[0][0], of_clients[-1][0])
     others = [*of_clients, *(one for one in cluster_events(data, finding) if one[0] >= begin - _BEFORE_NS)]

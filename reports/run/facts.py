@@ -62,16 +62,16 @@ def _table(data: RunData, name: str, value: Any, rows_max: int) -> FactTable:
 
 def words(name: str) -> str:
     """`first_offset` as people read it; a unit that the cell writes itself is left out."""
-    told = name.removesuffix("_ns") if name.endswith("_ns") else name
-    told = {
+    label = name.removesuffix("_ns") if name.endswith("_ns") else name
+    label = {
         "time_ns": "time",
         "invoked_ns": "begin",
         "completed_ns": "end",
         "offset": "offset",
         "partition": "partition",
         "operation": "operation",
-    }.get(told, told)
-    return told.replace("_", " ")
+    }.get(label, label)
+    return label.replace("_", " ")
 
 
 def cell(data: RunData, name: str, value: Any) -> str:
@@ -94,8 +94,8 @@ def _text(data: RunData, name: str, value: Any) -> str:
         return ", ".join(f"{words(key)} {_text(data, key, each)}" for key, each in value.items() if each is not None)
     if isinstance(value, Iterable) and not isinstance(value, str):
         items = list(value)
-        told = ", ".join(_text(data, name, each) for each in items[:12])
-        return told + (f" and {len(items) - 12} more" if len(items) > 12 else "")
+        text = ", ".join(_text(data, name, each) for each in items[:12])
+        return text + (f" and {len(items) - 12} more" if len(items) > 12 else "")
     return str(value)
 
 

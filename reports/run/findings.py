@@ -162,9 +162,9 @@ def finding(data: RunData, row: FindingRow, *, drilled: bool, opens: bool, issue
 
 def _first_is(row: FindingRow) -> str:
     """What happened at the moment in the table."""
-    told = _FIRST.get(row["check"])
-    if told is not None or row["first_ns"] is None:
-        return told or ""
+    first = _FIRST.get(row["check"])
+    if first is not None or row["first_ns"] is None:
+        return first or ""
     return "first acknowledged" if row["check"] in _ACKNOWLEDGED else "first seen"
 
 

@@ -101,8 +101,10 @@ def lead(data: RunData) -> str:
             f"{alone} in the ISR. Broker {elected}, {role}, took over with a log that ended at {start}, so "
             "it never had these records."
         )
-    told = [link.sentence for link in chain_of(evidence) if link.decisive or link.event in ("truncation", "disk-loss")]
-    return data.readable(" ".join(told[:2]) or str(finding["sentence_text"]))
+    sentences = [
+        link.sentence for link in chain_of(evidence) if link.decisive or link.event in ("truncation", "disk-loss")
+    ]
+    return data.readable(" ".join(sentences[:2]) or str(finding["sentence_text"]))
 
 
 def answers(data: RunData) -> list[Answer]:
@@ -183,8 +185,8 @@ def _set_by(setting: SettingFact) -> str:
 
 def _prevention(evidence: Mapping[str, Any]) -> list[Answer]:
     """A card of its own, where the checks derived what would have kept the records."""
-    told = [str(sentence) for sentence in evidence.get("prevention") or ()]
-    if not told:
+    sentences = [str(sentence) for sentence in evidence.get("prevention") or ()]
+    if not sentences:
         return []
     ways = [f"{key}={value}" for key, value in preventing(evidence)]
     short = {0: "By more copies", 1: "By one setting", 2: "By either of two settings"}.get(len(ways), "By a setting")

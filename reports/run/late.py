@@ -12,10 +12,10 @@ def too_late(evidence: Mapping[str, Any]) -> tuple[ChainLink, ChainLink] | None:
     Of findings stored before that was told, the order of both says it.
     """
     links = chain_of(evidence)
-    told = [link for link in links if link.event == "acknowledged"]
+    answers = [link for link in links if link.event == "acknowledged"]
     election = next((link for link in links if link.event == "election"), None)
-    if election is None or not told or any(link.epoch_before is None for link in told):
+    if election is None or not answers or any(link.epoch_before is None for link in answers):
         return None
-    if any(link.deposed is False or link.t_ns <= election.t_ns for link in told):
+    if any(link.deposed is False or link.t_ns <= election.t_ns for link in answers):
         return None
-    return told[0], election
+    return answers[0], election

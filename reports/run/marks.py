@@ -85,8 +85,8 @@ def _dense(data: RunData, duration: float, place: Place, found: Sequence[tuple[f
         title = f"{_told(row)}, {first:.3f} s"
         if len(members) > 1:
             kinds = Counter(row["check"] for _, row in members)
-            told = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
-            title = f"{len(members)} findings from {first:.3f} to {last:.3f} s: {told}; the first: {title}"
+            words = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
+            title = f"{len(members)} findings from {first:.3f} to {last:.3f} s: {words}; the first: {title}"
         tone = TONES.get(classification, "neutral")
         marks.append(Mark(at=round(first, 3), text="", title=title, href=place(row), tone=tone))
         places.append((first - half, first + half))

@@ -27,8 +27,8 @@ def nearest(data: RunData, events: Sequence[Timed], begin: int, end: int) -> lis
 
     kept = sorted(events, key=distance)[:EVENTS_MAX]
     last = max(at for at, _ in kept)
-    told = f"{len(events) - len(kept)} more events are in the run's tables; --all of kafka-chaos show prints them"
-    return [*kept, (last, event(data, last, told, key=False))]
+    remark = f"{len(events) - len(kept)} more events are in the run's tables; --all of kafka-chaos show prints them"
+    return [*kept, (last, event(data, last, remark, key=False))]
 
 
 def event(data: RunData, at: int, text: str, *, key: bool) -> OperationRow:
@@ -58,20 +58,20 @@ def cluster_events(data: RunData, finding: FindingRow) -> list[Timed]:
         if fault["end_ns"] is not None:
             label = data.readable(fault["label_text"] or fault["kind"])
             events.append((fault["end_ns"], f"Over: {label}", False))
-    for told in data.rows(BROKER_EVENTS):
-        if told["event"] == "truncation" and (told["topic"], told["partition"]) == where:
-            text = f"Broker {told['node']} truncates its log from {told['from_offset']} to {told['to_offset']}"
-            events.append((told["time_ns"], text, True))
+    for event_row in data.rows(BROKER_EVENTS):
+        if event_row["event"] == "truncation" and (event_row["topic"], event_row["partition"]) == where:
+            text = f"Broker {event_row['node']} truncates its log from {event_row['from_offset']} to {event_row['to_offset']}"
+            events.append((event_row["time_ns"], text, True))
     return [(at, event(data, at, text, key=key)) for at, text, key in events]
 
 
 def client_events(data: RunData, finding: FindingRow) -> list[Timed]:
     """Assignments, commits and fetched offsets of the group, and begin and end of the transactions, that it names."""
     evidence = evidence_of(finding)
-    told = []
+    lines = []
     if evidence.get("group") and data.folder.has_table("group_events"):
         where = (finding["topic"], finding["partition"])
-        told += [
+        lines += [
             (row["completed_ns"], _group_event(row))
             for row in data.rows(GROUP_EVENTS)
             if row["group"] == evidence["group"]
@@ -83,11 +83,11 @@ def client_events(data: RunData, finding: FindingRow) -> list[Timed]:
         for row in data.rows(TRANSACTIONS):
             if row["transaction"] in wanted:
                 who = f"Transaction {row['transaction']} of p{row['process']}"
-                told += [(row["invoked_ns"], f"{who} begins")] if row["invoked_ns"] is not None else []
+                lines += [(row["invoked_ns"], f"{who} begins")] if row["invoked_ns"] is not None else []
                 error = f" ({row['error']})" if row["error"] else ""
                 ended = f"{who} ends: {_OUTCOMES.get(row['outcome'], 'unknown')}{error}"
-                told += [(row["completed_ns"], ended)] if row["completed_ns"] is not None else []
-    return sorted(((at, event(data, at, text, key=False)) for at, text in told), key=lambda one: one[0])
+                lines += [(row["completed_ns"], ended)] if row["completed_ns"] is not None else []
+    return sorted(((at, event(data, at, text, key=False)) for at, text in lines), key=lambda one: one[0])
 
 
 def _group_event(row: GroupEventRow) -> str:

@@ -48,7 +48,7 @@ def build(path: Path) -> Page:
     """The page of one run. Raises UsageError when the folder is none or was not judged."""
     data = RunData(path)
     problems = Problems()
-    told = problems.safely("What happened", lambda: story(data), None)
+    what_happened = problems.safely("What happened", lambda: story(data), None)
     empty: Sequence[FindingGroup] = ()
     issues = problems.safely("Findings", lambda: IssueTexts(data).of, lambda row: "")
     unknown: Mapping[str, SeenLately] = {}
@@ -67,11 +67,15 @@ def build(path: Path) -> Page:
         answers=problems.safely("Answers", lambda: answers(data), []),
         facts=problems.safely("Facts", lambda: _facts(data), []),
         settings=problems.safely("Configuration", lambda: settings(data), []),
-        story=told,
-        life=problems.safely("One record followed", lambda: life(data, worst(data), told.steps if told else ()), None),
+        story=what_happened,
+        life=problems.safely(
+            "One record followed", lambda: life(data, worst(data), what_happened.steps if what_happened else ()), None
+        ),
         done=problems.safely("What was done", lambda: done(data), []),
         accounting=problems.safely("Where every record went", lambda: accounts.accounting(data), None),
-        overview=problems.safely("The run over time", lambda: timeline.overview(data, told, places_of(groups)), None),
+        overview=problems.safely(
+            "The run over time", lambda: timeline.overview(data, what_happened, places_of(groups)), None
+        ),
         findings=[row for group in groups for row in group.findings],
         groups=groups,
         findings_total=len(data.findings),
@@ -124,10 +128,12 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     ]
 
 
-def _shared(told: Mapping[str, Any]) -> str:
+def _shared(shared: Mapping[str, Any]) -> str:
     """docs/campaigns.md says what that changes."""
-    before = ", ".join(told["before"])
-    return f"run {told['number']} on cluster {told['cluster']} of a campaign" + (f", after {before}" if before else "")
+    before = ", ".join(shared["before"])
+    return f"run {shared['number']} on cluster {shared['cluster']} of a campaign" + (
+        f", after {before}" if before else ""
+    )
 
 
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:
@@ -161,8 +167,8 @@ def _proofs(data: RunData) -> list[ProofRow]:
 def _began(data: RunData, fault: FaultRow) -> str:
     """When its effect was seen, and when it was planned for, as far as that is known."""
     planned = "" if fault["planned_ns"] is None else f"planned for {data.moment(fault['planned_ns'])}"
-    told = ", ".join(part for part in (planned, late_words(fault)) if part)
-    return data.moment(fault["begin_ns"]) + (f" ({told})" if told else "")
+    words = ", ".join(part for part in (planned, late_words(fault)) if part)
+    return data.moment(fault["begin_ns"]) + (f" ({words})" if words else "")
 
 
 def _skipped(data: RunData, fault: Mapping[str, str]) -> ProofRow:

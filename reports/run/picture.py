@@ -61,7 +61,7 @@ def _log_end(
     data: RunData, end: Mapping[str, Any], elected: Any, lost: Mapping[str, int], first: int, top: int
 ) -> LogEnd:
     log_end = end["log_end_offset"]
-    told = "log end not recorded" if log_end is None else f"log ends at {log_end}"
+    words = "log end not recorded" if log_end is None else f"log ends at {log_end}"
     role = [str(end["state"] or ""), "" if end["in_isr"] else "not in the ISR"]
     whole = _share(log_end or 0, first, top)
     edges = [_share(lost["first"], first, top), _share(lost["last"] + 1, first, top)]
@@ -71,7 +71,7 @@ def _log_end(
         node=end["replica"],
         colour=data.colour(end["replica"]),
         log_end=log_end,
-        state=", ".join(word for word in (*role, told) if word),
+        state=", ".join(word for word in (*role, words) if word),
         kept_share=round(kept, 2),
         lost_share=round(gone, 2),
         rest_share=round(max(whole - kept - gone, 0.0), 2),
@@ -89,8 +89,8 @@ def _caption(ends: Sequence[Mapping[str, Any]], elected: Any, lost: Mapping[str,
         parts = [
             f"broker {end['replica']} up to {end['log_end_offset'] - 1}" for end in ends if end["replica"] in holders
         ]
-        told = ", ".join(parts)
-        return f"Of these records there were still copies: {told}."
+        caption = ", ".join(parts)
+        return f"Of these records there were still copies: {caption}."
     who = "broker " + str(holders[0]) if len(holders) == 1 else "brokers " + " and ".join(map(str, holders))
     return f"Only {who} had offsets {boundary} and up."
 
@@ -105,9 +105,9 @@ def _rest(
     """What the offsets after the last lost record were: what their producers had been told."""
     begin, end = lost["last"] + 1, holder["log_end_offset"]
     span = span_of(begin, end - 1)
-    told = _told(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
-    words = " and ".join(f"{count_of(count)} {_OUTCOMES[status]}" for status, count in sorted(told.items()))
-    unknown = end - begin - sum(told.values())
+    remark = _told(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
+    words = " and ".join(f"{count_of(count)} {_OUTCOMES[status]}" for status, count in sorted(remark.items()))
+    unknown = end - begin - sum(remark.values())
     if unknown or not words:
         return f"Dotted: offsets {span}, not among the acknowledged ones that were lost."
     return f"Dotted: offsets {span}, written but never acknowledged ({words})."

@@ -58,10 +58,10 @@ def listing_of(run: Path, *, width: int = WIDTH, everything: bool = False) -> li
         kinds.setdefault(row["fingerprint"], []).append(row)
     lines: list[str] = []
     for rows in kinds.values():
-        told = rows if everything else rows[:1]
-        for one in told:
+        selected = rows if everything else rows[:1]
+        for one in selected:
             lines += _entry(data, one, width)
-        others = [row["finding"] for row in rows[len(told) :]]
+        others = [row["finding"] for row in rows[len(selected) :]]
         if others:
             more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
             verb = "are" if len(others) > 1 else "is"
@@ -94,7 +94,7 @@ def _those_there_are(findings: Sequence[FindingRow]) -> str:
 def _head(data: RunData, row: FindingRow, width: int) -> list[str]:
     where = partition_name(row)
     span = span_of(row["offset_first"], row["offset_last"])
-    told = [
+    lines = [
         where,
         f"offsets {span}" if span else "",
         f"count {count_of(row['count'])}",
@@ -102,7 +102,7 @@ def _head(data: RunData, row: FindingRow, width: int) -> list[str]:
     ]
     title = f"{row['finding']}  {title_of(data, row)}: {row['classification']}"
     sentence = _wrapped(data.readable(str(row["sentence_text"])), width)
-    return [title[:width], ", ".join(part for part in told if part)[:width], "", *sentence]
+    return [title[:width], ", ".join(part for part in lines if part)[:width], "", *sentence]
 
 
 def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
@@ -154,8 +154,11 @@ def _log_lines(table: LogTable) -> Iterator[tuple[str, Sequence[str]]]:
             yield f"{line.fold} more offsets like these", ()
             continue
         replicas = [_log_cell(cell) for cell in line.replicas]
-        told = _short(line.acknowledged)
-        yield line.boundary, ("!" if line.lost else "", str(line.offset), told, *replicas, _log_cell(line.final))
+        acknowledged = _short(line.acknowledged)
+        yield (
+            line.boundary,
+            ("!" if line.lost else "", str(line.offset), acknowledged, *replicas, _log_cell(line.final)),
+        )
 
 
 def _log_cell(cell: LogCell) -> str:
@@ -247,6 +250,6 @@ def _foot(data: RunData, row: FindingRow, width: int, everything: bool) -> list[
         others = [name for name in same if name != row["finding"]]
         listed = others if everything else others[:8]
         more = f" and {len(others) - len(listed)} more" if len(others) > len(listed) else ""
-        told = f"Findings of this kind in this run: {len(same)}. The others: {', '.join(listed)}{more}."
-        lines += _wrapped(told, width)
+        sentence = f"Findings of this kind in this run: {len(same)}. The others: {', '.join(listed)}{more}."
+        lines += _wrapped(sentence, width)
     return [*lines, f"check {row['check']}, kind {row['kind']}, fingerprint {row['fingerprint']}"[:width]]

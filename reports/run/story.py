@@ -37,10 +37,10 @@ def evidence_of(finding: FindingRow) -> dict[str, Any]:
 
 def worst(data: RunData) -> FindingRow | None:
     """The finding that the page opens with: a loss if there is one in the worst class, else the first of that class."""
-    told = [row for row in data.findings if row["classification"] in ("violation", "permitted")]
-    if not told:
+    lost_rows = [row for row in data.findings if row["classification"] in ("violation", "permitted")]
+    if not lost_rows:
         return None
-    same = [row for row in told if row["classification"] == told[0]["classification"]]
+    same = [row for row in lost_rows if row["classification"] == lost_rows[0]["classification"]]
     losses = [row for row in same if row["check"] == "lost-write"]
     return max(losses, key=lambda row: row["count"]) if losses else same[0]
 
@@ -113,8 +113,8 @@ def _sentence(data: RunData, finding: FindingRow, link: ChainLink, evidence: Map
     if link.event == "isr-shrink" and link.isr_after is not None:
         return _shrink_sentence(data, link)
     if link.event == "acknowledged":
-        told = _acknowledged_sentence(link) if link.count is not None else link.sentence
-        return f"{told}{_deposed_words(data, link, too_late(evidence))}"
+        sentence = _acknowledged_sentence(link) if link.count is not None else link.sentence
+        return f"{sentence}{_deposed_words(data, link, too_late(evidence))}"
     if link.event == "resume" and link.held_s is not None:
         return (
             f"It had stood still for {link.held_s:.1f} s and did not know yet that broker {link.leader} led in epoch "
@@ -143,15 +143,15 @@ def _fault_sentence(fault: FaultRow) -> str:
 
 def _shrink_sentence(data: RunData, link: ChainLink) -> str:
     gone = _brokers(link.nodes)
-    told = f"{gone} no longer had to confirm a write."
+    sentence = f"{gone} no longer had to confirm a write."
     if link.held_by is None or link.held_s is None:
-        return told
+        return sentence
     if link.held_by != "cut":
-        return f"{told} {gone} had been {link.held_by} for {link.held_s:.1f} s."
+        return f"{sentence} {gone} had been {link.held_by} for {link.held_s:.1f} s."
     most = str(data.environment.get(_LAG_KEY, ""))
     longer = most.isdigit() and link.held_s * 1000 > int(most)
     end = f", longer than {_LAG_KEY}={most} allows." if longer else "."
-    return f"{told} The cut had held their fetches from broker {link.leader} for {link.held_s:.1f} s{end}"
+    return f"{sentence} The cut had held their fetches from broker {link.leader} for {link.held_s:.1f} s{end}"
 
 
 def _brokers(nodes: Sequence[int]) -> str:

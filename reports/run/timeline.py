@@ -89,9 +89,9 @@ def overview(data: RunData, story: Story | None, place: Place) -> Overview:
 
 
 def _partitions_in_order(data: RunData) -> list[tuple[str, int]]:
-    told = {(row["topic"], row["partition"]) for row in data.findings if row["topic"] is not None}
+    named = {(row["topic"], row["partition"]) for row in data.findings if row["topic"] is not None}
     every = {(row["topic"], row["partition"]) for row in data.rows(PARTITIONS)}
-    return sorted(every, key=lambda name: (name not in told, name))
+    return sorted(every, key=lambda name: (name not in named, name))
 
 
 def _span(data: RunData, begin_ns: int | None, end_ns: int | None, duration: float) -> tuple[float, float] | None:
@@ -117,7 +117,7 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
             continue
         first, failed = group[0], any(row["outcome"] != "ok" for row in group)
         text = data.readable(_words(first))
-        told = [
+        lanes = [
             f"step {row['step'] + 1}: {_words(row)} ({row['outcome']}), {data.moment(row['begin_ns'])}" for row in group
         ]
         spans.append(
@@ -127,7 +127,7 @@ def _step_lanes(data: RunData, duration: float) -> list[Lane]:
                 style="stepbad" if failed else "stepok",
                 text=text,
                 short=_short(first),
-                title=data.readable("; ".join(told)),
+                title=data.readable("; ".join(lanes)),
             )
         )
     return [Lane(label="Plan", kind="step", spans=fewer(spans, duration), first=True)] if spans else []

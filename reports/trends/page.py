@@ -83,10 +83,10 @@ def _night(name: str, runs: pd.DataFrame) -> Night:
 
 def _headline(runs: pd.DataFrame, name: str, trends: Sequence[FindingTrend]) -> str:
     counts = runs["verdict"].value_counts()
-    told = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
+    words = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
     new = sum(trend.is_new and trend.classification == "violation" for trend in trends)
     first_seen = f"; {new} {'violation' if new == 1 else 'violations'} never seen before" if new else ""
-    return f"Last night, {name}: {told or 'no runs'}{first_seen}."
+    return f"Last night, {name}: {words or 'no runs'}{first_seen}."
 
 
 def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
@@ -96,8 +96,8 @@ def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
         squares = []
         for night in shown:
             verdicts = of_night.get(night, [])
-            told = ", ".join(f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts)
-            squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {told or 'not run'}"))
+            words = ", ".join(f"{verdicts.count(each)} {each}" for each in _WORST_FIRST if each in verdicts)
+            squares.append(Square(verdict=_worst(verdicts), title=f"{night}: {words or 'not run'}"))
         rows.append(HistoryRow(scenario=str(scenario), system=str(system), squares=squares))
     return rows
 
@@ -147,13 +147,13 @@ def _number(value: float) -> str:
 def _findings(
     findings: pd.DataFrame, names: Sequence[str], seen: Mapping[str, stored.SeenLately]
 ) -> list[FindingTrend]:
-    told = []
+    rows = []
     for fingerprint, group in findings.groupby("fingerprint", sort=True):
         nights = sorted(set(group["night"]))
         first = group.iloc[0]
         places = sorted({f"{row.scenario} on {row.system}" for row in group.itertuples()})
         further = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        told.append(
+        rows.append(
             FindingTrend(
                 fingerprint=str(fingerprint), check=first["check"], classification=first["classification"],
                 cause=first["cause"], where="; ".join(places[:3]) + further,
@@ -161,7 +161,7 @@ def _findings(
                 is_new=nights == [names[-1]] and len(names) > 1, is_gone=nights[-1] != names[-1],
             )
         )  # fmt: skip
-    return sorted(told, key=lambda each: (_rank(each.classification), each.is_gone, each.first))
+    return sorted(rows, key=lambda each: (_rank(each.classification), each.is_gone, each.first))
 
 
 def _rank(classification: str) -> int:

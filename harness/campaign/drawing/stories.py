@@ -84,11 +84,11 @@ class Stories:
         count = self._chance.randint(*self._profile.chapters)
         end_s = self._ground.workload.duration_s
         each_s = (end_s - _WARM_S - 2.0) / count
-        told: list[Planned] = []
+        planned: list[Planned] = []
         for number in range(count):
             at_s = round(_WARM_S + each_s * number + self._chance.uniform(0, 0.4 * each_s), 2)
-            told += self._chapter(at_s, before=told[-1].outline.kind if told else "")
-        return told
+            planned += self._chapter(at_s, before=planned[-1].outline.kind if planned else "")
+        return planned
 
     def _chapter(self, at_s: float, *, before: str) -> list[Planned]:
         chance, partition = self._chance, self._chance.randrange(len(self._ground.topics[0].assignment or ((),)))
@@ -101,20 +101,20 @@ class Stories:
             when += f" then isr({TOPIC}/{partition}) >= {_REPLICAS}"
             begins = {"when": when}
         lasts_s = self._first_lasts(first.spec, plot, linked)
-        told = [replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))]
+        planned = [replace(first, spec=replace(first.spec, for_s=lasts_s, **begins))]
         if not linked:
-            return told
+            return planned
         for _ in range(2 if chance.random() < _CHAIN_SHARE else 1):
-            cause = weighed(chance, self._causes(told[-1], plot))
+            cause = weighed(chance, self._causes(planned[-1], plot))
             delay_s = chance.choice(_DELAYS_S)
             if cause == "soon":
                 delay_s = self._soon(lasts_s)
             else:
                 when += f" then {self._trigger(cause, partition)}"
             kinds = self._undone_by(("start",)) if chance.random() < _TAKEN_SHARE else self._kinds
-            following = self._fault(kinds, _NEXT[cause], partition, before=told[-1].outline.kind)
-            told.append(replace(following, spec=replace(following.spec, when=when, delay_s=delay_s)))
-        return told
+            following = self._fault(kinds, _NEXT[cause], partition, before=planned[-1].outline.kind)
+            planned.append(replace(following, spec=replace(following.spec, when=when, delay_s=delay_s)))
+        return planned
 
     def _first(self, plot: str, partition: int, *, before: str) -> Planned:
         if plot == "lag":

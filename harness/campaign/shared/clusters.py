@@ -111,8 +111,8 @@ class SharedClusters:
 
     def _last_number(self) -> int:
         """Of the clusters there were, also before the campaign was interrupted: a number is given once."""
-        told = self._files.read(BOOK) if (self._files.top / BOOK).is_file() else b""
-        names = [*(name.decode() for name in _NAMED.findall(told)), *(path.name for path in self._top.iterdir())]
+        content = self._files.read(BOOK) if (self._files.top / BOOK).is_file() else b""
+        names = [*(name.decode() for name in _NAMED.findall(content)), *(path.name for path in self._top.iterdir())]
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
     # -- a run --------------------------------------------------------------------------------------------------------
@@ -290,9 +290,9 @@ class SharedClusters:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-        told: Mapping[str, object] = {"cluster": cluster.name, "runs": cluster.runs, "ended": cluster.over[:LINE_MAX]}
+        entry: Mapping[str, object] = {"cluster": cluster.name, "runs": cluster.runs, "ended": cluster.over[:LINE_MAX]}
         with self._files.append(BOOK) as book:
-            book.write(json.dumps(told).encode() + b"\n")
+            book.write(json.dumps(entry).encode() + b"\n")
         if self._keep_all or cluster.unclean or cluster.waits_for is not None:
             (cluster.folder / _KEPT).touch()
         else:

@@ -44,8 +44,8 @@ def sharing_of(scenario: Scenario) -> Sharing | None:
         return None
     if workload.facts.group and getattr(workload, "group", "") != workload.facts.group:
         return None  # it cannot be given another one
-    told = [dataclasses.asdict(cluster), workload.workers]  # each client has links of its own
-    key = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    parts = [dataclasses.asdict(cluster), workload.workers]  # each client has links of its own
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
     by_number = any(not BOOK.by_role(planned.target) for _, _, planned in catalogue.planned(scenario))
     return Sharing(key=key, as_started=by_number, spends=_spends(scenario))
 

@@ -129,5 +129,5 @@ class Absence:
                 yield log, term.epoch
 
 
-def _first(epochs: Sequence[int], told: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
-    return min((*epochs, *(epoch for epoch, _ in told)), default=None), min((t for _, t in told), default=None)
+def _first(epochs: Sequence[int], seen: Sequence[tuple[int, int]]) -> tuple[int | None, int | None]:
+    return min((*epochs, *(epoch for epoch, _ in seen)), default=None), min((t for _, t in seen), default=None)

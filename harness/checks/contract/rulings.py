@@ -274,14 +274,14 @@ class Cause:
         return (self.code, self.by or "", self.check, doubt.code if doubt is not None else "", of_rule)
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"code": self.code}
+        fields: dict[str, Any] = {"code": self.code}
         if self.by is not None:
-            told["by"] = self.by
+            fields["by"] = self.by
         if self.check:
-            told["check"] = self.check
+            fields["check"] = self.check
         if self.doubt is not None:
-            told["doubt"] = self.doubt.code
-        return told
+            fields["doubt"] = self.doubt.code
+        return fields
 
 
 NOTHING_PERMITS_IT = Cause(code="nothing-permits-it")

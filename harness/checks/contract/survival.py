@@ -81,10 +81,10 @@ class Survival:
             return by_epochs
         if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
-        told = {self._log_tells(log, election, lost) for log in self._history.logs}
-        if True in told:  # a record in the log is stronger evidence than a checkpoint
+        by_logs = {self._log_tells(log, election, lost) for log in self._history.logs}
+        if True in by_logs:  # a record in the log is stronger evidence than a checkpoint
             return True
-        if by_epochs is False or False in told:
+        if by_epochs is False or False in by_logs:
             return False
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False

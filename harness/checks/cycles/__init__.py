@@ -22,7 +22,7 @@ Two ways in (both judge many histories as one job; nothing is skipped in silence
   "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(partition_id)` and
   `value_of(partition_id, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
 
-`find_cycles(spark, tables, told=)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka says
+`find_cycles(spark, tables, known_operations=)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka says
 nothing of a batch as a whole), a transaction or a poll is one.
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
   values, topic, partition, first_ns, last_ns, count), one per kind: how many components hold one, and the shortest

@@ -56,8 +56,8 @@ def names_of(tables: Tables, cycles: Mapping[int, Iterable[Cycle]]) -> dict[int,
     for run, chosen in cycles.items():
         for cycle in chosen:
             operations |= {(run, each) for name in cycle.operations if (each := operation_of(name)) is not None}
-            told = {each for step in cycle.steps for each in (step.value, step.next_value) if each is not None}
-            values |= {(run, value) for value in told if value >= NAMED_FROM}
+            named = {each for step in cycle.steps for each in (step.value, step.next_value) if each is not None}
+            values |= {(run, value) for value in named if value >= NAMED_FROM}
     processes = _looked_up(tables.records, ("operation", "process"), operations)
     texts = _looked_up(tables.value_names, ("value", "name"), values)
     return {

@@ -67,12 +67,12 @@ Told: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]  # run -> kind -> v
 
 
 def find_cycles(
-    spark: SparkSession, tables: Tables, *, told: Told | None = None, read_write: bool = False,
+    spark: SparkSession, tables: Tables, *, known_operations: Told | None = None, read_write: bool = False,
     limits: Limits | None = None,
 ) -> NativeSearch:  # fmt: skip
     """See the package."""
     found = search_graph(spark, NativeGraph(spark, tables, read_write=read_write), Mode.FULL, limits or Limits())
-    known = told or {}
+    known = known_operations or {}
     best = {
         run: kinds for run, components in found.components.items() if (kinds := _best(components, known.get(run, {})))
     }
@@ -93,12 +93,12 @@ class _Chosen:
 _Best: TypeAlias = Mapping[str, tuple[_Chosen, int]]
 
 
-def _best(components: Sequence[Component], told: Mapping[str, frozenset[int]]) -> _Best:
+def _best(components: Sequence[Component], known: Mapping[str, frozenset[int]]) -> _Best:
     """Per kind the shortest cycle (the earliest of them) and how many components hold one that is not told yet."""
     found: dict[str, tuple[_Chosen, int]] = {}
     for component in components:
         for cycle in component.cycles:
-            if told.get(_KINDS.get(cycle.kind, cycle.kind), frozenset()).intersection(_values(cycle)):
+            if known.get(_KINDS.get(cycle.kind, cycle.kind), frozenset()).intersection(_values(cycle)):
                 continue
             kept, count = found.get(cycle.kind, (None, 0))
             if kept is None or len(cycle.steps) < len(kept.cycle.steps):

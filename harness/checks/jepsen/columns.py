@@ -65,11 +65,11 @@ class Records:
 
 def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Records:
     """tables: of all histories together, run rising."""
-    told = tables["records"]
+    rows = tables["records"]
     if completed_only:
-        told = told.filter(pc.is_valid(told["completed_ns"]))
+        rows = rows.filter(pc.is_valid(rows["completed_ns"]))
     column = {
-        name: _numbers(told, name)
+        name: _numbers(rows, name)
         for name in (
             "run",
             "partition_id",
@@ -85,10 +85,10 @@ def records_of(tables: Mapping[str, pa.Table], *, completed_only: bool) -> Recor
     run, partition_id, value = column["run"], column["partition_id"], column["value"]
     number, of_id, first_key = _ids(tables, run, partition_id, value)
     return Records(
-        **column, offset=_numbers(told, "offset"), id=number, of_id=of_id, key=first_key[run] + partition_id,
+        **column, offset=_numbers(rows, "offset"), id=number, of_id=of_id, key=first_key[run] + partition_id,
         key_of_id=first_key[of_id[0]] + of_id[1], first_key=first_key,
         of_key=(tables["partitions"]["run"].to_numpy(), tables["partitions"]["partition_id"].to_numpy()),
-        transactional=_valid(told, "transaction"), completed=_valid(told, "completed_ns"), moved=_numbers(told,
+        transactional=_valid(rows, "transaction"), completed=_valid(rows, "completed_ns"), moved=_numbers(rows,
             "moved").astype(bool),
         operation_rank=_operations(run, column["operation"]),
     )  # fmt: skip

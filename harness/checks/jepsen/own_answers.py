@@ -58,8 +58,8 @@ def _tails(run: RunRows) -> Mapping[bool, list[Error]]:
     for row in run.flagged(UNREAD_TAIL):
         error = {**_sent(run, row), "offset": row["offset"]}
         lost = _ended_below(row, ends)
-        told, end = ends.get(row["partition_id"], (-1, 0))
-        found[lost].append({**error, "end-offset": end, "told": op_index(told)} if lost else error)
+        reported, end = ends.get(row["partition_id"], (-1, 0))
+        found[lost].append({**error, "end-offset": end, "told": op_index(reported)} if lost else error)
     return found
 
 
@@ -72,8 +72,8 @@ def _ends(run: RunRows) -> Mapping[int, tuple[int, int]]:
 
 
 def _ended_below(row: RuleRow, ends: Mapping[int, tuple[int, int]]) -> bool:
-    told, end = ends.get(row["partition_id"], (-1, 0))
-    return bool(told > row["operation"] and row["offset"] >= end)
+    reported, end = ends.get(row["partition_id"], (-1, 0))
+    return bool(reported > row["operation"] and row["offset"] >= end)
 
 
 def _regressions(run: RunRows) -> list[Error]:

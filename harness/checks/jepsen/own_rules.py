@@ -39,12 +39,12 @@ def _regressions(stages: Stages) -> Rows:
     rows = rows[
         mark(records.keys, records.key[rows[1:]][back])[records.key[rows]]
     ]  # keys in which none went back: none
-    told = Timeline(records.key[rows], records.operation[rows])
-    start, stop = told.until(records.key[rows], records.invocation_index[rows], inclusive=False)
+    timeline = Timeline(records.key[rows], records.operation[rows])
+    start, stop = timeline.until(records.key[rows], records.invocation_index[rows], inclusive=False)
     _, height = grouped(
         records.key[rows], *(getattr(records, name)[rows] for name in ("offset", "process", "operation", "value"))
     )
-    highest = np.maximum.accumulate(height[told.order])  # keys in order: those before have lower numbers
+    highest = np.maximum.accumulate(height[timeline.order])  # keys in order: those before have lower numbers
     at = np.empty(len(rows), np.int64)
     at[height] = np.arange(len(rows))
     asked = np.flatnonzero(stop > start)

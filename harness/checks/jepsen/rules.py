@@ -96,8 +96,10 @@ def _readers(stages: Stages) -> Rows:
     ids = np.flatnonzero((bound != NONE) & (values.last_at == bound))
     ids = ids[np.lexsort((records.of_id[2][ids], records.key_of_id[ids]))]
     ids = ids[begins_of(records.key_of_id[ids])]
-    told = stages.of_value(ids)
-    return rows_of(run=told["run"], partition_id=told["partition_id"], operation=values.first_reader[ids])
+    staged_values = stages.of_value(ids)
+    return rows_of(
+        run=staged_values["run"], partition_id=staged_values["partition_id"], operation=values.first_reader[ids]
+    )
 
 
 def _values(stages: Stages) -> Rows:
@@ -177,10 +179,10 @@ def _skipped(stages: Stages) -> Rows:
     rows, before = rows[far], before[far]
     steps, jumps = stages.steps, _jumps(stages)
     jumps = jumps[steps.at[jumps] - steps.at_before[jumps] > 1]
-    told = stages.of_record(steps.record[jumps])
+    staged_records = stages.of_record(steps.record[jumps])
     return stages.between([
         (walk.run[rows], walk.partition_id[rows], before + 1, walk.first_at[rows] - 1),
-        (told["run"], told["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
+        (staged_records["run"], staged_records["partition_id"], steps.at_before[jumps] + 1, steps.at[jumps] - 1),
     ])  # fmt: skip
 
 

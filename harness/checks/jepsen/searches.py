@@ -78,12 +78,12 @@ class Searches:
             return spark.read.schema(from_arrow_schema(table.schema)).parquet(str(path))
 
         ops = staged("operations", self._ops.filter(here))
-        told = staged("records", self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS))
+        rows = staged("records", self._tables["records"].filter(here & kept).select(_RECORD_COLUMNS))
         orders = staged("orders", self._orders.filter(here))
         if mode is Mode.FULL:
-            told = told.join(ops.select("run", "operation"), ["run", "operation"], "left_semi")
+            rows = rows.join(ops.select("run", "operation"), ["run", "operation"], "left_semi")
         return search_histories(
-            spark, records=told, operations=ops, orders=orders, mode=mode, ww_deps=with_edges,
+            spark, records=rows, operations=ops, orders=orders, mode=mode, ww_deps=with_edges,
             key_of=lambda run, partition_id: self._histories[run].keys[partition_id],
         )  # fmt: skip
 

@@ -70,12 +70,17 @@ def steps_of(records: Records, values: Values) -> tuple[Steps, Lanes]:
         i_first=i_first[lane_of], sent_first=_sent_first(lane[first], i_first)[lane_of], jumps=jumps[kept],
         aborted=aborted[kept], own=own[kept],
     )  # fmt: skip
-    told = {
+    columns = {
         name: getattr(records, name)[rows[first]]
         for name in ("run", "process", "operation", "partition_id", "kind", "status")
     }
     lanes = Lanes(
-        **told, first_at=at[first], first_value=value[first], last_at=at[last], last_value=value[last], i_first=i_first
+        **columns,
+        first_at=at[first],
+        first_value=value[first],
+        last_at=at[last],
+        last_value=value[last],
+        i_first=i_first,
     )
     return steps, lanes
 
@@ -89,7 +94,7 @@ def _before(column: Column, first: Column) -> Column:
 def _sent_first(lanes: Column, i_first: Column) -> Column:
     """The lane of an operation's sends to a key lies right before that of its reads."""
     sends = lanes % 2 == 0
-    told = np.where(sends, i_first, NONE)
+    firsts = np.where(sends, i_first, NONE)
     reads = np.flatnonzero(~sends[1:] & (lanes[1:] - lanes[:-1] == 1)) + 1
-    told[reads] = i_first[reads - 1]
-    return told
+    firsts[reads] = i_first[reads - 1]
+    return firsts

@@ -61,12 +61,12 @@ def version_orders(records: Records) -> VersionOrders:
 
 def _proven(records: Records) -> Column:
     """Of each record, whether its operation is of unknown outcome and one of its values was read by an ok poll."""
-    told = records.sends & (records.status == STATUS_INFO)
-    if not told.any():
-        return told
+    unknown = records.sends & (records.status == STATUS_INFO)
+    if not unknown.any():
+        return unknown
     read = mark(records.ids, records.id[(records.kind == KIND_POLL) & (records.status == STATUS_OK)])
     operations = int(records.operation_rank.max(initial=-1)) + 1
-    return mark(operations, records.operation_rank[told & read[records.id]])[records.operation_rank]
+    return mark(operations, records.operation_rank[unknown & read[records.id]])[records.operation_rank]
 
 
 def _distinct(number: Column, offset: Column, ids: int) -> tuple[Column, Column]:

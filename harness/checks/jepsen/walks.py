@@ -90,15 +90,15 @@ def _moments(lanes: Lanes, keys: pa.Table) -> tuple[dict[str, Column], Column]:
     failed = (pc.field("status") == STATUS_FAIL) & pc.field("what").isin(["assigned", "sought"])
     held = keys.filter((pc.field("what") != "end") & ~failed)
     what = np.array([rank[each] for each in held["what"].to_pylist()], np.int64)
-    told = {
+    moments = {
         name: held[name].to_numpy().astype(np.int64)
         for name in ("run", "process", "operation", "partition_id", "status")
     }
-    told["status"] = np.where(what == rank["read_nothing"], told["status"], NONE)
-    told["kind"] = np.full(len(what), KIND_POLL)
+    moments["status"] = np.where(what == rank["read_nothing"], moments["status"], NONE)
+    moments["kind"] = np.full(len(what), KIND_POLL)
     nothing = np.full(len(what), NONE)
     columns = {
-        name: np.concatenate([getattr(lanes, name).astype(np.int64), told.get(name, nothing)])
+        name: np.concatenate([getattr(lanes, name).astype(np.int64), moments.get(name, nothing)])
         for name in ("run", "process", "operation", "partition_id", "kind", "status", "first_at", "first_value",
                      "last_at", "last_value", "i_first")
     }  # fmt: skip
@@ -108,13 +108,13 @@ def _moments(lanes: Lanes, keys: pa.Table) -> tuple[dict[str, Column], Column]:
 def _resets(moments: Mapping[str, Column], operations: pa.Table) -> tuple[Column, Column, Column]:
     """Clients (run and process) of the moments and of the resets, numbered alike, and when the resets were."""
     given = pc.field("function").isin(["assign", "subscribe"]) & (pc.field("status") != STATUS_FAIL)
-    told = operations.filter(given & pc.field("completion_index").is_valid())
+    ended = operations.filter(given & pc.field("completion_index").is_valid())
     _, client = grouped(
-        np.concatenate([moments["run"], told["run"].to_numpy()]),
-        np.concatenate([moments["process"], told["process"].to_numpy()]),
+        np.concatenate([moments["run"], ended["run"].to_numpy()]),
+        np.concatenate([moments["process"], ended["process"].to_numpy()]),
     )
     count = len(moments["run"])
-    return client[:count], client[count:], told["operation"].to_numpy()
+    return client[:count], client[count:], ended["operation"].to_numpy()
 
 
 def _with_what_came_before(

@@ -91,9 +91,9 @@ class Attempts:
 
     def _as_told(self, history: PartitionHistory, row: Flagged, begin: int, end: int) -> Repeated:
         assert row.process is not None, "a client that reports attempts has a number"
-        told = self._failed.get((row.process, history.topic, history.partition), [])
-        first = bisect_left(told, begin, key=lambda attempt: attempt["time_ns"])
-        failed = told[first : bisect_right(told, end, key=lambda attempt: attempt["time_ns"])]
+        failures = self._failed.get((row.process, history.topic, history.partition), [])
+        first = bisect_left(failures, begin, key=lambda attempt: attempt["time_ns"])
+        failed = failures[first : bisect_right(failures, end, key=lambda attempt: attempt["time_ns"])]
         open_ends = [attempt for attempt in failed if attempt["status"] != STATUS_FAIL]
         if open_ends:
             return Repeated(yes=True, code="sent-again", failed=open_ends)

@@ -27,10 +27,10 @@ class Damages:
         self._begun: dict[int, list[int]] = {}
         self._stopped: dict[int, list[int]] = {}
         for row in context.history.faults:
-            told = self._begun if row["kind"] == "damage" else self._stopped if row["kind"] == "stop" else None
-            if told is not None and row["proved"]:
+            times = self._begun if row["kind"] == "damage" else self._stopped if row["kind"] == "stop" else None
+            if times is not None and row["proved"]:
                 for node in row["nodes"] or ():
-                    told.setdefault(node, []).append(row["begin_ns"] or 0)
+                    times.setdefault(node, []).append(row["begin_ns"] or 0)
         self._started: dict[int, list[int]] = {}
         for event in sorted(context.tables[BROKER_EVENTS], key=lambda event: event["time_ns"]):
             if event["event"] == "broker_start":

@@ -213,8 +213,8 @@ def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: 
     if row["leader"] in isr_before:
         return False
     elr = before["elr"] if before is not None else None
-    told = elr is not None and bool(isr_before)
-    if row["unclean"] is not None and not told:
+    is_known = elr is not None and bool(isr_before)
+    if row["unclean"] is not None and not is_known:
         return bool(row["unclean"])
     return row["leader"] not in (elr or ())
 
@@ -224,8 +224,10 @@ def _start_of(
 ) -> tuple[int | None, Reading]:
     """(the leader's log end when the epoch began, the place where that was read)."""
     for row in events:
-        told = row["event"] == "leadership_start" and row["leader_epoch"] == epoch and row["from_offset"] is not None
-        if told and row["node"] == leader:
+        reported = (
+            row["event"] == "leadership_start" and row["leader_epoch"] == epoch and row["from_offset"] is not None
+        )
+        if reported and row["node"] == leader:
             return row["from_offset"], Reading(source="journal", node=leader)
     others: dict[int, Snapshot] = {}
     for snapshot in snapshots:

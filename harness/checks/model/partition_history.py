@@ -297,16 +297,16 @@ def read_run_history(
     partitions = {}
     for row in tables.rows(PARTITIONS, run):
         key = (row["topic"], row["partition"])
-        states, told = exact_states(by_partition.get(key, ())), tuple(events.get(key, ()))
+        states, own_events = exact_states(by_partition.get(key, ())), tuple(events.get(key, ()))
         logs = tuple(snapshots.get(key, ()))
         replicas = tuple(row["replicas"] or (states[-1]["replicas"] or () if states else ()))
         partitions[row["partition_id"]] = PartitionHistory(
             run=run, partition_id=row["partition_id"], topic=row["topic"], partition=row["partition"],
             replicas=replicas, read_to_end=bool(row["read_to_end"]), end_offset=row["end_offset"], states=states,
-            elections=tuple(elections_of(states, told, [Snapshot(row=log) for log in logs], rules, *key)),
-            truncations=tuple(_truncations(told)),
+            elections=tuple(elections_of(states, own_events, [Snapshot(row=log) for log in logs], rules, *key)),
+            truncations=tuple(_truncations(own_events)),
             disk_losses=losses.of(*key),
-            snapshots=logs, events=told, faults=faults,
+            snapshots=logs, events=own_events, faults=faults,
             exact=any(state["exact"] for state in states),
             unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
             cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),

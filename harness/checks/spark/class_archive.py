@@ -55,8 +55,8 @@ def class_archive(
     """The archive for a JVM of this Java, class path and options; None if disabled or if another process creates it."""
     if environment.get(OFF):
         return None
-    told = "\n".join((*_build(home), class_path, *options))
-    name = hashlib.sha256(told.encode()).hexdigest()[:20]
+    parts = "\n".join((*_build(home), class_path, *options))
+    name = hashlib.sha256(parts.encode()).hexdigest()[:20]
     folder = cache_directory(environment) / _FOLDER
     path = folder / f"{name}.{'aot' if version >= _AHEAD_OF_TIME_FROM else 'jsa'}"
     if path.is_file():

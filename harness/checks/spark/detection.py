@@ -135,7 +135,7 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
         listed.sort(key=lambda row: (row.partition_id, -1 if row.offset is None else row.offset, row.value))
     counts = _counts(flagged) if suspicious is None else _counts_of_all(spark, suspicious, ends, places)
     entangled = {row["run"] for row in rows if row["flags"] & BITS["backward"]}
-    entangled |= {run for run, told in tables.activity.items() if told["transactional"]}
+    entangled |= {run for run, marks in tables.activity.items() if marks["transactional"]}
     if not complete:
         entangled = set(by_run)
     return Detection(
@@ -198,8 +198,8 @@ def _settled(row: FoldedRow, ends: Mapping[Partition, int], places: _Places) -> 
     past = _past(ends, row)
     if "gone" in flags:
         flags.add("lost" if past else "unseen")
-    told = flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"}
-    return frozenset(places.flags((row["run"], row["partition_id"]), told))
+    kept = flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"}
+    return frozenset(places.flags((row["run"], row["partition_id"]), kept))
 
 
 def _counts(flagged: Sequence[Flagged]) -> dict[tuple[int, int, str], int]:
@@ -222,13 +222,13 @@ def _counts_of_all(
         .groupBy("run", "partition_id")
         .agg(*[sf.count_if(sf.expr(condition)).alias(name) for name, condition in conditions.items()])
     )
-    told: dict[tuple[int, int, str], int] = Counter()
+    counts: dict[tuple[int, int, str], int] = Counter()
     numbers: list[dict[str, int]] = counted.toArrow().to_pylist()
     for row in numbers:
         for name in conditions:
             for flag in places.flags((row["run"], row["partition_id"]), {name}) if row[name] else ():
-                told[row["run"], row["partition_id"], flag] += row[name]
-    return dict(told)
+                counts[row["run"], row["partition_id"], flag] += row[name]
+    return dict(counts)
 
 
 class _CopyRow(TypedDict):
@@ -255,8 +255,8 @@ class Holdings:
         self._of_value: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
         self._at: dict[tuple[int, int, int], list[tuple[int, Copy]]] = {}
         for row in copies:
-            for told in row["copies"]:
-                copy = Copy(told["node"], told["snapshot"], told["leader_epoch"])
+            for stored_copy in row["copies"]:
+                copy = Copy(stored_copy["node"], stored_copy["snapshot"], stored_copy["leader_epoch"])
                 self._of_value.setdefault((row["run"], row["partition_id"], row["value"]), []).append(
                     (row["offset"], copy)
                 )

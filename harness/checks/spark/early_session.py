@@ -66,8 +66,8 @@ class EarlySession:
 
     def ran_out_of_memory(self) -> bool:
         """Whether the JVM's last output says so."""
-        told = self._jvm.stderr_path if self._jvm is not None else None
-        return told is not None and told.is_file() and b"java.lang.OutOfMemoryError" in told.read_bytes()
+        errors = self._jvm.stderr_path if self._jvm is not None else None
+        return errors is not None and errors.is_file() and b"java.lang.OutOfMemoryError" in errors.read_bytes()
 
     def close(self) -> None:
         self._somebody_waits()

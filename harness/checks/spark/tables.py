@@ -159,12 +159,12 @@ def _small(table_folders: Sequence[Path]) -> Small:
 
 def _with_older(small: Small, table_folders: Sequence[Path]) -> Mapping[int, Sequence[DiskEventRow]]:
     """Adds the disk events that a run of version 1 has only in the proofs of its faults."""
-    told = dict(_of(DISK_EVENTS, small))
+    tables = dict(_of(DISK_EVENTS, small))
     for run, faults in _of(FAULTS, small).items():
-        rows = told.get(run, ())
+        rows = tables.get(run, ())
         if more := version_1.disk_events(table_folders[run], faults, rows):
-            told[run] = [*rows, *more]
-    return told
+            tables[run] = [*rows, *more]
+    return tables
 
 
 def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tuple[Path, int]:
@@ -359,6 +359,6 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
         pq.write_table(arrow[name], path)
         large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
-    told = arrow["operations"].to_pylist() if "operations" in arrow else ()
-    small[CORRUPT_READS.name] = _by_run(row for row in told if _CORRUPT in (row["error"] or ""))
+    operations = arrow["operations"].to_pylist() if "operations" in arrow else ()
+    small[CORRUPT_READS.name] = _by_run(row for row in operations if _CORRUPT in (row["error"] or ""))
     return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, told=lambda: small, runs=runs)

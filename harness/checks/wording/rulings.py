@@ -104,10 +104,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
 
 
 def setting_words(setting: Setting) -> str:
-    told = f"{setting.key}={setting.value}"
+    words = f"{setting.key}={setting.value}"
     if setting.scope == "default":
-        return f"Kafka's default {told}"
-    return f"{setting.scope} setting {told}{' of the scenario' if setting.of_scenario else ''}"
+        return f"Kafka's default {words}"
+    return f"{setting.scope} setting {words}{' of the scenario' if setting.of_scenario else ''}"
 
 
 def permission_words(permission: Permission) -> str:

@@ -76,11 +76,11 @@ def after(folder: Path, store: Store, *, master: str) -> list[str]:
     from harness.trends.on_pages import kept_runs, tell_runs
     from reports.trends.page import write_trends
 
-    told = CampaignResults(folder)
+    results = CampaignResults(folder)
     parts: dict[str, Callable[[], str]] = {
-        "comparison": lambda: _comparison(told, master=master),
-        "night": lambda: f"Night: {store.append(night_of_campaign(told))}",
-        "nights on the pages of runs": lambda: f"Nights: {tell_runs(store, kept_runs(told), render=render)}",
+        "comparison": lambda: _comparison(results, master=master),
+        "night": lambda: f"Night: {store.append(night_of_campaign(results))}",
+        "nights on the pages of runs": lambda: f"Nights: {tell_runs(store, kept_runs(results), render=render)}",
         "trends": lambda: f"Trends: {write_trends(store, out=store.path)[0]}",
     }
     lines = []
@@ -92,16 +92,16 @@ def after(folder: Path, store: Store, *, master: str) -> list[str]:
     return lines
 
 
-def _comparison(told: CampaignResults, *, master: str) -> str:
+def _comparison(results: CampaignResults, *, master: str) -> str:
     from harness.cli import comparison_runs
     from reports.comparison.grouping import StoredRun
 
-    pair = compared(told.runs, has_folder=lambda run: (told.path / run.folder / "verdict.json").is_file())
+    pair = compared(results.runs, has_folder=lambda run: (results.path / run.folder / "verdict.json").is_file())
     if not pair:
         return "No comparison: no scenario has runs that were kept on two systems"
-    stored = [StoredRun(path=told.path / run.folder, label=run.system) for run in pair]
+    stored = [StoredRun(path=results.path / run.folder, label=run.system) for run in pair]
     page, comparison = comparison_runs.compare_stored(
-        stored, runs=told.path, out=told.path / "comparison", master=master, tell=terminal.say
+        stored, runs=results.path, out=results.path / "comparison", master=master, tell=terminal.say
     )
     return f"Comparison: {page}: {comparison.headline}"
 

@@ -52,16 +52,16 @@ def campaign_folder(reference: str, runs: Path) -> Path:
 
 def write_results(folder: Path, junit: Path | None, summary: Path | None, fails: frozenset[str], store: Store) -> int:
     """The exit code. Raises HarnessError."""
-    told = CampaignResults(folder)
-    cases = campaign_report.cases(told)
+    results = CampaignResults(folder)
+    cases = campaign_report.cases(results)
     seen = {fingerprint: each.sentence for fingerprint, each in seen_lately(store).items()}
-    text = campaign_report.summary(told, seen=seen)
+    text = campaign_report.summary(results, seen=seen)
     if junit is not None:
-        write_junit(cases, junit, suite=told.name)
+        write_junit(cases, junit, suite=results.name)
     else:
-        junit = told.files.replace("junit.xml", junit_of(cases, suite=told.name))
+        junit = results.files.replace("junit.xml", junit_of(cases, suite=results.name))
     if summary is None:
-        summary = told.files.replace("summary.md", text.encode())
+        summary = results.files.replace("summary.md", text.encode())
     else:
         try:
             summary.write_text(text, encoding="utf-8")
@@ -69,7 +69,7 @@ def write_results(folder: Path, junit: Path | None, summary: Path | None, fails:
             raise HarnessError(f"--summary {summary} cannot be written: {error.strerror}") from error
     terminal.say(f"JUnit: {junit}")
     terminal.say(f"Summary: {summary}")
-    return campaign_report.exit_code(told, fails)
+    return campaign_report.exit_code(results, fails)
 
 
 def add_to(app: typer.Typer) -> None:

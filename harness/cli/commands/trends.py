@@ -41,8 +41,8 @@ def trends(
             made = night_of_runs(folders, name=night)
         terminal.say(f"Kept: {kept.append(made)}")
         terminal.say(f"Nights: {tell_runs(kept, folders, render=render)}")
-    page, told = write_trends(kept, out=out or kept.path)
-    terminal.say(told.headline)
+    page, nights = write_trends(kept, out=out or kept.path)
+    terminal.say(nights.headline)
     terminal.say(f"Page: {page}")
 
 

@@ -241,10 +241,12 @@ class ControlSession:
         if next(iter(step.body)) in ("acks", "elapsed"):
             raise Refused("bad-request", "wait: acks and elapsed are for scenarios, whose load the harness drives")
         throughout_s = seconds(step.body.get("throughout", 0))
-        held, told = await holds(Condition(step.body, self._context), within_s=step.within_s, throughout_s=throughout_s)
+        held, answer = await holds(
+            Condition(step.body, self._context), within_s=step.within_s, throughout_s=throughout_s
+        )
         if not held:
-            raise TimeoutError(f"{step.said}: not within {step.within_s:g} s; last seen: {told}")
-        return {"seen": told}
+            raise TimeoutError(f"{step.said}: not within {step.within_s:g} s; last seen: {answer}")
+        return {"seen": answer}
 
     def _own_condition(self, request: Request) -> tuple[Callable[[], bool], float, Callable[[], str]] | None:
         """Two conditions that a test needs and a scenario does not, since it knows its nodes by number."""

@@ -81,9 +81,9 @@ def columns_of(row: type[AnyRow]) -> Mapping[str, Column]:
 
 def _column(hint: object) -> Column:
     kinds = get_args(hint) if isinstance(hint, types.UnionType) or get_origin(hint) is Union else (hint,)
-    told = [kind for kind in kinds if kind is not type(None)]
-    assert len(told) == 1, f"a column holds one kind of thing: {hint}"
-    kind = told[0]
+    known = [kind for kind in kinds if kind is not type(None)]
+    assert len(known) == 1, f"a column holds one kind of thing: {hint}"
+    kind = known[0]
     if get_origin(kind) is not Literal:
         return Column(kind=kind, nullable=len(kinds) > 1)
     words = get_args(kind)

@@ -82,10 +82,10 @@ class ChaosCluster:
         while not ready.exists():
             ended = self._process.poll() is not None
             if ended or time.monotonic() > deadline:
-                told = output.read_text(errors="replace")[-_LAST_CHARACTERS:].strip()
+                printed = output.read_text(errors="replace")[-_LAST_CHARACTERS:].strip()
                 self.stop()
                 why = "ended" if ended else f"was not ready within {START_S:g} s"
-                raise ChaosError("start", f"`kafka-chaos cluster` {why}: {told or 'it said nothing'}")
+                raise ChaosError("start", f"`kafka-chaos cluster` {why}: {printed or 'it said nothing'}")
             time.sleep(_LOOK_S)
         self._ready = json.loads(ready.read_text(encoding="utf-8"))
         return self

@@ -40,6 +40,6 @@ class Control:
             raise ChaosError("closed", f"{self.path}: the cluster ended before it answered {word}")
         answer: Mapping[str, Any] = json.loads(line)
         if not answer["ok"]:
-            told = answer["error"]
-            raise ChaosError(told["code"], told["message"], told["remedy"])
+            refusal = answer["error"]
+            raise ChaosError(refusal["code"], refusal["message"], refusal["remedy"])
         return answer

@@ -47,8 +47,8 @@ class Journal:
 
     def begin_process(self, *, role: str, acks: str | int = "all", library: str = "", reset: str | None = None) -> None:
         isolation = "read_uncommitted" if role == "consumer" else None
-        told = ["P", self._process, self._worker, _ACKS[str(acks)], time.monotonic_ns(), None, library, role]
-        self._write([*told, None, isolation, None, None, reset])
+        line = ["P", self._process, self._worker, _ACKS[str(acks)], time.monotonic_ns(), None, library, role]
+        self._write([*line, None, isolation, None, None, reset])
 
     def send(self, topic: str, partition: int, value: bytes, key: bytes | None) -> int:
         """A record is about to be sent; the operation's number."""

@@ -31,25 +31,25 @@ def life(data: RunData, finding: FindingRow | None, steps: Sequence[CauseStep]) 
     record = followed(data, finding) if finding is not None else None
     if record is None or finding is None:
         return None
-    told = sorted(told_to_clients(data, record, finding["finding"]), key=lambda one: one.time_ns)
+    reports = sorted(told_to_clients(data, record, finding["finding"]), key=lambda one: one.time_ns)
     seen = seen_in_logs(data, record, finding)
-    moments = [_at(data, t_ns) for t_ns in (*(one.time_ns for one in told), *(one.time_ns for one in seen))]
+    moments = [_at(data, t_ns) for t_ns in (*(one.time_ns for one in reports), *(one.time_ns for one in seen))]
     guides = [(step, step.at) for step in steps if step.at is not None and _stands_in(step, min(moments), max(moments))]
     axis = Axis([*moments, *(at for _, at in guides)])
     nodes = sorted({*_replicas(data, record), *(one.node for one in seen)})
-    readers = [one for one in told if one.style == "read"]
+    readers = [one for one in reports if one.style == "read"]
     return Life(
         title=f"One of them followed: {data.value(record.value)}, offset {record.offset} of {record.place}",
         caption=_caption(data, record, readers, finding),
         lanes=[
-            _sender_lane(data, axis, record, [one for one in told if one.style != "read"]),
+            _sender_lane(data, axis, record, [one for one in reports if one.style != "read"]),
             _lane_of_readers(data, axis, readers),
             *(_replica_lane(data, axis, record, node, [one for one in seen if one.node == node]) for node in nodes),
         ],
         ticks=axis.ticks(),
         guides=[Guide(x=axis.x(at), number=step.number, title=step.event, decisive=step.decisive)
                 for step, at in guides],
-        rows=_rows(data, told, seen),
+        rows=_rows(data, reports, seen),
     )  # fmt: skip
 
 
@@ -68,22 +68,22 @@ def _replicas(data: RunData, record: Followed) -> Sequence[int]:
     return next((list(row["replicas"] or ()) for row in data.rows(PARTITIONS) if record.is_of(row)), [])
 
 
-def _sender_lane(data: RunData, axis: Axis, record: Followed, told: Sequence[Told]) -> LifeLane:
+def _sender_lane(data: RunData, axis: Axis, record: Followed, reports: Sequence[Told]) -> LifeLane:
     sent, answered = axis.x(_at(data, record.sent_ns)), axis.x(_at(data, record.told_ns))
     flight = Bar(x=sent, width=round(answered - sent, 1), style="maybe", title="on its way, and back")
-    dots = _told_dots(data, axis, told)
+    dots = _told_dots(data, axis, reports)
     return LifeLane(label=f"producer p{record.process}", note="", colour=4, bars=[flight], bands=(), dots=dots)
 
 
-def _lane_of_readers(data: RunData, axis: Axis, told: Sequence[Told]) -> LifeLane:
-    note = "" if told else "no read recorded"
-    return LifeLane(label="consumers", note=note, colour=4, bars=(), bands=(), dots=_told_dots(data, axis, told))
+def _lane_of_readers(data: RunData, axis: Axis, reports: Sequence[Told]) -> LifeLane:
+    note = "" if reports else "no read recorded"
+    return LifeLane(label="consumers", note=note, colour=4, bars=(), bands=(), dots=_told_dots(data, axis, reports))
 
 
-def _told_dots(data: RunData, axis: Axis, told: Sequence[Told]) -> list[Dot]:
+def _told_dots(data: RunData, axis: Axis, reports: Sequence[Told]) -> list[Dot]:
     return _dots(
         (axis.x(_at(data, one.time_ns)), one.style, one.label, f"{data.moment(one.time_ns)}: {one.what}")
-        for one in told
+        for one in reports
     )
 
 
@@ -140,11 +140,11 @@ def _ends_of_stretches(seen: Sequence[Seen]) -> list[Seen]:
     return kept
 
 
-def _dots(told: Iterable[tuple[float, DotStyle, str, str]]) -> list[Dot]:
+def _dots(points: Iterable[tuple[float, DotStyle, str, str]]) -> list[Dot]:
     """Labels above, below where that is taken, and none where both are: the title and the table say it."""
     taken = [LEFT - 12, LEFT - 12]
     made, before = [], ""
-    for x, style, label, title in told:
+    for x, style, label, title in points:
         half = len(label) * _LETTER / 2
         anchor: Literal["start", "middle", "end"] = (
             "end" if x + half > WIDTH else "start" if x - half < LEFT else "middle"
@@ -166,9 +166,9 @@ def _anchor(x: float, half: float) -> Literal["start", "middle", "end"]:
     return "start" if x - half < LEFT else "middle"
 
 
-def _rows(data: RunData, told: Sequence[Told], seen: Sequence[Seen]) -> list[LifeRow]:
+def _rows(data: RunData, reports: Sequence[Told], seen: Sequence[Seen]) -> list[LifeRow]:
     timed = [
-        *((one.time_ns, "clients", one.what, one.source) for one in told),
+        *((one.time_ns, "clients", one.what, one.source) for one in reports),
         *((one.time_ns, f"broker {one.node}", one.what, one.source) for one in seen),
     ]
     return [

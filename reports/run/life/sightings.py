@@ -80,8 +80,8 @@ def followed(data: RunData, finding: FindingRow) -> Followed | None:
     topic, partition = finding["topic"], finding["partition"]
     if finding["check"] != "lost-write" or topic is None or partition is None:
         return None
-    told = (link.epoch_before for link in chain_of(evidence_of(finding)) if link.event == "acknowledged")
-    epoch = next((each for each in told if each is not None), None)
+    epochs = (link.epoch_before for link in chain_of(evidence_of(finding)) if link.event == "acknowledged")
+    epoch = next((each for each in epochs if each is not None), None)
     lost = set(zip(finding["values"] or (), finding["offsets"] or (), strict=False))
     found = []
     for row in data.evidence_of_finding(SHOWN_OPERATIONS, finding["finding"]):
@@ -122,7 +122,7 @@ def told_to_clients(data: RunData, record: Followed, finding: str) -> list[Told]
     journal = f"journal of p{record.process}"
     acks = "unknown acks" if record.acks is None else _ACKS.get(record.acks, "unknown acks")
     sent = Told(time_ns=record.sent_ns, style="sent", label="sent", what=f"p{record.process} sends it", source=journal)
-    told = Told(
+    report = Told(
         time_ns=record.told_ns,
         style="told",
         label="acknowledged",
@@ -138,7 +138,7 @@ def told_to_clients(data: RunData, record: Followed, finding: str) -> list[Told]
         Told(time_ns=at, style="read", label=f"read by p{who}", what=f"p{who} reads it", source=f"journal of p{who}")
         for at, who in reads[:_READS_MAX]
     ]
-    return [sent, told, *read, *_readable(data, record)]
+    return [sent, report, *read, *_readable(data, record)]
 
 
 def _readable(data: RunData, record: Followed) -> list[Told]:

@@ -85,18 +85,18 @@ def _rules(data: RunData, finding: FindingRow) -> list[str]:
 
 def plain(text: object) -> str:
     """One line that Markdown shows as it is; what begins a link or a mention is parted from what follows."""
-    told = " ".join(visible(str(text)).split())
-    told = told if len(told) <= _VALUE_MAX * 4 else f"{told[: _VALUE_MAX * 4]}…"
-    parted = _AUTOLINK.sub(lambda found: f"{found[1]}\x00", _ACTIVE.sub(r"\\\1", told)).replace("@", "@\x00")
+    text_shown = " ".join(visible(str(text)).split())
+    text_shown = text_shown if len(text_shown) <= _VALUE_MAX * 4 else f"{text_shown[: _VALUE_MAX * 4]}…"
+    parted = _AUTOLINK.sub(lambda found: f"{found[1]}\x00", _ACTIVE.sub(r"\\\1", text_shown)).replace("@", "@\x00")
     return parted.replace("\x00", "<!-- -->")
 
 
 def code(text: object) -> str:
     """A code span with a fence longer than any in it."""
-    told = " ".join(visible(str(text)).split())[:_VALUE_MAX]
-    fence = "`" * (max((len(run) for run in re.findall("`+", told)), default=0) + 1)
-    pad = " " if told.startswith("`") or told.endswith("`") or not told else ""
-    return f"{fence}{pad}{told}{pad}{fence}"
+    text_shown = " ".join(visible(str(text)).split())[:_VALUE_MAX]
+    fence = "`" * (max((len(run) for run in re.findall("`+", text_shown)), default=0) + 1)
+    pad = " " if text_shown.startswith("`") or text_shown.endswith("`") or not text_shown else ""
+    return f"{fence}{pad}{text_shown}{pad}{fence}"
 
 
 def _fenced(lines: Sequence[str]) -> list[str]:

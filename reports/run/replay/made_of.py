@@ -15,8 +15,8 @@ def made_of(data: RunData) -> list[tuple[str, str]]:
     rows = [("kafka-chaos", ", ".join(part for part in (own, commit_words(commits.get("kafka-chaos"))) if part))]
     given = data.run.get("given")
     if given is not None:
-        told = commit_words(commits.get("scenario"))
-        rows.append(("scenario", ", ".join(part for part in (str(given["scenario"]), told) if part)))
+        words = commit_words(commits.get("scenario"))
+        rows.append(("scenario", ", ".join(part for part in (str(given["scenario"]), words) if part)))
     told_of: dict[str, Any] = {**versions, **data.environment}
     return [*rows, *((str(key), str(value)) for key, value in told_of.items())]
 

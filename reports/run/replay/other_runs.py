@@ -43,11 +43,11 @@ def _beside(path: Path, scenario: str) -> Iterator[tuple[tuple[int, str], OtherR
     after = [name for name in names if name > path.name][:_LOOKED_AT_EACH_WAY]
     for name in (*before, *after):
         try:
-            told = _read(path.parent / name, scenario)
+            other = _read(path.parent / name, scenario)
         except (HarnessError, UsageError, FileNotFoundError):
             continue
-        if told is not None:
-            yield told
+        if other is not None:
+            yield other
 
 
 def _read(path: Path, scenario: str) -> tuple[tuple[int, str], OtherRun] | None:

@@ -29,17 +29,17 @@ def find(context: RunContext) -> list[Finding]:
 
 def _leaders(history: PartitionHistory, observed: Iterable[PartitionStateRow]) -> dict[int, dict[int, tuple[int, str]]]:
     """Epoch -> leader -> (time of the first statement that it leads in it, the source)."""
-    told: list[tuple[int, int, int, str]] = []
+    reported: list[tuple[int, int, int, str]] = []
     for row in observed:
         if row["leader"] >= 0 and (row["leader_epoch"] or 0) >= 0 and row["leader_epoch"] is not None:
             source = "the cluster's own books" if row["exact"] else f"broker {row['observer']}"
-            told.append((row["time_ns"], row["leader_epoch"], row["leader"], source))
+            reported.append((row["time_ns"], row["leader_epoch"], row["leader"], source))
     for event in history.events:
         if event["event"] == "leadership_start" and event["leader_epoch"] is not None:
             node = event["node"]
-            told.append((event["time_ns"], event["leader_epoch"], node, f"broker {node} of itself"))
+            reported.append((event["time_ns"], event["leader_epoch"], node, f"broker {node} of itself"))
     found: dict[int, dict[int, tuple[int, str]]] = {}
-    for t, epoch, leader, source in sorted(told):
+    for t, epoch, leader, source in sorted(reported):
         found.setdefault(epoch, {}).setdefault(leader, (t, source))
     return found
 

@@ -67,13 +67,15 @@ def _strangers(
         never = sorted(isr - alive - replicas - set(history.replicas)) if alive else []
         outside = sorted(isr - replicas) if replicas else []
         if never:
-            told = f"{nodes_words(never)}, of which nothing else in this run tells"
+            unknown = f"{nodes_words(never)}, of which nothing else in this run tells"
         elif outside:
-            told = f"{nodes_words(outside)}, which {'is no replica' if len(outside) == 1 else 'are no replicas'} of it"
+            unknown = (
+                f"{nodes_words(outside)}, which {'is no replica' if len(outside) == 1 else 'are no replicas'} of it"
+            )
         else:
             continue
         when = context.history.seconds(row["time_ns"])
-        sentence = f"By the cluster's own books the ISR of {history.name} had {told}, {when}"
+        sentence = f"By the cluster's own books the ISR of {history.name} had {unknown}, {when}"
         yield _finding(
             context, history, "stranger-in-sync", sentence, time_ns=row["time_ns"],
             sides={"books": _state(row), "brokers": sorted(alive), "replicas": sorted(replicas)},

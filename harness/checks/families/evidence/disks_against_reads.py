@@ -97,7 +97,7 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
     doubtful = [
         row for row in spans if row["number"] not in numbers.get((row["run"], row["partition_id"]), {}).values()
     ]
-    told: list[EvidenceAnswer] = [
+    answers: list[EvidenceAnswer] = [
         {"run": row["run"], "unheld": None, "read": {
             "run": row["run"], "partition_id": row["partition_id"], "last": row["last"],
             "invoked_ns": row["invoked_ns"], "logs": below.get((row["run"], row["partition_id"]), {}),
@@ -105,13 +105,13 @@ def query(runs: JudgedRuns) -> list[EvidenceAnswer]:
         for row in spans
     ]  # fmt: skip
     if not doubtful:
-        return told
+        return answers
     most = {
         (row["run"], row["partition_id"])
         for row in doubtful
         if 2 * held.get((row["run"], row["partition_id"]), 0) >= row["count"]
     }
-    return told + [{"run": row["run"], "read": None, "unheld": row}
+    return answers + [{"run": row["run"], "read": None, "unheld": row}
                    for row in _unheld(runs, reads, within, doubtful, most)]  # fmt: skip
 
 

@@ -49,26 +49,26 @@ def _beside_their_logs(context: RunContext, history: PartitionHistory) -> Iterab
 def _journalled(context: RunContext, history: PartitionHistory) -> Iterable[Finding]:
     accused = set()
     for mark in sorted(marks_of(history), key=lambda mark: -mark.offset):
-        node, told, t = mark.node, mark.offset, mark.time_ns
+        node, reported, t = mark.node, mark.offset, mark.time_ns
         log = history.end_snapshots.get(node)
         if (
             node in accused
             or log is None
             or log["log_end_offset"] is None
             or log["time_ns"] < t
-            or told <= log["log_end_offset"]
+            or reported <= log["log_end_offset"]
         ):
             continue
         steady = history.is_in_sync(node, t) and not _was_harmed(history, node, t)
-        if not _may_be_cut(history, node, told, t - NEAR_NS if steady else None, log["time_ns"]):
+        if not _may_be_cut(history, node, reported, t - NEAR_NS if steady else None, log["time_ns"]):
             accused.add(node)
             sentence = (
-                f"Broker {node} wrote down a high watermark of {told} for {history.name} {context.history.seconds(t)}, "
-                f"and its log ended at {log['log_end_offset']} afterwards"
+                f"Broker {node} wrote down a high watermark of {reported} for {history.name} "
+                f"{context.history.seconds(t)}, and its log ended at {log['log_end_offset']} afterwards"
             )
             yield _finding(
-                context, history, "beyond-its-log", sentence, mark=told, time_ns=t,
-                sides={"high_watermark": _side(node, told, t), "log_ends": [_side(node, log["log_end_offset"],
+                context, history, "beyond-its-log", sentence, mark=reported, time_ns=t,
+                sides={"high_watermark": _side(node, reported, t), "log_ends": [_side(node, log["log_end_offset"],
                     log["time_ns"])]},
             )  # fmt: skip
 
@@ -78,18 +78,18 @@ def _below_anothers(context: RunContext, history: PartitionHistory) -> Iterable[
     ends = [history.end_snapshots[node] for node in history.final_isr if node in history.end_snapshots]
     for log in ends:
         others = [each for each in ends if each["node"] != log["node"] and each["time_ns"] <= log["time_ns"]]
-        told = max(others, key=_mark, default=None)
-        if told is None or log["log_end_offset"] is None or _mark(told) <= log["log_end_offset"]:
+        highest = max(others, key=_mark, default=None)
+        if highest is None or log["log_end_offset"] is None or _mark(highest) <= log["log_end_offset"]:
             continue
-        mark, node, t = _mark(told), log["node"], log["time_ns"]
+        mark, node, t = _mark(highest), log["node"], log["time_ns"]
         if not _may_be_cut(history, node, mark, None if _was_harmed(history, node, t) else t - NEAR_NS, t):
             sentence = (
                 f"The log of {history.name} on broker {node}, in sync, ended at {log['log_end_offset']} "
-                f"{context.history.seconds(t)}, and the high watermark of broker {told['node']} was {mark} by then"
+                f"{context.history.seconds(t)}, and the high watermark of broker {highest['node']} was {mark} by then"
             )
             yield _finding(
                 context, history, "beyond-a-member", sentence, mark=mark, time_ns=t,
-                sides={"high_watermark": _side(told["node"], mark, told["time_ns"]),
+                sides={"high_watermark": _side(highest["node"], mark, highest["time_ns"]),
                        "log_ends": [_side(node, log["log_end_offset"], t)]},
             )  # fmt: skip
 
@@ -100,23 +100,31 @@ def _mark(log: SnapshotRow) -> int:
 
 
 def _told_to_readers(context: RunContext, history: PartitionHistory, time_ns: int | None) -> Iterable[Finding]:
-    told, ends = history.end_offset, history.end_snapshots
+    reported, ends = history.end_offset, history.end_snapshots
     nodes = [node for node in (history.final_isr or history.replicas) if node in ends]
-    if time_ns is None or told is None or not history.read_to_end or not nodes or len(nodes) < len(history.final_isr):
+    if (
+        time_ns is None
+        or reported is None
+        or not history.read_to_end
+        or not nodes
+        or len(nodes) < len(history.final_isr)
+    ):
         return
     logs = [ends[node] for node in nodes]
-    if any(log["log_end_offset"] is None or log["log_end_offset"] >= told or log["time_ns"] < time_ns for log in logs):
+    if any(
+        log["log_end_offset"] is None or log["log_end_offset"] >= reported or log["time_ns"] < time_ns for log in logs
+    ):
         return
-    if not any(_may_be_cut(history, log["node"], told, time_ns - NEAR_NS, log["time_ns"]) for log in logs):
+    if not any(_may_be_cut(history, log["node"], reported, time_ns - NEAR_NS, log["time_ns"]) for log in logs):
         ended = ", ".join(f"{log['log_end_offset']} on broker {log['node']}" for log in logs)
         sentence = (
-            f"The leader of {history.name} told the final read that the log ends at {told}, and the logs of "
+            f"The leader of {history.name} told the final read that the log ends at {reported}, and the logs of "
             f"{nodes_words(nodes)}, all that were in sync, ended before that on disk afterwards ({ended})"
         )
         yield _finding(
-            context, history, "told-to-readers", sentence, mark=told, time_ns=time_ns,
+            context, history, "told-to-readers", sentence, mark=reported, time_ns=time_ns,
             sides={
-                "high_watermark": {"node": None, "offset": told, "t_ns": time_ns},
+                "high_watermark": {"node": None, "offset": reported, "t_ns": time_ns},
                 "log_ends": [_side(log["node"], log["log_end_offset"], log["time_ns"]) for log in logs],
             },
         )  # fmt: skip

@@ -130,13 +130,13 @@ def _redelivered(
         elif why == "held-on" and (row["run"], row["partition_id"], row["group"], process, assignment) in broken:
             why = "after-commit"
         key = (row["run"], row["partition_id"], row["group"], why)
-        told: DeliveryRow = {
+        delivery: DeliveryRow = {
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "at-least-once",
             "count": row["count"], "low": row["low"], "last": row["high"], "high": row["high"], "process": process,
             "assignment": None, "first_ns": row["invoked_ns"], "last_ns": row["completed_ns"], "why": why,
             "committed": row["committed"], "operations": [], "values": [],
         }  # fmt: skip
-        merged[key] = _merged(told, merged.get(key))
+        merged[key] = _merged(delivery, merged.get(key))
     return list(merged.values())
 
 
@@ -175,8 +175,8 @@ def _after_commit(
         if register is None or any(event["event"] == "seek" for event in events):
             continue
         # A member learns its partitions in a poll: that of its first records, or an earlier one.
-        told = [event["invoked_ns"] for event in events if event["invoked_ns"] <= row["heard"]]
-        began = min([row["time_ns"], *told[-1:]])
+        invoked = [event["invoked_ns"] for event in events if event["invoked_ns"] <= row["heard"]]
+        began = min([row["time_ns"], *invoked[-1:]])
         committed = register.least_at(began)
         if committed is not None and row["low"] < committed:
             spans.append({**row, "high": committed, "time_ns": began})

@@ -51,24 +51,24 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         if event["event"] != "fetched" or event["status"] != STATUS_OK:
             continue
         register = known.get((event["run"], event["group"], event["partition_id"]))
-        told = None if event["offset"] is None or event["offset"] < 0 else event["offset"]
-        kind = _kind(register, told, event)
+        fetched = None if event["offset"] is None or event["offset"] < 0 else event["offset"]
+        kind = _kind(register, fetched, event)
         if kind is not None:
             last = register.last_before(event["invoked_ns"]) if register is not None else None
-            rows.append({**event, "kind": kind, "told": told, "committed": last.offset if last else None,
+            rows.append({**event, "kind": kind, "told": fetched, "committed": last.offset if last else None,
                          "committed_t": last.completed_ns if last else None})  # fmt: skip
     return rows
 
 
-def _kind(register: Register | None, told: int | None, event: PlacedEvent) -> str | None:
+def _kind(register: Register | None, fetched: int | None, event: PlacedEvent) -> str | None:
     if register is None:
-        return None if told is None else "foreign"
-    if told is None:
+        return None if fetched is None else "foreign"
+    if fetched is None:
         return "lost" if register.last_before(event["invoked_ns"]) is not None else None
     offsets = [commit.offset for commit in register.admissible(event["invoked_ns"], event["completed_ns"])]
-    if told in offsets:
+    if fetched in offsets:
         return None
-    return "regressed" if offsets and told < min(offsets) else "foreign"
+    return "regressed" if offsets and fetched < min(offsets) else "foreign"
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -103,10 +103,11 @@ def _finding(
     first = rows[0]
     classification, cause = ruled
     had = "" if first["committed"] is None else f" although {first['committed']} had been committed"
-    told = "" if first["told"] is None else f" ({first['told']})"
+    where = "" if first["told"] is None else f" ({first['told']})"
     sentence = (
         f"Group {first['group']} asked {plural(len(rows), 'time')} for its committed offset of {history.name} and was "
-        f"told {_WORDS[kind]}{told}{had}, first {context.history.seconds(first['completed_ns'])}: {cause_words(cause)}."
+        f"told {_WORDS[kind]}{where}{had}, first {context.history.seconds(first['completed_ns'])}: "
+        f"{cause_words(cause)}."
     )
     return Finding(
         run=context.run, check=CHECK, classification=classification, kind=kind, topic=history.topic,

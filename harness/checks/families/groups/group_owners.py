@@ -70,8 +70,8 @@ def _are_two(one: PlacedEvent, other: PlacedEvent) -> bool:
 
 def _told_again(before: PlacedEvent | None, event: PlacedEvent) -> bool:
     """Whether it repeats the same assignment."""
-    told = event["event"], event["generation"], event["member"]
-    return before is not None and (before["event"], before["generation"], before["member"]) == told
+    state = event["event"], event["generation"], event["member"]
+    return before is not None and (before["event"], before["generation"], before["member"]) == state
 
 
 def _row(one: _Ownership, other: _Ownership, generation: int) -> TwoOwnersRow:

@@ -234,9 +234,9 @@ def _final_nodes(history: RunHistory) -> list[_FinalNodeRow]:
 
 
 def known_to_agree(partition: PartitionHistory) -> bool:
-    told = {
+    agreed = {
         (row["digest"], row["log_start_offset"] or 0, row["high_watermark"])
         for row in partition.end_snapshots.values()
         if row["high_watermark"] is not None
     }
-    return len(told) == 1 and all(digest is not None for digest, _, _ in told)
+    return len(agreed) == 1 and all(digest is not None for digest, _, _ in agreed)

@@ -68,7 +68,7 @@ def find(context: RunContext) -> list[Finding]:
 def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[str, Any]:
     """The failed attempts that the clients reported; one attempt may cover many records."""
     attempts = list({(row["process"], row["time_ns"]): row for row in failed}.values())
-    told = [
+    facts = [
         {
             "process": row["process"],
             "at": context.history.seconds(row["time_ns"]),
@@ -77,7 +77,7 @@ def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[
         }
         for row in attempts[:_ATTEMPTS_MAX]
     ]
-    return {"failed_attempts": told} if told else {}
+    return {"failed_attempts": facts} if facts else {}
 
 
 def _twice(attempts: Attempts, history: PartitionHistory, places: Sequence[Flagged]) -> Repeated:

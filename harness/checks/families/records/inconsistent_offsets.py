@@ -137,16 +137,16 @@ def _divergence_finding(
     nodes = sorted({node for row in rows for node in row["nodes"]})
     offsets = [row["offset"] for row in rows]
     if kind == "different":
-        told = (
+        description = (
             f"The final logs of {nodes_words(nodes)} of {history.name} differ at {plural(count, 'offset')} below their"
         )
     else:
         lacking = sorted({node for row in rows for node in set(history.final_isr) - set(row["nodes"])})
-        told = (
+        description = (
             f"{plural(count, 'offset')} of {history.name} {plural(count, 'has')} a record in the final log of one "
             f"member of the ISR and none in another's ({nodes_words(lacking)}), below their"
         )
-    sentence = f"{told} high watermarks ({ranges(offsets)}): {cause_words(cause)}."
+    sentence = f"{description} high watermarks ({ranges(offsets)}): {cause_words(cause)}."
     return Finding(
         run=context.run, check="replica-divergence", classification=classification, kind=kind, topic=history.topic,
         partition=history.partition, count=count, sentence=sentence, cause=cause, offsets=offsets,

@@ -182,7 +182,7 @@ def _known_at(
 ) -> int | None:
     """The first time the leader is seen to know of this small ISR; None if nothing shows it."""
     begin = state["time_ns"] - (state["uncertainty_ns"] or 0)
-    told = [
+    reported = [
         row["time_ns"]
         for row in observed
         if not row["exact"] and row["observer"] == state["leader"] and row["leader_epoch"] == state["leader_epoch"]
@@ -203,7 +203,7 @@ def _known_at(
             if row["event"] == "leadership_start"
             and (row["node"], row["leader_epoch"]) == (election.leader, election.epoch)
         ]
-    return min([*told, *asked], default=None)
+    return min([*reported, *asked], default=None)
 
 
 class LeastInSync:

@@ -55,8 +55,8 @@ def find(context: RunContext) -> list[Finding]:
                 groups.setdefault(_unknown_sender(context, row) if flag == "phantom" else "", []).append(row)
             for doubt, members in groups.items():
                 values = f"{plural(len(members), 'value')} {plural(len(members), 'was')}"
-                told = f": nobody can tell whether they were sent, for {doubt}" if doubt else ""
-                sentence = f"{values} read {offsets_words(members)} of {history.name} {what}{told}."
+                remark = f": nobody can tell whether they were sent, for {doubt}" if doubt else ""
+                sentence = f"{values} read {offsets_words(members)} of {history.name} {what}{remark}."
                 findings.append(
                     finding_of_rows(
                         context, history, members, check=CHECK, kind=kind, sentence=sentence, open_question=bool(doubt),

@@ -44,7 +44,7 @@ def query(runs: JudgedRuns) -> list[CycleAnswer]:
     search = find_cycles(
         runs.spark,
         runs.tables.with_records_of(wanted),
-        told={run: _told(runs.detection.flagged[run]) for run in wanted},
+        known_operations={run: _told(runs.detection.flagged[run]) for run in wanted},
     )
     found: list[CycleAnswer] = [
         {"run": run, "cycle": row, "not_searched": None} for run, rows in search.rows.items() for row in rows

@@ -53,8 +53,8 @@ class RecordedConfluentProducer(Wrapped):
 
     def _of(self, topic: str) -> list[int]:
         if not self._partitions.get(topic):
-            told = self._client.list_topics(topic, METADATA_S).topics[topic]
-            self._partitions[topic] = list(told.partitions)
+            metadata = self._client.list_topics(topic, METADATA_S).topics[topic]
+            self._partitions[topic] = list(metadata.partitions)
         return self._partitions[topic]
 
     def __len__(self) -> int:
