@@ -50,7 +50,7 @@ class Pipe:
                 return dict(answer["result"])
             self._events.append(answer)
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def events(self, event: str) -> list[dict[str, Any]]:
         """What came with each of these events so far."""
         return [message["params"] for message in self._events if message.get("method") == event]
 

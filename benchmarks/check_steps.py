@@ -21,14 +21,14 @@ class Stages:
     """Wall and CPU seconds of named pieces of work, the CPU of this process and all below it (the JVM)."""
 
     def __init__(self) -> None:
-        self.told: dict[str, float] = {}
+        self.measured: dict[str, float] = {}
 
     def timed(self, name: str, work: Callable[[], Any]) -> Any:
         pids = tree_of(os.getpid())
         began, cpu = time.perf_counter(), sum(map(cpu_s, pids))
         result = work()
-        self.told[f"{name}_s"] = round(time.perf_counter() - began, 3)
-        self.told[f"{name}_cpu_s"] = round(sum(map(cpu_s, {*pids, *tree_of(os.getpid())})) - cpu, 2)
+        self.measured[f"{name}_s"] = round(time.perf_counter() - began, 3)
+        self.measured[f"{name}_cpu_s"] = round(sum(map(cpu_s, {*pids, *tree_of(os.getpid())})) - cpu, 2)
         return result
 
 
@@ -62,9 +62,9 @@ def check(folder: Path, bench: EarlySession, *, began: float, waiting: bool) -> 
         assert again.counts == judgement.counts
     finally:
         bench.close()
-    return stages.told | {
+    return stages.measured | {
         "seconds_total": round(total, 3), "total_cpu_s": cpu, "verdict": judgement.sentence,
-        "warm_total_s": stages.told["warm_load_s"] + stages.told["warm_check_s"], "table_mb": table_mb(folder),
+        "warm_total_s": stages.measured["warm_load_s"] + stages.measured["warm_check_s"], "table_mb": table_mb(folder),
     }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def many(place: Path, bench: EarlySession) -> dict[str, Any]:
     finally:
         bench.close()
     verdicts = sorted({judgement.verdict.value for judgement in judged})
-    return stages.told | {"runs": len(folders), "verdicts": " ".join(verdicts)}
+    return stages.measured | {"runs": len(folders), "verdicts": " ".join(verdicts)}
 
 
 def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def duckdb_ratio(folder: Path, bench: EarlySession) -> dict[str, Any]:
 
         duckdb_counts()
         assert stages.timed("duckdb_query", duckdb_counts) == expected
-    return stages.told | {
-        "duckdb_ratio": round(stages.told["spark_query_cpu_s"] / stages.told["duckdb_query_cpu_s"], 2),
+    return stages.measured | {
+        "duckdb_ratio": round(stages.measured["spark_query_cpu_s"] / stages.measured["duckdb_query_cpu_s"], 2),
         "flags": dict(zip((*names, "values"), expected, strict=True)), "duckdb": duckdb.__version__,
     }  # fmt: skip

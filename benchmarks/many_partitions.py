@@ -139,7 +139,7 @@ def main() -> None:
             profile.enable()
         ((judgement, _),) = judge_tables(spark, tables, [RunInput(scenario=None)])
         profile.disable()
-        results = _told(judgement) | {
+        results = _counts(judgement) | {
             "partitions": options.partitions, "faults": options.faults,
             "seconds": round(time.perf_counter() - began, 1), "own_cpu_s": round(time.process_time() - own, 1),
             "cpu_s": round(sum(map(cpu_s, tree_of(os.getpid()))) - whole, 1), "load": os.getloadavg()[0],
@@ -149,7 +149,7 @@ def main() -> None:
     print(json.dumps(results) if options.json else "\n".join(f"{name}: {value}" for name, value in results.items()))
 
 
-def _told(judgement: Judgement) -> dict[str, Any]:
+def _counts(judgement: Judgement) -> dict[str, Any]:
     return {"verdict": judgement.verdict.value, "findings": len(judgement.findings), **judgement.counts}
 
 

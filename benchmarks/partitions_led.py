@@ -33,14 +33,14 @@ BROKERS = (1, 2, 3)
 PATIENCE_S = 180
 LOOK_EVERY_S = 0.25
 VICTIM = NodeId(2)  # broker 1 starts first and is the controller
-Told = dict[str, float | int | bool]
+Results = dict[str, float | int | bool]
 
 
-async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_s: float) -> Told:
+async def measure(partitions: int, *, replication_factor: int, kill: bool, idle_s: float) -> Results:
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as folder, RunOwnership(Path(folder)):
         cluster = LocalCluster(run_path=Path(folder), spec=ClusterSpec(brokers=BROKERS), client_links=1,
                                clock=SystemClock())  # fmt: skip
-        results: Told = {"partitions": partitions, "replication factor": replication_factor}
+        results: Results = {"partitions": partitions, "replication factor": replication_factor}
         try:
             await cluster.start()
             before = _nodes_cpu_s(Path(folder))

@@ -31,7 +31,7 @@ from harness.cluster.stored import stored_books
 from harness.controller.collection import seal_unfinished
 from harness.controller.context import Acknowledgements, Plan
 from harness.controller.fault_schedule import FaultSchedule
-from harness.controller.faults.plan_told import plan_told
+from harness.controller.faults.plan_words import plan_words
 from harness.controller.follower import Follower
 from harness.controller.run import Progress, Run, RunOutcome, partitions_of
 from harness.controller.steps import OrderedSteps
@@ -99,7 +99,7 @@ def run_scenario(
             tell(unlinked)
         outcome = asyncio.run(_run(scenario, folder, _noticing_healing(progress, lambda: on_healed(folder.path))))
         owner.owes = owes(folder.path)
-    for line in plan_told(folder):
+    for line in plan_words(folder):
         tell(line)
     return folder, outcome
 

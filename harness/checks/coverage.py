@@ -82,7 +82,7 @@ class Facts:
             if row["begin_ns"] is not None and row["proved"] and (not kinds or row["kind"] in kinds)
         )
 
-    def told(self, status: int, acks: tuple[int, ...] = (-1, 0, 1)) -> int:
+    def answered(self, status: int, acks: tuple[int, ...] = (-1, 0, 1)) -> int:
         return sum(row["count"] for row in self.accounting if row["status"] == status and _acks(row) in acks)
 
     def lost(self, classification: str | None = None) -> int:
@@ -175,14 +175,14 @@ def _rebalances(facts: Facts) -> int:
 
 
 COUNTERS: Mapping[str, Callable[[Facts], int]] = {
-    "acks": lambda f: f.told(0, (-1, 1)),
+    "acks": lambda f: f.answered(0, (-1, 1)),
     "acks_during_fault": lambda f: f.acks_during_fault,
-    "acks_all": lambda f: f.told(0, (-1,)),
-    "acks_1": lambda f: f.told(0, (1,)),
+    "acks_all": lambda f: f.answered(0, (-1,)),
+    "acks_1": lambda f: f.answered(0, (1,)),
     "acks_unclean_epoch": lambda f: f.zombies["acks_unclean_epoch"],
     "zombie_acks": lambda f: f.zombies["zombie_acks"],
-    "refused": lambda f: f.told(1),
-    "unknown": lambda f: f.told(2),
+    "refused": lambda f: f.answered(1),
+    "unknown": lambda f: f.answered(2),
     "reads": lambda f: f.activity["reads"],
     "final_reads": lambda f: f.activity["final_reads"],
     "elections": lambda f: len(f.elections()),

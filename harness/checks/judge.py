@@ -210,7 +210,7 @@ def _nobody(stage: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Answers:
     """The results of the queries that need no finding, each one job for all runs."""
 
     detection: Detection
@@ -219,7 +219,7 @@ class _Asked:
     acks_during_fault: Mapping[int, int]
 
 
-def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Asked:
+def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: Progress) -> _Answers:
     queries = [(family, family.query) for family in families() if family.query is not None]
     answers: dict[str, Future[Sequence[OfRun]]] = {}
     # The history first if it is long, so that a broken table is reported before a long pass.
@@ -245,7 +245,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
             if family.follows_detection:
                 answers[family.name] = all_at_once.ask(family.name, partial(rows_of, family, query, runs))
         contexts = _contexts(runs, {name: by_run(answer.result()) for name, answer in answers.items()}, inputs)
-        return _Asked(
+        return _Answers(
             detection=detection, contexts=contexts, zombies=undead.result() if undead else {},
             acks_during_fault=in_force.result() if in_force else {},
         )  # fmt: skip

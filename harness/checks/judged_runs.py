@@ -64,11 +64,11 @@ class JudgedRuns:
 
 
 Query = Callable[[JudgedRuns], Sequence[OfRun]]
-Told = TypeVar("Told", bound=OfRun)
+Row = TypeVar("Row", bound=OfRun)
 
 
-def by_run(rows: Sequence[Told]) -> dict[int, list[Told]]:
-    grouped: dict[int, list[Told]] = {}
+def by_run(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    grouped: dict[int, list[Row]] = {}
     for row in rows:
         grouped.setdefault(row["run"], []).append(row)
     return grouped

@@ -142,9 +142,9 @@ def summary(results: CampaignResults, *, seen: Mapping[str, str] | None = None) 
     counts = Counter(run.verdict for run in results.runs)
     words = ", ".join(f"{counts[verdict]} {_word(verdict)}" for verdict in _WORST_FIRST if counts[verdict])
     lines = [
-        f"## kafka-chaos: {_safe(results.name)}: {_safe(results.told.verdict)}",
+        f"## kafka-chaos: {_safe(results.name)}: {_safe(results.summary.verdict)}",
         "",
-        _safe(results.told.sentence),
+        _safe(results.summary.sentence),
         "",
         f"{len(results.runs)} runs: {words}. Page: `{CAMPAIGN_PAGE}` in the artifact.",
         "",
@@ -176,11 +176,11 @@ def _known(results: CampaignResults) -> list[str]:
     """A line for each accepted finding that excuses nothing: its last day is over, or no run showed it."""
     lines = [
         f"- {_safe(each.fingerprint)} was accepted until {each.until}: {_safe(each.reason)}"
-        for each in results.told.expired
+        for each in results.summary.expired
     ]
     lines += [
         f"- {_safe(each.fingerprint)} is accepted, and no run showed it: {_safe(each.reason)}"
-        for each in results.told.unseen
+        for each in results.summary.unseen
     ]
     return [*lines, ""] if lines else []
 

@@ -80,7 +80,7 @@ class KnownFinding(msgspec.Struct, frozen=True, kw_only=True):
     until: str
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """verdict.json of a campaign."""
 
     verdict: str
@@ -123,8 +123,8 @@ class CampaignResults:
         return self._rows("measures", MeasureRow)
 
     @cached_property
-    def told(self) -> Told:
-        return self._converted(self._json("verdict.json"), Told, "verdict.json")
+    def summary(self) -> Summary:
+        return self._converted(self._json("verdict.json"), Summary, "verdict.json")
 
     @cached_property
     def campaign(self) -> Mapping[str, Any]:

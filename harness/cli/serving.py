@@ -61,7 +61,7 @@ async def _serve(
                 tell(line)
             return
         ready(facts)
-        watching = asyncio.ensure_future(_tell_endings(cluster, tell)) if isinstance(cluster, BrokerCluster) else None
+        watching = asyncio.ensure_future(_report_endings(cluster, tell)) if isinstance(cluster, BrokerCluster) else None
         await interrupt.wait()
         if watching is not None:
             watching.cancel()
@@ -69,7 +69,7 @@ async def _serve(
         await cluster.stop()
 
 
-async def _tell_endings(cluster: BrokerCluster, tell: Callable[[str], None]) -> None:
+async def _report_endings(cluster: BrokerCluster, tell: Callable[[str], None]) -> None:
     known: set[NodeId] = set()
     while True:
         for node, lines in cluster.endings().items():

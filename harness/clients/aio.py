@@ -30,7 +30,7 @@ _RAISED_WITHOUT_A_BROKER = frozenset({5, 6, 7})
 
 
 class AioClient:
-    """Implements harness.ports.cluster.Client, and TellsEvents."""
+    """Implements harness.ports.cluster.Client, and ReportsEvents."""
 
     tells_attempts = True
 

@@ -199,9 +199,9 @@ def theirs(partitions: Iterable[TopicPartition]) -> dict[Any, TopicPartition]:
 def _delivered(answers: Answers, place: int, created_ms: Sequence[int], metadata: Any) -> None:
     """For a duplicate batch the broker answers the timestamp of its last record, as if it had stamped all of them; then
     this record's timestamp is unknown."""
-    told_ms = metadata.timestamp
-    known = told_ms == created_ms[place] or told_ms not in created_ms
-    answers.delivered(place, metadata.offset, timestamp_ms=told_ms if known else None)
+    answered_ms = metadata.timestamp
+    known = answered_ms == created_ms[place] or answered_ms not in created_ms
+    answers.delivered(place, metadata.offset, timestamp_ms=answered_ms if known else None)
 
 
 def make_client(

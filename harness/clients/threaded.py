@@ -69,7 +69,7 @@ class ThreadedClient(ABC):
     """Implements harness.ports.cluster.Client with the blocking calls of a subclass, which needs no knowledge of
     threads.
 
-    A subclass writes its library's events into `_log`, so this class also implements TellsEvents.
+    A subclass writes its library's events into `_log`, so this class also implements ReportsEvents.
     """
 
     retries_itself = False  # even if `retries` is 0

@@ -242,7 +242,7 @@ class BrokerCluster(ABC):
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         return await self._observing().elect(topic, partition, kind=kind)
 
-    # -- CanBeAsked ---------------------------------------------------------------------------------------------------
+    # -- AnswersQuestions ---------------------------------------------------------------------------------------------
 
     def questions(self) -> BrokerQuestions:
         observing = self._observing()
@@ -250,7 +250,7 @@ class BrokerCluster(ABC):
             observing.addresses,
             is_running=self.is_running,
             clock=self._clock,
-            tells_versions=observing.tells_versions,
+            reports_versions=observing.reports_versions,
         )
 
     # -- internal ---------------------------------------------------------------------------------------------------

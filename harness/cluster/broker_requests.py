@@ -17,17 +17,17 @@ _CLIENT_ID = "kafka-chaos-observer"
 class BrokerConnection:
     """One connection, opened on demand and again after it broke. A lock serialises concurrent calls.
 
-    `tells_versions`: False for Kafka 0.9, which never answers the request for versions and supports only version 0.
+    `reports_versions`: False for Kafka 0.9, which never answers the request for versions and supports only version 0.
     """
 
-    def __init__(self, host: str, port: int, *, tells_versions: bool = True) -> None:
+    def __init__(self, host: str, port: int, *, reports_versions: bool = True) -> None:
         self._address = (host, port)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._correlation = 0
         self._turn = asyncio.Lock()
-        self._unasked: dict[int, int] | None = None if tells_versions else {}
-        self._highest = self._unasked  # by API key; None: not requested yet; empty: before Kafka 0.10
+        self._without_request: dict[int, int] | None = None if reports_versions else {}
+        self._highest = self._without_request  # by API key; None: not requested yet; empty: before Kafka 0.10
 
     async def ask(self, request: Any, version: int, *, timeout_s: float) -> Any:
         """Returns the decoded answer, in `version` or the highest lower one that the broker supports.
@@ -88,4 +88,4 @@ class BrokerConnection:
             with contextlib.suppress(RuntimeError):  # the loop is closing
                 self._writer.transport.abort()
         self._reader = self._writer = None
-        self._highest = self._unasked  # the next time, another process may answer at this address
+        self._highest = self._without_request  # the next time, another process may answer at this address

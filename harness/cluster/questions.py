@@ -34,7 +34,7 @@ _NOT_CONTROLLER = 41
 
 
 class BrokerQuestions:
-    """`addresses`: every broker's real address, which is never cut. `tells_versions`: see BrokerConnection."""
+    """`addresses`: every broker's real address, which is never cut. `reports_versions`: see BrokerConnection."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class BrokerQuestions:
         *,
         is_running: Callable[[NodeId], bool],
         clock: Clock,
-        tells_versions: bool = True,
+        reports_versions: bool = True,
     ) -> None:
         self._addresses = addresses
-        self._tells_versions = tells_versions
+        self._reports_versions = reports_versions
         self._is_running = is_running
         self._clock = clock
 
@@ -53,7 +53,7 @@ class BrokerQuestions:
     async def _connected(self, node: NodeId) -> AsyncIterator[BrokerConnection]:
         if node not in self._addresses:
             raise HarnessError(f"there is no broker {node} to be asked; brokers: {sorted(self._addresses)}")
-        connection = BrokerConnection(*self._addresses[node], tells_versions=self._tells_versions)
+        connection = BrokerConnection(*self._addresses[node], reports_versions=self._reports_versions)
         try:
             yield connection
         finally:

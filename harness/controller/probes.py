@@ -13,7 +13,7 @@ from typing import Literal
 from harness.clock import Clock
 from harness.controller.reading import in_words, read_to_end
 from harness.history.journals.journal import JournalFile, ProcessNumbers
-from harness.ports.client_events import TellsEvents
+from harness.ports.client_events import ReportsEvents
 from harness.ports.cluster import ClientId, ClientMaker, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.scenario.model import WorkloadSpec
 
@@ -92,12 +92,12 @@ class Probes:
         )
         records = [Send(topic=topic, partition=partition, value=value.encode()) for value in values]
         client = self._make_client(bootstrap=self._bootstrap(link), settings=settings)
-        tells_attempts = isinstance(client, TellsEvents) and client.tells_attempts
+        tells_attempts = isinstance(client, ReportsEvents) and client.tells_attempts
         journal = self._journal(acks=acks, idempotent=False, tells_attempts=tells_attempts)
         try:
             operation = journal.invoke("probe_send", records)
             outcomes = await client.send(records)
-            if isinstance(client, TellsEvents):
+            if isinstance(client, ReportsEvents):
                 journal.met(journal.process, client.take_events())
             journal.complete_send(operation, outcomes)
         finally:

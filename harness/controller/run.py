@@ -25,7 +25,7 @@ from harness.history.journals.journal import ProcessNumbers
 from harness.history.journals.opened_journals import opened_journals
 from harness.history.run_folder import RunFolder
 from harness.history.sealed.sealing import note, seal
-from harness.ports.capabilities import TellsWhatIsMissing
+from harness.ports.capabilities import ReportsWhatIsMissing
 from harness.ports.cluster import CanCrash, ClientMaker, Cluster, NodeId, TopicDefinition, TopicPartition
 from harness.scenario.model import Scenario
 
@@ -145,7 +145,7 @@ class Run:
 
     def _refuse_what_is_missing(self) -> None:
         """Before any load. Raises HarnessError for a capability that the cluster has but this machine lacks."""
-        if isinstance(self.cluster, TellsWhatIsMissing):
+        if isinstance(self.cluster, ReportsWhatIsMissing):
             for what, need in self.needs:
                 why = self.cluster.missing(need)
                 if why is not None:

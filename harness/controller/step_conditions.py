@@ -12,7 +12,7 @@ from typing import Any
 from harness.controller.context import RunContext
 from harness.errors import HarnessError
 from harness.ports.cluster import CanCrash, NodeId, ShowsLogs
-from harness.ports.questions import CanBeAsked, Questions
+from harness.ports.questions import AnswersQuestions, Questions
 from harness.scenario.durations import seconds
 from harness.scenario.steps import CONDITIONS
 
@@ -186,7 +186,7 @@ def disks(context: RunContext) -> ShowsLogs:
 
 
 def questions(context: RunContext) -> Questions:
-    if not isinstance(context.cluster, CanBeAsked):
+    if not isinstance(context.cluster, AnswersQuestions):
         raise HarnessError("this cluster's brokers cannot be asked one by one")
     return context.cluster.questions()
 

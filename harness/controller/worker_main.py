@@ -18,7 +18,7 @@ import msgspec
 
 from harness.clock import Clock, SystemClock
 from harness.history.journals.journal import JournalFile, ProcessNumbers
-from harness.ports.client_events import TellsEvents
+from harness.ports.client_events import ReportsEvents
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client, ClientMaker, Journal, ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
@@ -144,7 +144,7 @@ class FreshClients:
             library=settings.client,
             idempotent=settings.idempotent or bool(use and use.transactional_id),
             use=use or self._plain,
-            tells_attempts=isinstance(client, TellsEvents) and client.tells_attempts,
+            tells_attempts=isinstance(client, ReportsEvents) and client.tells_attempts,
         )
         self._present = number, client
         return client
@@ -153,7 +153,7 @@ class FreshClients:
         """Journals the present client's events since the last call."""
         if self._present is not None:
             number, client = self._present
-            if isinstance(client, TellsEvents):
+            if isinstance(client, ReportsEvents):
                 self._journal.met(number, client.take_events())
 
 

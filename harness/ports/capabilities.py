@@ -2,7 +2,7 @@
 isinstance.
 
 A capability may still be missing on this machine (a kernel without netem). That is known once the cluster runs and
-reported before any load: see `TellsWhatIsMissing`.
+reported before any load: see `ReportsWhatIsMissing`.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class CanDeleteTopics(Protocol):
 
 
 @runtime_checkable
-class TellsWhatIsMissing(Protocol):
+class ReportsWhatIsMissing(Protocol):
     def missing(self, need: type) -> str | None:
         """For a running cluster: why this machine does not support this capability; None: it does."""
         ...

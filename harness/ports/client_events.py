@@ -31,7 +31,7 @@ class ClientEvent:
 
 
 @runtime_checkable
-class TellsEvents(Protocol):
+class ReportsEvents(Protocol):
     """A client that reports its events. tells_attempts: it reports each failed attempt before its records' answer."""
 
     @property

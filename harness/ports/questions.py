@@ -41,5 +41,5 @@ class Questions(Protocol):
 
 
 @runtime_checkable
-class CanBeAsked(Protocol):
+class AnswersQuestions(Protocol):
     def questions(self) -> Questions: ...

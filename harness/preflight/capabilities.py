@@ -18,7 +18,7 @@ from harness.ports.cluster import (
     ShowsLogs,
 )
 from harness.ports.faults import Fault
-from harness.ports.questions import CanBeAsked
+from harness.ports.questions import AnswersQuestions
 from harness.preflight import engine
 from harness.scenario.model import Scenario
 from harness.systems import cluster_kind, remedy, traits_of
@@ -33,7 +33,9 @@ _ACTS: Mapping[str, type] = {
 }
 _CONDITIONS: Mapping[str, type] = {
     **dict.fromkeys(("log_end", "high_watermark", "epoch_file"), ShowsLogs),
-    **dict.fromkeys(("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), CanBeAsked),
+    **dict.fromkeys(
+        ("registered", "fetch", "epoch_end", "config_default", "configure", "create_topic"), AnswersQuestions
+    ),
 }
 # Coverage conditions that only the brokers' own journals and logs can meet.
 _FROM_BOOKS = ("truncations", "truncated_records", "broker_starts", "deaths_and_births_in_one_event")
@@ -131,7 +133,7 @@ def _needs(scenario: Scenario) -> Iterator[tuple[Place, str, type]]:
         if asked is not None:
             yield place, f"step {number}, {step.said!r}", asked
         if "to" in step.body:
-            yield place, f"step {number}, 'to'", CanBeAsked
+            yield place, f"step {number}, 'to'", AnswersQuestions
         if "log_end_unchanged_on" in step.body:
             yield place, f"step {number}, 'log_end_unchanged_on'", ShowsLogs
     if scenario.read_every_replica:

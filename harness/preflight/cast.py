@@ -35,10 +35,10 @@ class Cast:
     def lacks_node(self, node: Any, *, also: Sequence[int] = ()) -> Wrong | None:
         """Why this node cannot be named: it is no broker, and not one of `also`. None if it can."""
         if not isinstance(node, int) and not str(node).lstrip("-").isdigit():
-            return f"{node!r} is no broker's id", self._brokers_told()
+            return f"{node!r} is no broker's id", self._brokers_words()
         if not self.knows_nodes or int(node) in (*self.brokers, *also):
             return None
-        return f"there is no broker {node}", self._brokers_told()
+        return f"there is no broker {node}", self._brokers_words()
 
     def lacks_partition(self, topic: str, partition: int) -> Wrong | None:
         if topic not in self.topics:
@@ -100,7 +100,7 @@ class Cast:
             found = found - meant if sign == "-" else found | meant
         return frozenset(found)
 
-    def _brokers_told(self) -> str:
+    def _brokers_words(self) -> str:
         return f"brokers: {', '.join(str(broker) for broker in self.brokers)}" if self.brokers else ""
 
 

@@ -18,7 +18,7 @@ NIGHTS = "nights.json"
 _BYTES_MAX = 4 << 20  # of nights.json; a fingerprint takes some 200
 
 
-def tell_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path], tuple[Path | None, str]]) -> str:
+def write_to_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path], tuple[Path | None, str]]) -> str:
     """Says of how many runs the pages now tell when their findings were seen, and why a page of others does not.
 
     runs: folders; one without findings that the store knows stays as it is. render: makes the page of a run, and

@@ -103,7 +103,7 @@ class LiveRun:
             "system": str(run.get("system", "")),
             "world": str(run.get("world", "")),
             "seed": run.get("seed"),
-            "status": _told_status(str(run.get("status", "")), going_on=going_on),
+            "status": _status_words(str(run.get("status", "")), going_on=going_on),
             "going_on": going_on,
             "elapsed_s": round(max(now_ns - began_ns, 0) / 1e9, 1),
             "phase": phases[-1]["name"] if phases else "",
@@ -214,7 +214,7 @@ def _rate(counts: Counter[int], last: int) -> float:
     return round(sum(counts.get(second, 0) for second in range(last - _RATE_OVER_S, last)) / _RATE_OVER_S, 1)
 
 
-def _told_status(status: str, *, going_on: bool) -> str:
+def _status_words(status: str, *, going_on: bool) -> str:
     if status != _STARTED:
         return status
     return "in progress" if going_on else "its harness is gone"

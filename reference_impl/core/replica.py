@@ -100,7 +100,7 @@ class LocalReplica:
         before = self.log_start_offset
         if before < offset <= self.high_watermark:
             self.log.advance_log_start(offset)
-            self._tell_start(before, segments=0, reason=reason)
+            self._log_start(before, segments=0, reason=reason)
 
     def delete_expired(self, *, wall_clock_ms: float) -> int:
         """R54; returns the number of deleted segments. Producer state stays: retries of deleted batches may still
@@ -117,10 +117,10 @@ class LocalReplica:
             if found.count == len(self.log.segments):  # the next segment does not exist yet
                 self.log.save_producers(self.log_end_offset, self.producers.entries)
             self.log.delete_segments(found.count)
-            self._tell_start(before, segments=found.count, reason=", ".join(found.reasons))
+            self._log_start(before, segments=found.count, reason=", ".join(found.reasons))
         return found.count
 
-    def _tell_start(self, before: int, *, segments: int, reason: str) -> None:
+    def _log_start(self, before: int, *, segments: int, reason: str) -> None:
         if self.log_start_offset == before:
             return  # the segments were below the log start already
         self.evidence.log_start_advanced(

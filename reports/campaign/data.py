@@ -8,7 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """where: the system, with what else tells runs apart; told: world and client. profile: of a drawn schedule, or "".
+    """where: the system, with what else distinguishes runs; conditions: world and client.
+
+    profile: of a drawn schedule, or "".
 
     as_stated: it came to no pass, and its scenario says so.
     """
@@ -16,7 +18,7 @@ class Run:
     number: int
     scenario: str
     where: str
-    told: str
+    conditions: str
     seed: int
     profile: str
     folder: str

@@ -83,7 +83,7 @@ class RunRow:
     as_stated: bool
     scenario: str
     system: str
-    told: str  # world, client, profile
+    conditions: str  # world, client, profile
     seed: str
     faults: Sequence[str]
     groups: Sequence[RunLink]

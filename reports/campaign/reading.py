@@ -132,7 +132,7 @@ def _run(row: Row, where: Mapping[int, str]) -> Run:
         number=row["number"],
         scenario=row["scenario"],
         where=where[row["number"]],
-        told=", ".join(row[name] for name in ("world", "client") if row[name]),
+        conditions=", ".join(row[name] for name in ("world", "client") if row[name]),
         seed=row["seed"],
         profile=row["profile"],
         folder=row["folder"],

@@ -56,7 +56,7 @@ def _row(data: CampaignData, run: Run, measured: Sequence[MeasureOfRun], groups:
         as_stated=run.as_stated,
         scenario=run.scenario,
         system=run.where,
-        told=", ".join(part for part in (run.told, f"drawn: {run.profile}" if run.profile else "") if part),
+        conditions=", ".join(part for part in (run.conditions, f"drawn: {run.profile}" if run.profile else "") if part),
         seed=str(run.seed),
         faults=sorted({each.fault for each in measured}),
         groups=[RunLink(text=name, href=f"#{name}") for name in groups[:_GROUPS_MAX]],
@@ -80,12 +80,12 @@ def page_of(data: CampaignData, run: Run) -> str:
 
 
 def _measured(each: MeasureOfRun) -> MeasuredFault:
-    def told(seconds: float | None, never: bool, otherwise: str) -> str:
+    def duration(seconds: float | None, never: bool, otherwise: str) -> str:
         return otherwise if seconds is None else f"{'at least ' if never else ''}{number(seconds, 's')}"
 
     return MeasuredFault(
         fault=each.fault,
-        recovery=told(each.recovery_s, each.recovery_open, "nothing stopped"),
-        gap=told(each.gap_s, each.gap_open, "–"),
+        recovery=duration(each.recovery_s, each.recovery_open, "nothing stopped"),
+        gap=duration(each.gap_s, each.gap_open, "–"),
         throughput="–" if each.throughput is None else number(each.throughput, "records/s"),
     )

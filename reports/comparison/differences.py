@@ -65,7 +65,7 @@ def tally(column: Column) -> Counter[str]:
 
 def _verdicts(columns: Sequence[Column]) -> Difference:
     tallies = [tally(column) for column in columns]
-    parts = [_tally_told(column, counts) for column, counts in zip(columns, tallies, strict=True)]
+    parts = [_tally_words(column, counts) for column, counts in zip(columns, tallies, strict=True)]
     kind: Kind
     counted = all(column.counted for column in columns)
     if all(set(counts) == set(tallies[0]) and len(counts) == 1 for counts in tallies):
@@ -84,7 +84,7 @@ def _verdicts(columns: Sequence[Column]) -> Difference:
     )
 
 
-def _tally_told(column: Column, counts: Counter[str]) -> str:
+def _tally_words(column: Column, counts: Counter[str]) -> str:
     total = sum(counts.values())
     if len(counts) == 1:
         verdict = next(iter(counts))
@@ -114,7 +114,7 @@ def _asked(columns: Sequence[Column], question: Question) -> Difference | None:
             if column.counted:
                 parts.append(f"{column.label} has no such number")
             continue
-        parts.append(question.told(column.label, middle, measure.values[index], first=not parts))
+        parts.append(question.sentence(column.label, middle, measure.values[index], first=not parts))
     return Difference(
         kind=compared.kind,
         topic="Lost" if measure.key == "lost_permitted" and compared.kind == "same" else question.topic,

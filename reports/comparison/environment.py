@@ -26,10 +26,10 @@ def environment(columns: Sequence[Column]) -> Environment:
 
 
 def _differing(
-    columns: Sequence[Column], told_by: Callable[[RunData], Mapping[str, str]]
+    columns: Sequence[Column], settings_by: Callable[[RunData], Mapping[str, str]]
 ) -> tuple[list[tuple[str, list[str]]], int]:
     """(the rows in which columns differ, how many do not). A column's own runs may differ too: all values are shown."""
-    settings = [[told_by(run.data) for run in column.runs if run.data is not None] for column in columns]
+    settings = [[settings_by(run.data) for run in column.runs if run.data is not None] for column in columns]
     keys = list(dict.fromkeys(key for column in settings for facts in column for key in facts))
     rows, same = [], 0
     for key in keys:
@@ -113,8 +113,8 @@ def warnings(columns: Sequence[Column]) -> list[str]:
             found.append(f"{sentence}: {joined}. Differences below may come from that.")
     counts = {len(column.counted) for column in columns}
     if len(counts - {0}) > 1:
-        told_counts = ", ".join(f"{column.label} {len(column.counted)}" for column in columns)
-        found.append(f"The columns have unequal numbers of runs that count: {told_counts}.")
+        counts_words = ", ".join(f"{column.label} {len(column.counted)}" for column in columns)
+        found.append(f"The columns have unequal numbers of runs that count: {counts_words}.")
     found += [
         f"{column.label}, repeat {run.repeat}: {run.numbers.problem}"
         for column, run in every

@@ -1,6 +1,6 @@
 """What is asked of every run of a comparison: measures in the order in which a reader wants them, and how to tell each.
 
-A question is a measure and the words around it: `told` makes "reference lost 20 (18–23) acknowledged records" of a
+A question is a measure and the words around it: `sentence` makes "reference lost 20 (18–23) acknowledged records" of a
 column's label and its numbers. The tables, the dots and the sentences all come from the same questions.
 """
 
@@ -39,7 +39,7 @@ class Question:
     again: str | None = None
     context: str = ""
 
-    def told(self, label: str, middle: float, values: Sequence[float], *, first: bool) -> str:
+    def sentence(self, label: str, middle: float, values: Sequence[float], *, first: bool) -> str:
         """For example "reference lost 20 (18–23) acknowledged records"; middle: the median of the values."""
         unit = self.measure.unit
         text, spread = number(middle, unit), span(values, unit)

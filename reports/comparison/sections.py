@@ -96,8 +96,8 @@ def _figures(columns: Sequence[Column], index: int) -> list[tuple[str, str]]:
                       latency_measure(columns, phases[0], "p99")))  # fmt: skip
     figures = []
     for name, measure in asked:
-        told_ = cell(measure, index)
-        figures.append((name, f"{told_.text} ({told_.spread})" if told_.spread else told_.text))
+        shown_cell = cell(measure, index)
+        figures.append((name, f"{shown_cell.text} ({shown_cell.spread})" if shown_cell.spread else shown_cell.text))
     return figures
 
 

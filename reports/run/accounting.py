@@ -20,7 +20,7 @@ def accounting(data: RunData) -> Accounting | None:
         return None
     counts: Counter[tuple[str, bool]] = Counter()
     for row in rows:
-        counts[_told(row), bool(row["in_final_log"])] += row["count"]
+        counts[_outcome_of(row), bool(row["in_final_log"])] += row["count"]
     lost = [row for row in data.findings if row["check"] == "lost-write"]
     permitted = sum(row["count"] for row in lost if row["classification"] == "permitted")
     violation = sum(row["count"] for row in lost if row["classification"] == "violation")
@@ -51,7 +51,7 @@ def accounting(data: RunData) -> Accounting | None:
     )
 
 
-def _told(row: AccountingRow) -> str:
+def _outcome_of(row: AccountingRow) -> str:
     """acks=0 is never an acknowledgement, whatever a library calls it."""
     return "unknown" if row["outcome"] == "acknowledged" and row["acks"] == 0 else str(row["outcome"])
 
@@ -68,7 +68,7 @@ def _problem(sums: dict[str, Any]) -> str:
 def _partitions(data: RunData, rows: Sequence[AccountingRow], lost: Sequence[FindingRow]) -> list[PartitionRow]:
     per_partition: dict[tuple[str, int], Counter[str]] = {}
     for row in rows:
-        per_partition.setdefault((row["topic"], row["partition"]), Counter())[_told(row)] += row["count"]
+        per_partition.setdefault((row["topic"], row["partition"]), Counter())[_outcome_of(row)] += row["count"]
     losses: Counter[tuple[str | None, int | None]] = Counter()
     for finding in lost:
         losses[finding["topic"], finding["partition"]] += finding["count"]

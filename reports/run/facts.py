@@ -14,7 +14,7 @@ ROWS_MAX = 40
 CELL_MAX = 400
 _CELL_LEAST = 6
 # Told in words, pictures and tables of their own wherever a finding has them.
-TOLD_ELSEWHERE = frozenset(
+SHOWN_ELSEWHERE = frozenset(
     {
         "rules", "cause_chain", "prevention", "log_ends", "truncation", "truncations", "lost_range", "by_time", "cause",
         "elected", "elected_epoch", "elected_log_end", "elected_log_end_from", "unclean", "leader_before", "isr_before",
@@ -25,13 +25,13 @@ _TIMES = ("time_ns", "invoked_ns", "completed_ns", "at")
 
 
 def fact_tables(
-    data: RunData, evidence: Mapping[str, Any], *, rows_max: int = ROWS_MAX, told_elsewhere: bool = True
+    data: RunData, evidence: Mapping[str, Any], *, rows_max: int = ROWS_MAX, shown_elsewhere: bool = True
 ) -> list[FactTable]:
     """`rows_max`: of each list; what is left out is counted. Facts without a value are left out."""
     left = {
         name: value
         for name, value in evidence.items()
-        if not (told_elsewhere and name in TOLD_ELSEWHERE) and value not in (None, "", [], {})
+        if not (shown_elsewhere and name in SHOWN_ELSEWHERE) and value not in (None, "", [], {})
     }
     pairs = [(name, value) for name, value in left.items() if not _is_table(value)]
     tables = []

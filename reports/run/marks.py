@@ -58,7 +58,7 @@ def finding_marks(data: RunData, duration: float, place: Place, *, observations:
             Mark(
                 at=round(at, 3),
                 text=row["finding"],
-                title=f"{_told(row)}, {data.moment(row['first_ns'])}",
+                title=f"{_sentence(row)}, {data.moment(row['first_ns'])}",
                 href=place(row),
                 tone=TONES.get(row["classification"], "neutral"),
                 flips=flips,
@@ -68,7 +68,7 @@ def finding_marks(data: RunData, duration: float, place: Place, *, observations:
     return _packed(marks, places)
 
 
-def _told(row: FindingRow) -> str:
+def _sentence(row: FindingRow) -> str:
     where = partition_name(row)
     return f"{row['finding']}: {row['check']}, {row['classification']}{', ' if where else ''}{where}"
 
@@ -82,7 +82,7 @@ def _dense(data: RunData, duration: float, place: Place, found: Sequence[tuple[f
     for (_, classification), members in sorted(columns.items(), key=lambda item: item[0]):
         first, last = min(at for at, _ in members), max(at for at, _ in members)
         row = members[0][1]
-        title = f"{_told(row)}, {first:.3f} s"
+        title = f"{_sentence(row)}, {first:.3f} s"
         if len(members) > 1:
             kinds = Counter(row["check"] for _, row in members)
             words = ", ".join(f"{count} {check}" for check, count in kinds.most_common())

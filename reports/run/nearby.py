@@ -60,7 +60,8 @@ def cluster_events(data: RunData, finding: FindingRow) -> list[Timed]:
             events.append((fault["end_ns"], f"Over: {label}", False))
     for event_row in data.rows(BROKER_EVENTS):
         if event_row["event"] == "truncation" and (event_row["topic"], event_row["partition"]) == where:
-            text = f"Broker {event_row['node']} truncates its log from {event_row['from_offset']} to {event_row['to_offset']}"
+            begin, end = event_row["from_offset"], event_row["to_offset"]
+            text = f"Broker {event_row['node']} truncates its log from {begin} to {end}"
             events.append((event_row["time_ns"], text, True))
     return [(at, event(data, at, text, key=key)) for at, text, key in events]
 

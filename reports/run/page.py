@@ -184,7 +184,7 @@ def _skipped(data: RunData, fault: Mapping[str, str]) -> ProofRow:
 
 
 def _measures(data: RunData) -> list[MeasureRow]:
-    def told(seconds: float | None, never: bool | None) -> str:
+    def duration(seconds: float | None, never: bool | None) -> str:
         if seconds is None:
             return ""
         return f"not within {seconds:.3f} s" if never else f"{seconds:.3f} s"
@@ -193,9 +193,9 @@ def _measures(data: RunData) -> list[MeasureRow]:
         MeasureRow(
             label=data.readable(row["label_text"] or row["kind"]),
             begin=data.moment(row["begin_ns"]),
-            leader=told(row["leader_s"], row["leader_never"]),
-            in_sync=told(row["in_sync_s"], row["in_sync_never"]),
-            gap=told(row["gap_s"], row["gap_never"]),
+            leader=duration(row["leader_s"], row["leader_never"]),
+            in_sync=duration(row["in_sync_s"], row["in_sync_never"]),
+            gap=duration(row["gap_s"], row["gap_never"]),
         )
         for row in sorted(data.evidence(FAULT_MEASURES), key=lambda row: row["begin_ns"])
     ]

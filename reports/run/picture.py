@@ -105,7 +105,7 @@ def _rest(
     """What the offsets after the last lost record were: what their producers had been told."""
     begin, end = lost["last"] + 1, holder["log_end_offset"]
     span = span_of(begin, end - 1)
-    remark = _told(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
+    remark = _answers_after(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
     words = " and ".join(f"{count_of(count)} {_OUTCOMES[status]}" for status, count in sorted(remark.items()))
     unknown = end - begin - sum(remark.values())
     if unknown or not words:
@@ -113,7 +113,7 @@ def _rest(
     return f"Dotted: offsets {span}, written but never acknowledged ({words})."
 
 
-def _told(
+def _answers_after(
     data: RunData, finding: FindingRow, node: int, offsets: tuple[int, int], before_epoch: int | None
 ) -> Counter[int]:
     """How many of the records at these offsets of a replica's log ended in which way, acknowledged ones aside."""

@@ -69,8 +69,8 @@ def listing_of(run: Path, *, width: int = WIDTH, everything: bool = False) -> li
             text = f"{len(others)} more of this kind {verb} {', '.join(others[:_OTHERS])}{more}; count {records} in all"
             lines += _wrapped(text, width, " " * _INDENT)
     total = f"{count_of(len(data.findings))} finding{'' if len(data.findings) == 1 else 's'}"
-    kinds_told = f"{len(kinds)} kind{'' if len(kinds) == 1 else 's'}"
-    lines += ["", *_wrapped(f"{total} of {kinds_told}. `kafka-chaos show {data.place} F1` proves one.", width)]
+    kinds_words = f"{len(kinds)} kind{'' if len(kinds) == 1 else 's'}"
+    lines += ["", *_wrapped(f"{total} of {kinds_words}. `kafka-chaos show {data.place} F1` proves one.", width)]
     return [str(shown(line)) for line in lines]
 
 

@@ -69,9 +69,9 @@ class Opened:
         self._loading("Runtime.evaluate", userGesture=True, expression=f"void setTimeout(() => {{ {expression} }})")
 
     def _loading(self, method: str, **params: Any) -> None:
-        loads = len(self.pipe.told("Page.loadEventFired"))
+        loads = len(self.pipe.events("Page.loadEventFired"))
         self.pipe.ask(method, self._session, **params)
-        while len(self.pipe.told("Page.loadEventFired")) == loads:
+        while len(self.pipe.events("Page.loadEventFired")) == loads:
             self.pipe.ask("Runtime.evaluate", self._session, expression="1")
 
     def ask(self, expression: str) -> Any:

@@ -141,9 +141,9 @@ def test_nothing_that_a_run_says_runs_in_the_browser_and_all_of_it_is_shown(tmp_
     assert (seen["scripts"], seen["frames"], seen["sources"], seen["handlers"]) == (1, 0, 0, [])
     assert set(seen["links"]) <= {"file:"}
     assert seen["shown"] == "block"
-    assert pipe.told("Page.javascriptDialogOpening") == []
-    assert pipe.told("Runtime.exceptionThrown") == []
-    asked = {request["request"]["url"].partition("#")[0] for request in pipe.told("Network.requestWillBeSent")}
+    assert pipe.events("Page.javascriptDialogOpening") == []
+    assert pipe.events("Runtime.exceptionThrown") == []
+    asked = {request["request"]["url"].partition("#")[0] for request in pipe.events("Network.requestWillBeSent")}
     assert asked == {page.resolve().as_uri()}
     text = " ".join(seen["text"].split())
     for hostile in (*HOSTILE[:-1], TOPIC, ID):

@@ -81,7 +81,7 @@ class Survival:
             return by_epochs
         if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
-        by_logs = {self._log_tells(log, election, lost) for log in self._history.logs}
+        by_logs = {self._by_log(log, election, lost) for log in self._history.logs}
         if True in by_logs:  # a record in the log is stronger evidence than a checkpoint
             return True
         if by_epochs is False or False in by_logs:
@@ -116,7 +116,7 @@ class Survival:
             return True
         return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
 
-    def _log_tells(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+    def _by_log(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
         if not log.is_whole or lost.offset is None:
             return None
         holds = any(copy.snapshot == log.number and same_epoch(copy.epoch, lost.epoch) for copy in lost.copies)

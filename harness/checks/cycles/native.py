@@ -63,11 +63,13 @@ class NativeSearch:
     not_searched: Mapping[int, Sequence[NotSearched]] = field(default_factory=dict)
 
 
-Told: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]  # run -> kind -> values of which something else tells
+KnownOperations: TypeAlias = Mapping[
+    int, Mapping[str, frozenset[int]]
+]  # run -> kind -> values that something else reports
 
 
 def find_cycles(
-    spark: SparkSession, tables: Tables, *, known_operations: Told | None = None, read_write: bool = False,
+    spark: SparkSession, tables: Tables, *, known_operations: KnownOperations | None = None, read_write: bool = False,
     limits: Limits | None = None,
 ) -> NativeSearch:  # fmt: skip
     """See the package."""
@@ -94,7 +96,7 @@ _Best: TypeAlias = Mapping[str, tuple[_Chosen, int]]
 
 
 def _best(components: Sequence[Component], known: Mapping[str, frozenset[int]]) -> _Best:
-    """Per kind the shortest cycle (the earliest of them) and how many components hold one that is not told yet."""
+    """Per kind the shortest cycle (the earliest of them) and how many components hold one that is not reported yet."""
     found: dict[str, tuple[_Chosen, int]] = {}
     for component in components:
         for cycle in component.cycles:

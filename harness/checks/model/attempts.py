@@ -42,15 +42,15 @@ class Repeated:
             return None
         return Ruling(
             classification="observation", cause="unknown", election=None, epoch=None, by_time=False, rules=(),
-            undecided=_NOT_TOLD,
+            undecided=_ATTEMPTS_UNKNOWN,
         )  # fmt: skip
 
     @property
     def cause(self) -> Cause:
-        return Cause(code=self.code, doubt=_NOT_TOLD if self.yes is None else None)
+        return Cause(code=self.code, doubt=_ATTEMPTS_UNKNOWN if self.yes is None else None)
 
 
-_NOT_TOLD = Doubt(code="attempts-not-told")
+_ATTEMPTS_UNKNOWN = Doubt(code="attempts-not-told")
 
 
 class Attempts:
@@ -83,13 +83,13 @@ class Attempts:
             return Repeated(yes=True, code="not-acknowledged")
         begin, end = row.invoked_ns - around_ns, row.completed_ns + around_ns
         if client is not None and client["tells_attempts"]:
-            return self._as_told(history, row, begin, end)
+            return self._as_reported(history, row, begin, end)
         return self._by_circumstances(history, begin, end, waited_ms=(row.completed_ns - row.invoked_ns) / _MS)
 
     def _client(self, row: Flagged) -> ProcessRow | None:
         return self._clients.get(row.process) if row.process is not None else None
 
-    def _as_told(self, history: PartitionHistory, row: Flagged, begin: int, end: int) -> Repeated:
+    def _as_reported(self, history: PartitionHistory, row: Flagged, begin: int, end: int) -> Repeated:
         assert row.process is not None, "a client that reports attempts has a number"
         failures = self._failed.get((row.process, history.topic, history.partition), [])
         first = bisect_left(failures, begin, key=lambda attempt: attempt["time_ns"])

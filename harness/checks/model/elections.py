@@ -115,7 +115,7 @@ def exact_states(rows: Sequence[PartitionStateRow]) -> tuple[PartitionStateRow, 
         # A broker that was cut off returns an old state; epochs only increase.
         if polled and (row["leader_epoch"] or 0) < (polled[-1]["leader_epoch"] or 0):
             continue
-        if not polled or _told(polled[-1]) != _told(row):
+        if not polled or _facts_of(polled[-1]) != _facts_of(row):
             polled.append(row)
     return tuple(polled)
 
@@ -131,7 +131,7 @@ def states_near(states: Sequence[PartitionStateRow], time_ns: int) -> list[Parti
     return list(states[first:last])
 
 
-def _told(row: PartitionStateRow) -> tuple[object, ...]:
+def _facts_of(row: PartitionStateRow) -> tuple[object, ...]:
     return row["leader"], row["leader_epoch"], row["isr"], row["elr"]
 
 

@@ -62,10 +62,10 @@ class Watermarks:
                     return True
         if any(self._below_mark(self._logs.get(copy.snapshot), lost.offset) for copy in lost.copies):
             return True
-        by_marks = {self._told_above(row, lost, lost.offset) for row in self._marks}
+        by_marks = {self._mark_above(row, lost, lost.offset) for row in self._marks}
         return True if True in by_marks else None if None in by_marks else False
 
-    def _told_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool | None:
+    def _mark_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool | None:
         """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
 
         Its leader, a replica with the record and replicas in sync with that leader got their marks from it. Of another

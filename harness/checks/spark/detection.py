@@ -113,8 +113,8 @@ class Detection:
     reads: Mapping[tuple[int, int], Sequence[EpochRead]]
 
 
-_UNTOLD = {"gone", "backward"}
-assert {*CONDITIONS} - _UNTOLD | {"lost", "unseen"} == {*FLAGS}
+_NOT_FLAGS = {"gone", "backward"}
+assert {*CONDITIONS} - _NOT_FLAGS | {"lost", "unseen"} == {*FLAGS}
 
 Partition = tuple[int, int]
 
@@ -198,7 +198,7 @@ def _settled(row: FoldedRow, ends: Mapping[Partition, int], places: _Places) -> 
     past = _past(ends, row)
     if "gone" in flags:
         flags.add("lost" if past else "unseen")
-    kept = flags - _UNTOLD if past else flags - _UNTOLD - {"dirty"}
+    kept = flags - _NOT_FLAGS if past else flags - _NOT_FLAGS - {"dirty"}
     return frozenset(places.flags((row["run"], row["partition_id"]), kept))
 
 

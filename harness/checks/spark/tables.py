@@ -54,12 +54,12 @@ Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the
 class Tables:
     """The large tables as DataFrames, each opened (`large`) at its first use.
 
-    `told`: the rows of the small tables, once they are read; `rows`, `every` and `by_run` return them by table.
+    `read_small` returns the rows of the small tables; `rows`, `every` and `by_run` return them by table.
     """
 
     large: Callable[[str], DataFrame]
     record_count: int
-    told: Callable[[], Small]
+    read_small: Callable[[], Small]
     runs: int
 
     @property
@@ -97,7 +97,7 @@ class Tables:
 
     @property
     def small(self) -> Small:
-        return self.told()
+        return self.read_small()
 
     @property
     def activity(self) -> Mapping[int, ActivityRow]:
@@ -132,7 +132,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
         staged = {name: _in_one_file(name, table_folders, staging) for name in LARGE}
         checking = pool.submit(lambda: _check(reading.result(), staged, table_folders))
 
-        def told() -> Small:
+        def small_rows() -> Small:
             checking.result()
             return reading.result()
 
@@ -143,7 +143,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
         _, count = staged["records"]
         with sized_for(spark, count):
-            yield Tables(large=large, record_count=count, told=told, runs=len(table_folders))
+            yield Tables(large=large, record_count=count, read_small=small_rows, runs=len(table_folders))
     finally:
         pool.shutdown()
         shutil.rmtree(staging, ignore_errors=True)
@@ -361,4 +361,4 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     operations = arrow["operations"].to_pylist() if "operations" in arrow else ()
     small[CORRUPT_READS.name] = _by_run(row for row in operations if _CORRUPT in (row["error"] or ""))
-    return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, told=lambda: small, runs=runs)
+    return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)

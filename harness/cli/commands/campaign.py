@@ -77,8 +77,8 @@ def campaign(
     given = paths or []
     if given and all(path.is_dir() for path in given):
         code, folder = _merge(given, runs, accepted)
-        _tell_nights(folder, runs)
-        _tell_a_ci(folder, junit, summary, runs)
+        _write_to_nights(folder, runs)
+        _write_for_ci(folder, junit, summary, runs)
         raise typer.Exit(code)
     plan = _plan(given, random=random, profile=profile, system=system, seed=seed)
     plan = replace(
@@ -99,27 +99,27 @@ def campaign(
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
     code, folder = conducted(plan, runs, known, master=master)
-    _tell_nights(folder, runs)
-    _tell_a_ci(folder, junit, summary, runs)
+    _write_to_nights(folder, runs)
+    _write_for_ci(folder, junit, summary, runs)
     raise typer.Exit(code)
 
 
-def _tell_a_ci(folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
+def _write_for_ci(folder: Path, junit: Path | None, summary: Path | None, runs: Path) -> None:
     """Where it was asked for. The exit code stays the campaign's."""
     if junit is not None or summary is not None:
         write_results(folder, junit, summary, frozenset(), Store(runs / "trends"))
 
 
-def _tell_nights(folder: Path, runs: Path) -> None:
+def _write_to_nights(folder: Path, runs: Path) -> None:
     """The pages of its runs say in which nights their findings were seen, where nights are kept below `runs`."""
     from harness.compose import render
-    from harness.trends.on_pages import kept_runs, tell_runs
+    from harness.trends.on_pages import kept_runs, write_to_runs
 
     nights = Store(runs / "trends")
     if not nights.names():
         return
     try:
-        terminal.say(f"Nights: {tell_runs(nights, kept_runs(CampaignResults(folder)), render=render)}")
+        terminal.say(f"Nights: {write_to_runs(nights, kept_runs(CampaignResults(folder)), render=render)}")
     except HarnessError as error:  # it changes no verdict
         terminal.say(f"No nights on the pages of runs: {error}")
 

@@ -73,14 +73,14 @@ def after(folder: Path, store: Store, *, master: str) -> list[str]:
     """Keeps the night and writes the pages of it. What cannot be made of them is told, and costs no verdict."""
     from harness.compose import render
     from harness.trends.nights import night_of_campaign
-    from harness.trends.on_pages import kept_runs, tell_runs
+    from harness.trends.on_pages import kept_runs, write_to_runs
     from reports.trends.page import write_trends
 
     results = CampaignResults(folder)
     parts: dict[str, Callable[[], str]] = {
         "comparison": lambda: _comparison(results, master=master),
         "night": lambda: f"Night: {store.append(night_of_campaign(results))}",
-        "nights on the pages of runs": lambda: f"Nights: {tell_runs(store, kept_runs(results), render=render)}",
+        "nights on the pages of runs": lambda: f"Nights: {write_to_runs(store, kept_runs(results), render=render)}",
         "trends": lambda: f"Trends: {write_trends(store, out=store.path)[0]}",
     }
     lines = []

@@ -25,7 +25,7 @@ def trends(
     """Appends a night to a store, and writes the page of all nights."""
     from harness.compose import render
     from harness.trends.nights import night_of_campaign, night_of_runs
-    from harness.trends.on_pages import kept_runs, tell_runs
+    from harness.trends.on_pages import kept_runs, write_to_runs
     from reports.trends.page import write_trends
 
     kept = Store(store or runs / "trends")
@@ -40,7 +40,7 @@ def trends(
             folders = run_folders(paths, runs)
             made = night_of_runs(folders, name=night)
         terminal.say(f"Kept: {kept.append(made)}")
-        terminal.say(f"Nights: {tell_runs(kept, folders, render=render)}")
+        terminal.say(f"Nights: {write_to_runs(kept, folders, render=render)}")
     page, nights = write_trends(kept, out=out or kept.path)
     terminal.say(nights.headline)
     terminal.say(f"Page: {page}")

@@ -33,14 +33,15 @@ class Observation:
 
     # Error 5 means no leader, which is a valid state; other errors mean that the broker does not know the partition.
     known_by_codes: tuple[int, ...] = (0, 5)
-    tells_versions = True  # the brokers do; see BrokerConnection
+    reports_versions = True  # the brokers do; see BrokerConnection
 
     def __init__(
         self, addresses: Mapping[NodeId, tuple[str, int]], *, is_running: Callable[[NodeId], bool], clock: Clock
     ) -> None:
         self.addresses = dict(addresses)
         self._brokers = {
-            node: BrokerConnection(*address, tells_versions=self.tells_versions) for node, address in addresses.items()
+            node: BrokerConnection(*address, reports_versions=self.reports_versions)
+            for node, address in addresses.items()
         }
         self._is_running = is_running
         self._clock = clock

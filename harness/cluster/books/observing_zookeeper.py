@@ -23,7 +23,7 @@ class ZookeeperObservation(Observation):
 
     # 9, REPLICA_NOT_AVAILABLE: version 0 returns it for a partition with a dead replica, together with a valid leader.
     known_by_codes = (*Observation.known_by_codes, 9)
-    tells_versions = False
+    reports_versions = False
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class Capabilities:
     netem: str | None
     volumes: str | None  # whether the harness can read and write named volumes as folders of this machine
 
-    def told(self) -> Mapping[str, str]:
+    def explained(self) -> Mapping[str, str]:
         """The lines for `doctor` and for a report."""
         return {
             "enters networks by": self.entry,

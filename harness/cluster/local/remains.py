@@ -59,10 +59,10 @@ class Remains:
             return f"link {harmed[0]} is not healed"
         if leaks := self._cluster.leaks():
             return leaks[0]
-        answers = {node: await self._told(connection) for node, connection in self._brokers.items()}
+        answers = {node: await self._metadata(connection) for node, connection in self._brokers.items()}
         return next(chain(self._of_topics(answers), self._of_brokers(answers)), "")
 
-    async def _told(self, broker: BrokerConnection) -> Any:
+    async def _metadata(self, broker: BrokerConnection) -> Any:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return await broker.ask(request, _METADATA_VERSION, timeout_s=_ASK_S)
 
@@ -70,7 +70,7 @@ class Remains:
         for node, answer in answers.items():
             for topic in answer.topics:
                 if topic.name not in self._keep:
-                    yield f"broker {node} still tells of topic {topic.name}"
+                    yield f"broker {node} still knows topic {topic.name}"
             for name, partition, _ in partition_folders(self._data[node]):
                 if name not in self._keep:
                     yield f"broker {node} still has {name}-{partition} on its disk"
@@ -81,7 +81,7 @@ class Remains:
     def _of_brokers(self, answers: Mapping[NodeId, Any]) -> Iterator[str]:
         for node, answer in answers.items():
             if missing := sorted(set(self._brokers) - {broker.node_id for broker in answer.brokers}):
-                yield f"broker {node} does not tell of broker {missing[0]}"
+                yield f"broker {node} does not know broker {missing[0]}"
             for topic in answer.topics:
                 for each in topic.partitions:
                     if each.leader_id < 0 or set(each.isr_nodes) != set(each.replica_nodes):

@@ -129,7 +129,7 @@ class ControlSession:
                 }
                 for state in observer.states()
             ],
-            "faults": [self._told(number, fault) for number, fault in self._in_force()],
+            "faults": [self._described(number, fault) for number, fault in self._in_force()],
             "recording": str(self._recording.folder.path) if self._recording is not None else None,
         }  # fmt: skip
 
@@ -151,7 +151,7 @@ class ControlSession:
         self._faults[number] = fault
         return number
 
-    def _told(self, number: int, fault: FaultInForce) -> Mapping[str, Any]:
+    def _described(self, number: int, fault: FaultInForce) -> Mapping[str, Any]:
         return {
             "fault": number,
             "name": fault.fault.name,
@@ -195,7 +195,7 @@ class ControlSession:
                 )  # fmt: skip
         acts = self._stage.acts
         begun = await acts.begin(planned, step=None, trigger=TRIGGER, chance=f"control/{len(self._faults)}")
-        faults = [self._told(self._numbered(fault), fault) for fault in begun]
+        faults = [self._described(self._numbered(fault), fault) for fault in begun]
         return {"seen": "; ".join(acts.seen(fault) for fault in begun), "faults": faults}
 
     async def _heal(self, request: Request) -> Mapping[str, Any]:

@@ -41,8 +41,8 @@ _TOLD = {
     "value_names": ("value", "name"),
     "topics": ("topic",),
 }  # columns that sealing requires of every row
-# What a partition is of which the final read told nothing.
-_UNTOLD: dict[str, dict[str, Any]] = {"partitions": {"read_to_end": False, "note_text": "not read"}}
+# What a partition is of which the final read says nothing.
+_DEFAULTS: dict[str, dict[str, Any]] = {"partitions": {"read_to_end": False, "note_text": "not read"}}
 CONTROLLER_SEEN = RowsOf("controller_seen", ControllerRow)  # as the observer heard it
 _ALSO = {CONTROLLER_SEEN.name: "controllers"}  # rows that become rows of another table
 
@@ -103,9 +103,9 @@ def read_rows(path: Path) -> TypedRows:
 
 
 def _whole(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """What its controller did not tell of it is null, or what it is where nobody says otherwise."""
+    """What its controller did not record of it is null, or what it is where nobody says otherwise."""
     schema = TABLES.get(_ALSO.get(table, table))
-    return row if schema is None else dict.fromkeys(schema.names) | {"run": 0} | _UNTOLD.get(table, {}) | row
+    return row if schema is None else dict.fromkeys(schema.names) | {"run": 0} | _DEFAULTS.get(table, {}) | row
 
 
 def snapshot_path(folder: Path, snapshot: int) -> Path:

@@ -56,7 +56,7 @@ def once() -> Callable[[float], bool]:
     return lambda timeout_s: next(looks, True) if timeout_s > 0 else os.getppid() != parent
 
 
-class _Told:
+class _Reported:
     """Waits for the word to stop on standard input."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def main() -> None:  # pragma: no cover  # runs in a process of its own
     os.nice(19)
     if hasattr(os, "SCHED_BATCH"):  # Linux
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    follow(Path(run), stopped=_Told())
+    follow(Path(run), stopped=_Reported())
 
 
 if __name__ == "__main__":

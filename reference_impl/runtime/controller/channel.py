@@ -96,12 +96,12 @@ class BrokerChannel:
         self._pending = news if self._pending is None else self._pending.older_than(news)
         self._wake.set()
 
-    def _tell_again(self, keys: Iterable[TopicPartition]) -> None:
+    def _send_again(self, keys: Iterable[TopicPartition]) -> None:
         self._not_taken.update(keys)
         if self._not_taken and self._again is None:
-            self._again = asyncio.get_running_loop().call_later(NOT_TAKEN_RETRY_SECONDS, self._tell_not_taken)
+            self._again = asyncio.get_running_loop().call_later(NOT_TAKEN_RETRY_SECONDS, self._send_what_was_not_taken)
 
-    def _tell_not_taken(self) -> None:
+    def _send_what_was_not_taken(self) -> None:
         keys, self._not_taken, self._again = self._not_taken, set(), None
         known = self._state().partitions
         states = {key: known[key] for key in keys if key in known and self.broker.broker_id in known[key].replicas}
@@ -145,7 +145,7 @@ class BrokerChannel:
                     self._refused()
                 return False
             if api_key == LEADER_AND_ISR:
-                self._tell_again(
+                self._send_again(
                     TopicPartition(refused.topic, refused.partition)
                     for refused in answer.partition_errors
                     if refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR

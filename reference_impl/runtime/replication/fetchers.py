@@ -205,7 +205,7 @@ class _Fetcher:
             else None,
         )
         applied = partition.apply_fetched(position, fetched, now_ms=asyncio.get_running_loop().time() * 1000)
-        self._tell_refusal(key, partition.fetch_refusal)
+        self._log_refusal(key, partition.fetch_refusal)
         if applied is Applied.RETRY_LATER:
             self._delay(key)
         elif applied is Applied.FAILED:
@@ -214,7 +214,7 @@ class _Fetcher:
         elif applied is Applied.OUT_OF_RANGE:
             await self._reset_to_leaders_range(partition, position)
 
-    def _tell_refusal(self, key: TopicPartition, why: str) -> None:
+    def _log_refusal(self, key: TopicPartition, why: str) -> None:
         """Logs each reason once: the replica stays out of sync while the leader's log holds such a batch."""
         if why and why != self._refusals.get(key):
             logger.error("%s: what leader %d sends cannot be copied (%s); trying again", key, self._leader, why)

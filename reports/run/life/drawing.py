@@ -13,7 +13,7 @@ from harness.history.schema.evidence_rows import LOG_ROWS, FindingRow
 from reports.model import CauseStep
 from reports.run.life.axis import LEFT, WIDTH, Axis
 from reports.run.life.model import Band, Bar, BarStyle, Dot, DotStyle, Guide, Life, LifeLane, LifeRow
-from reports.run.life.sightings import Followed, Seen, State, Told, followed, seen_in_logs, told_to_clients
+from reports.run.life.sightings import ClientReport, Followed, Seen, State, followed, reports_to_clients, seen_in_logs
 from reports.run_data import RunData
 
 _LETTER = 5.9
@@ -31,7 +31,7 @@ def life(data: RunData, finding: FindingRow | None, steps: Sequence[CauseStep]) 
     record = followed(data, finding) if finding is not None else None
     if record is None or finding is None:
         return None
-    reports = sorted(told_to_clients(data, record, finding["finding"]), key=lambda one: one.time_ns)
+    reports = sorted(reports_to_clients(data, record, finding["finding"]), key=lambda one: one.time_ns)
     seen = seen_in_logs(data, record, finding)
     moments = [_at(data, t_ns) for t_ns in (*(one.time_ns for one in reports), *(one.time_ns for one in seen))]
     guides = [(step, step.at) for step in steps if step.at is not None and _stands_in(step, min(moments), max(moments))]
@@ -68,19 +68,19 @@ def _replicas(data: RunData, record: Followed) -> Sequence[int]:
     return next((list(row["replicas"] or ()) for row in data.rows(PARTITIONS) if record.is_of(row)), [])
 
 
-def _sender_lane(data: RunData, axis: Axis, record: Followed, reports: Sequence[Told]) -> LifeLane:
-    sent, answered = axis.x(_at(data, record.sent_ns)), axis.x(_at(data, record.told_ns))
+def _sender_lane(data: RunData, axis: Axis, record: Followed, reports: Sequence[ClientReport]) -> LifeLane:
+    sent, answered = axis.x(_at(data, record.sent_ns)), axis.x(_at(data, record.answered_ns))
     flight = Bar(x=sent, width=round(answered - sent, 1), style="maybe", title="on its way, and back")
-    dots = _told_dots(data, axis, reports)
+    dots = _report_dots(data, axis, reports)
     return LifeLane(label=f"producer p{record.process}", note="", colour=4, bars=[flight], bands=(), dots=dots)
 
 
-def _lane_of_readers(data: RunData, axis: Axis, reports: Sequence[Told]) -> LifeLane:
+def _lane_of_readers(data: RunData, axis: Axis, reports: Sequence[ClientReport]) -> LifeLane:
     note = "" if reports else "no read recorded"
-    return LifeLane(label="consumers", note=note, colour=4, bars=(), bands=(), dots=_told_dots(data, axis, reports))
+    return LifeLane(label="consumers", note=note, colour=4, bars=(), bands=(), dots=_report_dots(data, axis, reports))
 
 
-def _told_dots(data: RunData, axis: Axis, reports: Sequence[Told]) -> list[Dot]:
+def _report_dots(data: RunData, axis: Axis, reports: Sequence[ClientReport]) -> list[Dot]:
     return _dots(
         (axis.x(_at(data, one.time_ns)), one.style, one.label, f"{data.moment(one.time_ns)}: {one.what}")
         for one in reports
@@ -166,7 +166,7 @@ def _anchor(x: float, half: float) -> Literal["start", "middle", "end"]:
     return "start" if x - half < LEFT else "middle"
 
 
-def _rows(data: RunData, reports: Sequence[Told], seen: Sequence[Seen]) -> list[LifeRow]:
+def _rows(data: RunData, reports: Sequence[ClientReport], seen: Sequence[Seen]) -> list[LifeRow]:
     timed = [
         *((one.time_ns, "clients", one.what, one.source) for one in reports),
         *((one.time_ns, f"broker {one.node}", one.what, one.source) for one in seen),
@@ -177,7 +177,7 @@ def _rows(data: RunData, reports: Sequence[Told], seen: Sequence[Seen]) -> list[
     ]
 
 
-def _caption(data: RunData, record: Followed, readers: Sequence[Told], finding: FindingRow) -> str:
+def _caption(data: RunData, record: Followed, readers: Sequence[ClientReport], finding: FindingRow) -> str:
     finals = [
         row["final_value"]
         for row in data.evidence_of_finding(LOG_ROWS, finding["finding"])

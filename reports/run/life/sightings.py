@@ -42,7 +42,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ClientReport:
     """What a client was told or found."""
 
     time_ns: int
@@ -63,7 +63,7 @@ class Followed:
     process: int
     acks: int | None
     sent_ns: int
-    told_ns: int
+    answered_ns: int
     epoch: int | None
     leader: int | None
 
@@ -85,10 +85,10 @@ def followed(data: RunData, finding: FindingRow) -> Followed | None:
     lost = set(zip(finding["values"] or (), finding["offsets"] or (), strict=False))
     found = []
     for row in data.evidence_of_finding(SHOWN_OPERATIONS, finding["finding"]):
-        offset, process, sent, told_ns = row["offset"], row["process"], row["invoked_ns"], row["completed_ns"]
+        offset, process, sent, answered_ns = row["offset"], row["process"], row["invoked_ns"], row["completed_ns"]
         if row["kind"] != "send" or row["status"] != "ok" or (row["value"], offset) not in lost:
             continue
-        if offset is not None and process is not None and sent is not None and told_ns is not None:
+        if offset is not None and process is not None and sent is not None and answered_ns is not None:
             found.append(
                 Followed(
                     topic=topic,
@@ -98,7 +98,7 @@ def followed(data: RunData, finding: FindingRow) -> Followed | None:
                     process=process,
                     acks=row["acks"],
                     sent_ns=sent,
-                    told_ns=told_ns,
+                    answered_ns=answered_ns,
                     epoch=epoch,
                     leader=_leader_of(data, (topic, partition), epoch),
                 )
@@ -118,12 +118,14 @@ def _leader_of(data: RunData, place: tuple[str, int], epoch: int | None) -> int 
 # ---- clients --------------------------------------------------------------------------------------------------------
 
 
-def told_to_clients(data: RunData, record: Followed, finding: str) -> list[Told]:
+def reports_to_clients(data: RunData, record: Followed, finding: str) -> list[ClientReport]:
     journal = f"journal of p{record.process}"
     acks = "unknown acks" if record.acks is None else _ACKS.get(record.acks, "unknown acks")
-    sent = Told(time_ns=record.sent_ns, style="sent", label="sent", what=f"p{record.process} sends it", source=journal)
-    report = Told(
-        time_ns=record.told_ns,
+    sent = ClientReport(
+        time_ns=record.sent_ns, style="sent", label="sent", what=f"p{record.process} sends it", source=journal
+    )
+    report = ClientReport(
+        time_ns=record.answered_ns,
         style="told",
         label="acknowledged",
         what=f"p{record.process} is told that it has offset {record.offset} ({acks})",
@@ -135,13 +137,15 @@ def told_to_clients(data: RunData, record: Followed, finding: str) -> list[Told]
         if row["kind"] == "poll" and row["value"] == record.value and row["completed_ns"] is not None
     )
     read = [
-        Told(time_ns=at, style="read", label=f"read by p{who}", what=f"p{who} reads it", source=f"journal of p{who}")
+        ClientReport(
+            time_ns=at, style="read", label=f"read by p{who}", what=f"p{who} reads it", source=f"journal of p{who}"
+        )
         for at, who in reads[:_READS_MAX]
     ]
     return [sent, report, *read, *_readable(data, record)]
 
 
-def _readable(data: RunData, record: Followed) -> list[Told]:
+def _readable(data: RunData, record: Followed) -> list[ClientReport]:
     """The first high watermark above it that its leader wrote down, while it led in the record's epoch."""
     if record.leader is None or record.epoch is None:
         return []
@@ -160,7 +164,7 @@ def _readable(data: RunData, record: Followed) -> list[Told]:
         and record.sent_ns <= row["time_ns"] < min(ends, default=2**63)
     )
     return [
-        Told(
+        ClientReport(
             time_ns=at,
             style="read",
             label="readable",
@@ -190,7 +194,7 @@ def seen_in_logs(data: RunData, record: Followed, finding: FindingRow) -> list[S
 def _answered(record: Followed) -> Iterator[Seen]:
     if record.leader is not None and record.acks in (1, -1):
         yield Seen(
-            time_ns=record.told_ns,
+            time_ns=record.answered_ns,
             node=record.leader,
             state="record",
             what="has appended it by now",

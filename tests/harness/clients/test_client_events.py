@@ -19,7 +19,7 @@ from harness.clients.client_log import ClientLog
 from harness.clients.outcomes import library_error_of
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
-from harness.ports.client_events import ClientEvent, TellsEvents
+from harness.ports.client_events import ClientEvent, ReportsEvents
 from harness.ports.cluster import ClientId, NodeId, Send, SendOutcome, TopicDefinition
 from harness.scenario.model import ClusterSpec, WorkloadSpec
 from tests.end_to_end.shell import Shell
@@ -61,7 +61,7 @@ class Producer:
         self.sent += 1
         record = Send(topic="orders", partition=self.partition, value=b"v%d" % self.sent)
         (outcome,) = await self.client.send([record])
-        assert isinstance(self.client, TellsEvents)
+        assert isinstance(self.client, ReportsEvents)
         assert self.client.tells_attempts
         self.events += self.client.take_events()
         return outcome

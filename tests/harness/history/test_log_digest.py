@@ -25,8 +25,8 @@ def digests(*told: tuple[Log, int | None]) -> list[Any]:
     snapshots, rows = [], []
     for node, (log, watermark) in enumerate(told):
         place = {"run": 0, "snapshot": 10 + node, "node": node, "topic": "t"}
-        told_of = {**place, "partition": 0, "high_watermark": watermark, "log_start_offset": 0}
-        snapshots.append(row_of(SnapshotRow, **told_of))
+        versions_of = {**place, "partition": 0, "high_watermark": watermark, "log_start_offset": 0}
+        snapshots.append(row_of(SnapshotRow, **versions_of))
         rows += [
             {**place, "partition": 0, "partition_id": 0, "offset": o, "leader_epoch": e, "value": v} for o, e, v in log
         ]

@@ -11,7 +11,7 @@ from harness.compose import render
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
 from harness.trends.nights import night_of_runs
-from harness.trends.on_pages import NIGHTS, kept_runs, nights_of, tell_runs
+from harness.trends.on_pages import NIGHTS, kept_runs, nights_of, write_to_runs
 from harness.trends.store import Night, Store
 from reports.run.page import build
 from tests.harness.ci.campaign_folder import campaign_folder as campaign_of
@@ -37,7 +37,7 @@ def test_each_finding_says_in_how_many_of_the_last_nights_it_was_seen_and_when_f
     tmp_path: Path, run: Path
 ) -> None:
     store = store_of(tmp_path, run, seen={2, 8, 11, 24}, nights=25)
-    assert tell_runs(store, [run], render=render) == "1 page of runs say in which nights their findings were seen"
+    assert write_to_runs(store, [run], render=render) == "1 page of runs say in which nights their findings were seen"
     wanted = (
         "Seen in 3 of the last 20 nights, the newest of them 20261125-020000-nightly. "
         "First night: 20261102-020000-nightly; last night: 20261124-020000-nightly."
@@ -49,7 +49,7 @@ def test_each_finding_says_in_how_many_of_the_last_nights_it_was_seen_and_when_f
 def test_a_run_that_no_store_knows_says_nothing_of_nights(tmp_path: Path, run: Path) -> None:
     quiet = quiet_run(tmp_path / "quiet")
     store = store_of(tmp_path, run, seen=set(), nights=3)
-    assert tell_runs(store, [run, quiet], render=render).startswith("0 pages")
+    assert write_to_runs(store, [run, quiet], render=render).startswith("0 pages")
     assert not (run / NIGHTS).exists()
     assert {finding.nights for finding in build(run).findings} == {""}
 
@@ -76,7 +76,7 @@ def test_a_night_of_a_campaign_is_on_the_pages_of_the_runs_that_it_kept_and_nowh
 
 def test_a_run_that_cannot_be_read_costs_only_its_own_page(tmp_path: Path, run: Path) -> None:
     store = store_of(tmp_path, run, seen={1}, nights=1)
-    told = tell_runs(store, [tmp_path / "none", run], render=render)
+    told = write_to_runs(store, [tmp_path / "none", run], render=render)
     assert told.startswith("1 page of runs say")
     assert "not so " in told
     assert "no run folder" in told

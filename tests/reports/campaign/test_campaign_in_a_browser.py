@@ -246,7 +246,7 @@ def test_every_table_and_picture_says_what_it_is(page: Path, pipe: Pipe) -> None
 
 
 def test_nothing_that_a_campaign_says_runs_in_the_browser_and_all_of_it_is_shown(hostile: Path, pipe: Pipe) -> None:
-    before = len(pipe.told("Network.requestWillBeSent"))
+    before = len(pipe.events("Network.requestWillBeSent"))
     opened = Opened(pipe, hostile)
     opened.ask(
         """(() => { for (const each of document.querySelectorAll("*"))
@@ -254,7 +254,7 @@ def test_nothing_that_a_campaign_says_runs_in_the_browser_and_all_of_it_is_shown
             each.dispatchEvent(new Event(event, {bubbles: true, cancelable: true})); })()"""
     )
     opened.ask(_TWO_FRAMES)
-    requests = pipe.told("Network.requestWillBeSent")[before:]
+    requests = pipe.events("Network.requestWillBeSent")[before:]
     assert {each["request"]["url"].partition("#")[0] for each in requests} == {hostile.resolve().as_uri()}
     assert opened.ask("typeof window.owned") == "undefined"
     assert opened.ask("document.querySelectorAll('.problem').length") == 0

@@ -18,8 +18,8 @@ def reasons(facts: Facts) -> list[str]:
     if not sent and not read:
         return ["Nothing was sent and nothing was read: there is no evidence of anything."]
     fire_and_forget = history.scenario is not None and history.scenario.workload.acks == "0"
-    if sent and not fire_and_forget and not facts.told(0, (-1, 1)):
-        refused, unknown = facts.told(1), facts.told(2)
+    if sent and not fire_and_forget and not facts.answered(0, (-1, 1)):
+        refused, unknown = facts.answered(1), facts.answered(2)
         outcomes = " and ".join(
             f"{number} {how}" for number, how in ((refused, "failed"), (unknown, "had no known outcome")) if number
         )

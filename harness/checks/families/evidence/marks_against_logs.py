@@ -24,7 +24,7 @@ def find(context: RunContext, read_at: Mapping[int, int]) -> list[Finding]:
         findings += _beside_their_logs(context, history)
         findings += _journalled(context, history)
         findings += _below_anothers(context, history)
-        findings += _told_to_readers(context, history, read_at.get(history.partition_id))
+        findings += _given_to_readers(context, history, read_at.get(history.partition_id))
     return findings
 
 
@@ -99,7 +99,7 @@ def _mark(log: SnapshotRow) -> int:
     return min(log["high_watermark"] or 0, log["log_end_offset"] or 0)
 
 
-def _told_to_readers(context: RunContext, history: PartitionHistory, time_ns: int | None) -> Iterable[Finding]:
+def _given_to_readers(context: RunContext, history: PartitionHistory, time_ns: int | None) -> Iterable[Finding]:
     reported, ends = history.end_offset, history.end_snapshots
     nodes = [node for node in (history.final_isr or history.replicas) if node in ends]
     if (

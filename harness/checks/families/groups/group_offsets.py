@@ -77,7 +77,7 @@ def find(context: RunContext) -> list[Finding]:
     for row in context.rows[ANSWER]:
         if row["kind"] == "lost" and _expired(settings, row):
             continue
-        if row["kind"] == "foreign" and row["committed"] is None and not _all_told(context):
+        if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
         history = context.partition(row["partition_id"])
         ruled = offsets_ruled(context.history, history, since=row["committed_t"] or 0, until=row["completed_ns"])
@@ -92,7 +92,7 @@ def _expired(settings: Settings, row: WrongFetchRow) -> bool:
     return since is not None and row["completed_ns"] - since >= minutes * 60 * 10**9
 
 
-def _all_told(context: RunContext) -> bool:
+def _all_are_known(context: RunContext) -> bool:
     """Whether the offset of a group without any commit cannot come from a client outside the run."""
     return not any(event["event"] == "committed" for event in context.tables[GROUP_EVENTS])
 

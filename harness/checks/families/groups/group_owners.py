@@ -68,7 +68,7 @@ def _are_two(one: PlacedEvent, other: PlacedEvent) -> bool:
     return bool(one["process"] != other["process"] and (not one["member"] or one["member"] != other["member"]))
 
 
-def _told_again(before: PlacedEvent | None, event: PlacedEvent) -> bool:
+def _is_repeated(before: PlacedEvent | None, event: PlacedEvent) -> bool:
     """Whether it repeats the same assignment."""
     state = event["event"], event["generation"], event["member"]
     return before is not None and (before["event"], before["generation"], before["member"]) == state
@@ -97,7 +97,7 @@ def _ownerships(runs: JudgedRuns) -> dict[tuple[int, str, int], list[_Ownership]
         for before, event in zip(reversed([None, *own[:-1]]), reversed(own), strict=True):
             if event["event"] != "assigned":
                 end = event["invoked_ns"]
-            elif (of := event["generation"]) is not None and of >= 0 and not _told_again(before, event):
+            elif (of := event["generation"]) is not None and of >= 0 and not _is_repeated(before, event):
                 owned.setdefault((run, group, partition_id), []).append(
                     _Ownership(event["completed_ns"], end, event, of)
                 )

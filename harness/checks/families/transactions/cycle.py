@@ -44,7 +44,7 @@ def query(runs: JudgedRuns) -> list[CycleAnswer]:
     search = find_cycles(
         runs.spark,
         runs.tables.with_records_of(wanted),
-        known_operations={run: _told(runs.detection.flagged[run]) for run in wanted},
+        known_operations={run: _known_operations(runs.detection.flagged[run]) for run in wanted},
     )
     found: list[CycleAnswer] = [
         {"run": run, "cycle": row, "not_searched": None} for run, rows in search.rows.items() for row in rows
@@ -68,7 +68,7 @@ def find(context: RunContext) -> list[Finding]:
     return [_finding(context, cycle) for cycle in cycles]
 
 
-def _told(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
+def _known_operations(flagged: Sequence[Flagged]) -> dict[str, frozenset[int]]:
     """Kind of cycle -> values that a family of single records already reports."""
     return {
         kind: frozenset(row.value for row in flagged if row.flags.intersection(flags))

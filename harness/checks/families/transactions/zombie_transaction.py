@@ -49,12 +49,12 @@ def _newer_than(
     newer = []
     for theirs in producers.values():
         proved = len(theirs) > 1 or theirs[0]["outcome"] == STATUS_OK
-        if theirs is not own and proved and _asked_later(theirs, own):
+        if theirs is not own and proved and _began_later(theirs, own):
             newer.append(theirs[0])
     return sorted(newer, key=lambda first: first["completed_ns"])
 
 
-def _asked_later(theirs: Sequence[TransactionRow], own: Sequence[TransactionRow]) -> bool:
+def _began_later(theirs: Sequence[TransactionRow], own: Sequence[TransactionRow]) -> bool:
     if theirs[0]["invoked_ns"] > own[0]["completed_ns"] or theirs[0]["completed_ns"] < own[0]["invoked_ns"]:
         return bool(theirs[0]["invoked_ns"] > own[0]["completed_ns"])
     # Who requested first is unknown; but one that commits now and began after the other got its epoch is current.

@@ -69,16 +69,16 @@ class RecordedConfluentConsumer(Wrapped):
     def poll(self, timeout: float | None = None) -> Any:
         operation = self._journal.poll()
         message = self._client.poll() if timeout is None else self._client.poll(timeout)
-        self._told(operation, [] if message is None else [message])
+        self._answered(operation, [] if message is None else [message])
         return message
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> Any:
         operation = self._journal.poll()
         messages = self._client.consume(num_messages, timeout)
-        self._told(operation, messages)
+        self._answered(operation, messages)
         return messages
 
-    def _told(self, operation: int, messages: list[Any]) -> None:
+    def _answered(self, operation: int, messages: list[Any]) -> None:
         error = next((str(each.error().name()) for each in messages if each.error() is not None), None)
         records = [_delivered(each) for each in messages if each.error() is None]
         self._reading.polled(operation, records, self._client.assignment(), error=None if records else error)

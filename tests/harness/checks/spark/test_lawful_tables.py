@@ -102,10 +102,10 @@ def test_a_null_where_none_belongs_is_told_whatever_the_table_and_the_row(
 ) -> None:
     tables = arrow_of([twins.unclean_election_lost_three()])
     tables |= derived_of(tables["records"])
-    told_of = [
+    versions_of = [
         name for name in REQUIRED if name in tables and name not in ("operations", "bins") and tables[name].num_rows
     ]
-    name = data.draw(st.sampled_from(told_of))
+    name = data.draw(st.sampled_from(versions_of))
     column = data.draw(st.sampled_from(REQUIRED[name]))
     rows = tables[name].to_pylist()
     rows[data.draw(st.integers(0, len(rows) - 1))][column] = None
@@ -130,12 +130,12 @@ def test_tables_that_fit_one_by_one_and_not_together_are_refused_before_they_are
 ) -> None:
     monkeypatch.setattr(memory, "_allowed_mb", 64)
     blown_up = ("configuration", "broker_events", "controllers", "client_events")
-    told_of = {name: dict.fromkeys(TABLES[name].names) for name in blown_up}
-    told_of["configuration"] |= {"time_ns": 1, "scope": "topic", "key": "k", "value": "v" * 200}
-    told_of["broker_events"] |= {"node": 1, "time_ns": 1, "event": "broker_start"}
-    told_of["controllers"] |= {"node": 1, "time_ns": 1}
-    told_of["client_events"] |= {"process": 1, "time_ns": 1, "event": "connect"}
-    for name, row in told_of.items():
+    versions_of = {name: dict.fromkeys(TABLES[name].names) for name in blown_up}
+    versions_of["configuration"] |= {"time_ns": 1, "scope": "topic", "key": "k", "value": "v" * 200}
+    versions_of["broker_events"] |= {"node": 1, "time_ns": 1, "event": "broker_start"}
+    versions_of["controllers"] |= {"node": 1, "time_ns": 1}
+    versions_of["client_events"] |= {"process": 1, "time_ns": 1, "event": "connect"}
+    for name, row in versions_of.items():
         one = pa.Table.from_pylist([{**row, "run": 0}], schema=TABLES[name])
         pq.write_table(one.take(pa.array([0] * 40_000)), folder / f"{name}.parquet", compression="zstd")
         assert (folder / f"{name}.parquet").stat().st_size < 10_000

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.controller.faults.plan_told import plan_told
+from harness.controller.faults.plan_words import plan_words
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import TABLES
 from tests.harness.controller.conftest import CLOCK
@@ -34,13 +34,13 @@ def fault(number: int, label: str, *, planned: float | None, asked: float, **mor
     } | more
 
 
-def told_of(folder: RunFolder, *rows: dict[str, Any]) -> list[str]:
+def versions_of(folder: RunFolder, *rows: dict[str, Any]) -> list[str]:
     folder.write_table("faults", pa.Table.from_pylist(list(rows), TABLES["faults"]))
-    return plan_told(folder)
+    return plan_words(folder)
 
 
 def test_each_fault_of_a_schedule_is_told_in_its_order_and_the_late_one_with_a_warning(folder: RunFolder) -> None:
-    assert told_of(
+    assert versions_of(
         folder,
         fault(1, "isolate of broker 2", planned=15, asked=18, scheduled=1),
         fault(0, "pause of broker 1", planned=15, asked=15, scheduled=0),
@@ -58,12 +58,12 @@ def test_of_steps_only_what_came_late_is_told_and_of_older_runs_nothing(folder: 
         fault(0, "kill of broker 1", planned=15, asked=15.1, step=2),
         fault(1, "kill of broker 2", planned=16, asked=18, step=3),
     ]
-    assert told_of(folder, *steps)[1:] == ["  planned 6.000, began 8.250: kill of broker 2  WARNING: 2.0 s late"]
-    assert told_of(folder, fault(0, "kill of broker 1", planned=None, asked=15)) == []
+    assert versions_of(folder, *steps)[1:] == ["  planned 6.000, began 8.250: kill of broker 2  WARNING: 2.0 s late"]
+    assert versions_of(folder, fault(0, "kill of broker 1", planned=None, asked=15)) == []
 
 
 def test_what_was_skipped_is_told_with_its_reason(folder: RunFolder) -> None:
     folder.update(skipped_faults=[{"kind": "pause", "target": "2", "trigger": "at 3 s", "why": "no-victim"}])
-    assert told_of(folder)[1:] == [
+    assert versions_of(folder)[1:] == [
         "  skipped: pause of 2 (at 3 s): nobody it was to hit was there and up when it was to begin"
     ]

@@ -12,7 +12,7 @@ from harness.history.schema.cluster_rows import FaultRow
 from harness.history.schema.typed_rows import typed
 
 
-def plan_told(folder: RunFolder) -> list[str]:
+def plan_words(folder: RunFolder) -> list[str]:
     """One line per fault; none if no fault was planned by time, late or skipped. Times are since the load began."""
     rows = typed(FaultRow, folder.table("faults"))
     zero_ns = int(folder.run.get("load_began_ns") or 0)
