@@ -1,4 +1,4 @@
-"""One measured process of check_history.py: `cold`, `after-run`, `duckdb` or `many`; the last line told is JSON.
+"""One measured process of check_history.py: `cold`, `after-run`, `duckdb` or `many`; the last line printed is JSON.
 
 As in the command `check`, the JVM starts first and the rest of the program is read beside it.
 """

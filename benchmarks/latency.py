@@ -2,8 +2,8 @@
 
 The systems take turns, each with a cluster of its own in the local world for each number of partitions: three brokers,
 RF 3, min ISR 2, 100-byte values, 200 records a second spread over all partitions, each sent on its own (linger 0) by
-confluent-kafka. Told are the median and the 99th percentile from the call to the acknowledgement, in ms, as medians of
-the turns, with each system's ratio to the last one. Records of the first seconds do not count.
+confluent-kafka. It reports the median and the 99th percentile from the call to the acknowledgement, in ms, as medians
+of the turns, with each system's ratio to the last one. Records of the first seconds do not count.
 """
 
 import argparse

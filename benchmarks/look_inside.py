@@ -3,7 +3,8 @@
 `python benchmarks/look_inside.py [--repeat 3]`: a reference cluster with reference.validate.records off and one with it
 on take turns under the load of benchmarks/systems.py, plain and as zstd. Then one broker leads a partition that holds a
 batch of a megabyte of gzip with a gigabyte in it. It is looked up by time again and again for some seconds, while
-another client asks the broker for its versions: told are that client's longest wait, and the memory the broker took.
+another client asks the broker for its versions. It reports that client's longest wait and the memory that the
+broker took.
 """
 
 import argparse

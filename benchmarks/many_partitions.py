@@ -2,7 +2,7 @@
 
 Each partition loses a record in each of some unclean elections; faults, steps and polled states are as many as a long
 run under a nemesis has. By default 2,000 partitions, 5,000 faults and about 26,000 findings. CPU seconds stand beside
-the wall clock because machines are shared; `--profile` tells where this process spent its own.
+the wall clock because machines are shared; `--profile` shows where this process spent its own.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 `python benchmarks/systems.py [--system S]... [--repeat 3] [--json]`: the systems take turns, each time with a cluster
 of its own in the local world: three brokers, RF 3, acks=all, min ISR 2, three partitions, 100-byte values, the clients
-behind their links as in a run. Told are medians, the least and the most, and each system's ratio to the last one.
+behind their links as in a run. Reported are medians, the least and the most, and each system's ratio to the last one.
 """
 
 import argparse
@@ -143,7 +143,7 @@ def _resident_kib(status: str) -> int:
     return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
 
 
-# ---- what is told ---------------------------------------------------------------------------------------------------
+# ---- what is reported ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ def _anomaly(page: str, title: str, family: Family, sentence: str, *names: str) 
 
 # fmt: off
 ANOMALIES: tuple[Anomaly, ...] = (
-    # ---- the log against what producers were told
+    # ---- the log against the answers that producers got
     _anomaly("lost-write", "Lost write", "log", "An acknowledged record is not in the final log.",
              "lost-write", "tail-loss"),
     _anomaly("unreadable", "Acknowledged, unreadable", "log",
@@ -58,7 +58,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("int-send-skip", "Send skip inside one operation", "log",
              "Another operation's record lies between two records of one operation."),
     _anomaly("timestamps", "Timestamps out of order", "log",
-             "A timestamp is not what its producer was told, or does not rise along the log."),
+             "A timestamp is not the answer that its producer got, or does not rise along the log."),
     _anomaly("removed-by-configuration", "Removed by configuration", "log",
              "Acknowledged records are gone because retention or compaction took them."),
     _anomaly("compacted-away", "Compacted away though it should have survived", "log",

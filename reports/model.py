@@ -57,7 +57,7 @@ class CauseStep:
 @dataclass(frozen=True, kw_only=True)
 class RuleLine:
     rule: str
-    holds: bool | None  # None: nobody can tell
+    holds: bool | None  # None: unknown
     evidence: str
 
 
@@ -143,7 +143,7 @@ class Accounting:
     read: int
     lost_permitted: int
     lost_violation: int
-    lost_undecided: int  # nobody can tell whether that was permitted
+    lost_undecided: int  # unknown whether that was permitted
     unreadable: int
     indeterminate: int
     refused: int

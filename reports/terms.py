@@ -42,7 +42,7 @@ TERMS = (
         "Indeterminate",
         "The producer got no definite answer (an error, a time-out, a lost connection): the record may be in the log.",
     ),
-    ("ref", "Refused", "The producer was told that the record was not written, or it never left the client."),
+    ("ref", "Refused", "The answer to the producer was that the record was not written, or it never left the client."),
     (
         "zombie",
         "Zombie leader",

@@ -1,6 +1,6 @@
 """A campaign's file: strict TOML in, a `Plan` out. Its runs are [[matrix]] tables, multiplied out, and [[random]] ones.
 
-Every scenario is looked at before anything is started, and all that is wrong is told at once.
+Every scenario is looked at before anything is started, and all problems are reported at once.
 """
 
 import itertools

@@ -78,7 +78,7 @@ class Acts:
         """What is in force now. step: its number in the plan; None where it is asked for by other means.
 
         Raises HarnessError when it could not be done. What a plan has begun by then the run heals; what was asked for
-        by other means is healed at once, since whoever asked is not told what there is of it.
+        by other means is healed at once, since whoever asked does not learn what there is of it.
         """
         victims = self._engine.victims(planned, chance=chance, moment=Moment(self._context.observer))
         occasion = Occasion(planned_ns=self._context.clock.monotonic_ns(), step=step, trigger=trigger)

@@ -1,4 +1,4 @@
-"""What a run was made with, as its run.json and its name tell."""
+"""What a run was made with, as its run.json and its name say."""
 
 import os
 import platform

@@ -1,7 +1,7 @@
 """Situations: which combinations of circumstances were exercised, how often, and which never were.
 
 A situation is a row of typed columns. Never reached are those combinations of two columns' values that were each seen
-alone and not together; of all columns together, nearly everything is never reached, which tells nobody anything.
+alone and not together; of all columns together, nearly everything is never reached, which says nothing to anybody.
 """
 
 from collections.abc import Mapping, Sequence

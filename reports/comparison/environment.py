@@ -134,7 +134,7 @@ def _name(column: Column, run: Run) -> str:
 
 def _text(data: RunData) -> str:
     """What its author wrote, before --set; where it was not kept, the plan stands for it. A campaign writes the target
-    into the text, and a comparison is between targets: target and seed are told elsewhere."""
+    into the text, and a comparison is between targets: target and seed are shown elsewhere."""
     try:
         text = data.folder.files.read_text("scenario.source.toml").strip()
     except FileNotFoundError:

@@ -27,7 +27,7 @@ JSON_VERSION = 1
 
 
 class Comparison:
-    """Read once, told twice. `out`: the folder the page will lie in, for its links to the runs' own pages."""
+    """Read once, shown twice. `out`: the folder the page will lie in, for its links to the runs' own pages."""
 
     def __init__(self, given: Sequence[GivenColumn], *, out: Path) -> None:
         self.columns = read_columns(given)

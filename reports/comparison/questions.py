@@ -1,4 +1,4 @@
-"""What is asked of every run of a comparison: measures in the order in which a reader wants them, and how to tell each.
+"""What is asked of every run of a comparison: measures in the order in which a reader wants them, each with its words.
 
 A question is a measure and the words around it: `sentence` makes "reference lost 20 (18–23) acknowledged records" of a
 column's label and its numbers. The tables, the dots and the sentences all come from the same questions.

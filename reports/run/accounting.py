@@ -1,4 +1,4 @@
-"""Where every record went: what the producer was told, against what the final log holds. It must add up both ways."""
+"""Where every record went: the answer to its producer against what the final log holds. It must add up both ways."""
 
 from collections import Counter
 from collections.abc import Sequence

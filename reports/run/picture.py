@@ -102,7 +102,7 @@ def _rest(
     lost: Mapping[str, int],
     evidence: Mapping[str, Any],
 ) -> str:
-    """What the offsets after the last lost record were: what their producers had been told."""
+    """What the offsets after the last lost record were: what their producers had been answered."""
     begin, end = lost["last"] + 1, holder["log_end_offset"]
     span = span_of(begin, end - 1)
     remark = _answers_after(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))

@@ -49,7 +49,7 @@ def proof_of(run: Path, finding: str, *, width: int = WIDTH, everything: bool = 
 
 
 def listing_of(run: Path, *, width: int = WIDTH, everything: bool = False) -> list[str]:
-    """All findings, one after the other, those of one kind together; of each kind the first is told in full."""
+    """All findings, one after the other, those of one kind together; of each kind the first is shown in full."""
     data = RunData(run)
     if not data.findings:
         return ["No findings."]

@@ -143,7 +143,7 @@ def commit_lost_after_the_damage_of_a_topic() -> Tale:
 
 @tale("a commit is lost, unclean elections are allowed to the cluster, a broker was killed before the fetch", OPEN,
       {"lost-group-offset observation": SOME},
-      why="nothing is recorded of the elections of the brokers' own partition: nobody can tell")  # fmt: skip
+      why="nothing is recorded of the elections of the brokers' own partition: it is unknown")  # fmt: skip
 def commit_lost_where_the_cluster_allows_unclean() -> Tale:
     told = grouped(settings={UNCLEAN: "true"})
     _worked(told)

@@ -150,7 +150,7 @@ def _tombstone(*keep: int, retention_ms: str) -> Tale:
 def _stamped(
     *stamps: int, epochs: tuple[int, ...] = (0, 0, 0), answered: tuple[int, ...] = (), broker: bool = True
 ) -> Tale:
-    """Values 0 to 2 with the timestamps that readers got; `answered`: what the producer was told, if not the same."""
+    """Values 0 to 2 with the timestamps that readers got; `answered`: the producer's, if not the same."""
     told = Tale(topics={"t": {"message.timestamp.type": "LogAppendTime" if broker else "CreateTime"}})
     told.state(1, 0, (1, 2, 3), at=0, start=0)
     for value, epoch in enumerate(epochs):

@@ -297,7 +297,7 @@ def _judged(
 
 
 def _left_no_trace(cut: Cut, happenings: Sequence[Happening], looked_at: Sequence[tuple[Node, int]]) -> bool:
-    """Whether a flaw's cut was told by nobody before the next election, and that was unclean and allowed."""
+    """Whether a flaw's cut was reported by nobody before the next election, and that was unclean and allowed."""
     following = next(
         (each for each in happenings if isinstance(each, Committed) and _elects(each) and each.time_ns > cut.time_ns),
         None,

@@ -10,7 +10,7 @@ from shop import TOPIC, HastyShop, Shop
 
 
 def orders_while_their_leader_is_cut_off(chaos: Chaos, kind: type[Shop]) -> list[str]:
-    """The orders that customers were told are taken. The cluster has another leader, and is well again."""
+    """The orders that customers were reported are taken. The cluster has another leader, and is well again."""
 
     def recorded(**settings: object) -> object:
         return chaos.producer(KafkaProducer(**settings), acks=kind.acks)

@@ -3,7 +3,7 @@
 There are three explanations that are proved. An election may have removed the records above it (committed ones, unless
 they were acknowledged with acks=1 only). Or every acknowledged record above it was lost without breaking the contract.
 Or a deposed leader acknowledged it, whose log is not part of the partition's. None of them holds if the final log has
-it together with the records above it. Where elections or epochs were not all told, the end may have moved back unseen
+it together with the records above it. Where not all elections and epochs are known, the end may have moved back unseen
 (`unseen`): a doubt, unless a loss above it is a violation already.
 """
 

@@ -88,10 +88,10 @@ class Survival:
             return False
         if lost.epoch is not None and lost.offset is not None and self._cut_by_its_word(election, lost.offset):
             return False
-        return False if lost.offset is not None and self._ended_below_already(election, lost.offset) else None
+        return False if lost.offset is not None and self._ended_below_already(election, lost, lost.offset) else None
 
-    def _ended_below_already(self, election: Election, offset: int) -> bool:
-        """Whether a later log end of the same leader shows that its log ended at or below the offset already here.
+    def _ended_below_already(self, election: Election, lost: LostRecord, offset: int) -> bool:
+        """Whether a later log end of the same leader shows that its log lacked the record already here.
 
         A log's end moves back only by cuts and lost disks. This counts only if the leader itself reported its later end
         (then it would also have reported a cut), and only if its earlier end is unknown.
@@ -104,10 +104,16 @@ class Survival:
         if again is None or again.start_from.source != "journal" or not again.ends_at_or_below(offset):
             return False
         begin, end = election.earliest_t, again.latest_t
+        others_cut = {
+            (log.node, log.time_ns)
+            for copy in lost.others
+            if (log := self._logs.get(copy.snapshot)) is not None and not log.is_whole
+        }
         cut = any(
-            each.node == leader and each.to_offset <= offset and begin <= each.time_ns <= end
+            each.node == leader and each.to_offset <= offset < each.from_offset and begin <= each.time_ns <= end
+            and (leader, each.time_ns) not in others_cut  # what it cut there was another record
             for each in history.truncations
-        )
+        )  # fmt: skip
         return not cut and not any(begin <= loss.time_ns <= end for loss in history.losses_by_node.get(leader, ()))
 
     def _wrote_at_or_below(self, election: Election, offset: int, lost: LostRecord) -> bool:
@@ -128,6 +134,8 @@ class Survival:
             return True if holds and election.start in (None, begins) else None
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
+            if log.chain and election.epoch > log.chain[-1][0]:
+                return None  # it has not begun to lead, and may yet cut its log as a follower
             return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)
         caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
@@ -296,7 +304,7 @@ class Survival:
         self, lost: LostRecord, epoch: int, after: int, after_t: int
     ) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
         """Of absence.py, for what shows that it was gone after its last sighting."""
-        # An unclean election may have brought it back, where nothing tells that it did not.
+        # An unclean election may have brought it back, where nothing shows that it did not.
         back = [each.epoch for each in self._history.elections if each.unclean and self.had(each, lost) is None]
         return self._absence.of(lost, since=max([epoch, after, *back]), after_t=after_t)
 

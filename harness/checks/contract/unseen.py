@@ -1,4 +1,4 @@
-"""What the configuration would have permitted and nobody saw: brokers that are only polled tell less than the books.
+"""What the configuration would have permitted and nobody saw: brokers that are only polled report less than the books.
 
 Nothing here permits a loss. What may have happened unseen keeps a loss, or a log's end that moved back, from being
 called a violation.

@@ -22,12 +22,13 @@ Two ways in (both judge many histories as one job; nothing is skipped in silence
   "empty-transaction-graph": True} in Jepsen's own form ("op-index", "a-mop-index", ...); `key_of(partition_id)` and
   `value_of(partition_id, value)` turn ids back into what the history said. `in_words(cycle, ...)` says it in English.
 
-`find_cycles(spark, tables, known_operations=)` for runs of ours: a send outside a transaction is a vertex of its own (Kafka says
-nothing of a batch as a whole), a transaction or a poll is one.
+`find_cycles(spark, tables, known_operations=)` for runs of ours: a send outside a transaction is a vertex of its own
+(Kafka says nothing of a batch as a whole), a transaction or a poll is one.
   -> NativeSearch: `rows[run]`: CycleRows (kind, promised, reason, sentence, cycle, names, operations, transactions,
   values, topic, partition, first_ns, last_ns, count), one per kind: how many components hold one, and the shortest
-  cycle explained; `names` says what its operations, partitions and values are called; `told`: values that need no
-  cycle; `not_searched[run]`: NotSearched. `CycleRow.promised` says whether Kafka promises that such a cycle cannot be:
+  cycle explained; `names` says what its operations, partitions and values are called; `known_operations`: values that
+  need no cycle; `not_searched[run]`: NotSearched. `CycleRow.promised` says whether Kafka promises that such a cycle
+  cannot be:
     read-before-send   wr + realtime: read by a poll that had ended before the send began    violation at read_committed
     order-against-time ww + realtime: acknowledged before another send began, yet after it      violation at acks != 0
     circular-reading   G1c: transactions that read each other's records                  violation at read_committed

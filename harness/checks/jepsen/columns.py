@@ -1,6 +1,6 @@
 """The records of all histories as columns, numbered so that what is said of one value lies in one place of an array.
 
-The rules ask little of most records: a poll that reads on where it was tells nothing but that its values were read.
+The rules ask little of most records: a poll that reads on where it was shows nothing but that its values were read.
 What is known of every value (version_orders.py, values.py) and of every record beside its neighbour (steps.py) is one
 pass over columns each; Spark gets what is left, a few rows of a history without anomalies.
 """
@@ -205,7 +205,7 @@ class Timeline:
 
 
 class RuleRow(OfRun, total=False):
-    """What a rule flags: any of these, of which a rule always tells the same.
+    """What a rule flags: any of these, of which a rule always says the same.
 
     position: place in the operation; i_first: where its key first stands there. at, at2: indexes in the key's log.
     number: any further number. In the rules `value` and `bound` any may be null that the value or key has not: who uses

@@ -48,9 +48,9 @@ class Watermarks:
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
 
     def is_committed(self, lost: LostRecord) -> bool | None:
-        """Whether the record was below a high watermark that somebody was told: by a read, or by a log that held it.
+        """Whether the record was below a high watermark that a read shows, or a log that held it.
 
-        None where a mark above it was told, and nobody knows by whose log: of its leader, or of another one.
+        None where a mark above it was reported, and it is unknown by whose log: of its leader, or of another one.
         """
         if lost.committed:
             return True
@@ -66,7 +66,7 @@ class Watermarks:
         return True if True in by_marks else None if None in by_marks else False
 
     def _mark_above(self, mark: Mark, lost: LostRecord, offset: int) -> bool | None:
-        """Whether a broker in the record's own term wrote down a mark above it: a leader tells no mark beyond its log.
+        """Whether a broker in the record's own term wrote down a mark above it: a leader has no mark beyond its log.
 
         Its leader, a replica with the record and replicas in sync with that leader got their marks from it. Of another
         replica, and of one that kept its log into the next term, that is not sure.

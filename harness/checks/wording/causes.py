@@ -18,7 +18,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "not-classed": "not classed",
     "cut-and-written-again": "the log was cut by a permitted {by} and the record written again",
     "moved-without-a-loss": "the record changed its offset and no permitted loss explains it",
-    "cut-in-doubt": "the log was cut, and nobody can tell whether that was permitted: {doubt}",
+    "cut-in-doubt": "the log was cut, and it is unknown whether that was permitted: {doubt}",
     "retention-time": "{setting}",
     "retention-size": "{setting}",
     "deletion": "the topic was deleted, and no step of the plan asked for that",
@@ -39,7 +39,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "replicas-disagree": "reads from different replicas disagree, and no permitted loss explains it",
     "no-loss-between": "no permitted loss lies between the two",
     "first-value-lost": "the first value was lost by a permitted {by}, the second written after it",
-    "first-value-lost-in-doubt": ("the first value was lost, and nobody can tell whether that was permitted: {doubt}"),
+    "first-value-lost-in-doubt": ("the first value was lost, and it is unknown whether that was permitted: {doubt}"),
     "damaged-and-not-read": "the log of {nodes} was damaged, and it has not had to read it",
     "damaged-and-not-cut": "the log of {nodes} was damaged, and has not been cut at a start after a crash",
     "replica-lacks-the-last-of-a-key": (
@@ -52,17 +52,17 @@ _WORDS: Mapping[CauseCode, str] = {
     "replica-lacks-a-record": "a replica of the ISR has no record where another one has",
     "in-sync-replicas-differ": "members of the ISR hold different records below the high watermark",
     "logs-parted-by-a-loss": "a permitted {by} in epoch {epoch} parted the logs",
-    "logs-parted-in-doubt": "nobody can tell whether a permitted loss parted the logs: {doubt}",
+    "logs-parted-in-doubt": "it is unknown whether a permitted loss parted the logs: {doubt}",
     "logs-parted-without-a-loss": "no permitted loss parted the logs",
     "rewound-by-election": "the election of epoch {epoch} lawfully truncated the log to {offset}",
-    "rewound-in-doubt": "nobody can tell whether the log was lawfully truncated before it: {doubt}",
+    "rewound-in-doubt": "it is unknown whether the log was lawfully truncated before it: {doubt}",
     "rewound-under-the-consumer": (
         "the election of epoch {epoch} lawfully truncated the log to {offset} under the consumer"
     ),
     "rewound-under-the-reader": "the election of epoch {epoch} rewound the log",
     "lost-above-it": "what stood above it was lost by a permitted {by}",
-    "lost-above-it-in-doubt": ("what stood above it was lost, and nobody can tell whether that was permitted: {doubt}"),
-    "lost-itself-in-doubt": "it was lost itself, and nobody can tell whether that was permitted: {doubt}",
+    "lost-above-it-in-doubt": ("what stood above it was lost, and it is unknown whether that was permitted: {doubt}"),
+    "lost-itself-in-doubt": "it was lost itself, and it is unknown whether that was permitted: {doubt}",
     "acknowledged-by-a-deposed-leader": (
         "a leader acknowledged it that epoch {epoch} had replaced, and it was lawfully lost"
     ),
@@ -81,7 +81,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "damaged-and-others-sound": "the log of {nodes} had been damaged, and other in-sync copies were sound",
     # ---- transactions
     "not-read-that-far": "their partitions were not read that far",
-    "missing-in-doubt": "nobody can tell whether the missing records were lawfully lost: {doubt}",
+    "missing-in-doubt": "it is unknown whether the missing records were lawfully lost: {doubt}",
     "missing-by-a-loss": "the missing records were lost by a permitted {by}",
     "outputs-lost": "outputs were lost by a permitted {by}",
     "outputs-not-read": "{doubt}",

@@ -1,4 +1,4 @@
-"""What a ruling rests on, in words: its rules and why they hold or do not, and what nobody can tell."""
+"""What a ruling rests on, in words: its rules and why they hold or do not, and what is unknown."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ _ASKED: Mapping[bool | None, str] = {
 }
 _HELD_TO_MORE: Mapping[str, str] = {
     "acks-all": "It was acknowledged with acks=all.",
-    "committed": "It was below a high watermark that a reader or a log that held it was told: committed.",
+    "committed": "It was below a high watermark that was reported to a reader or to a log that held it: committed.",
 }
 _PERMISSIONS: Mapping[PermissionSource, str] = {
     "operator": "an operator asked for an unclean election",
@@ -54,10 +54,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     ),
     "not-heard-of-its-successor": "broker {node}, deposed before, may have acknowledged it without having heard",
     "may-have-been-committed": (
-        "a high watermark above it was written down, and nobody knows whether its own leader told that one"
+        "a high watermark above it was written down, and it is unknown whether its own leader reported that one"
     ),
     "acknowledged-before-or-after": (
-        "no log tells its epoch, and it was acknowledged when the leadership changed, before or after that"
+        "no log shows its epoch, and it was acknowledged when the leadership changed, before or after that"
     ),
     "cut-while-polled": (
         "a log gave it up before the leadership changed, and who was in sync then was only polled for"
@@ -67,16 +67,16 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "from its log"
     ),
     "which-leader-lost-it": (
-        "no log that was read tells whether the leader of epoch {epochs} had it, or lost it later: the one would be "
+        "no log that was read shows whether the leader of epoch {epochs} had it, or lost it later: the one would be "
         "permitted, the other not"
     ),
     "what-the-disks-held": (
-        "nothing tells whether the disks that were lost held it, or whether it was seen after that"
+        "nothing shows whether the disks that were lost held it, or whether it was seen after that"
     ),
     "disk-lost-while-polled": (
         "a disk was lost, and who was in sync then is known only by what brokers were heard to say, if at all"
     ),
-    "no-epochs-told": "these brokers tell no leader epochs, so nobody saw who was elected when",
+    "no-epochs-told": "these brokers report no leader epochs, so nobody saw who was elected when",
     "unclean-while-polled": (
         "an unclean election was allowed, and of leaders and ISRs only what brokers were heard to say is known: "
         "it may have been unclean"

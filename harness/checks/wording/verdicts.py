@@ -1,4 +1,4 @@
-"""The one sentence that a verdict is told with."""
+"""The one sentence that a verdict is stated with."""
 
 from collections.abc import Sequence
 

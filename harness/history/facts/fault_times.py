@@ -1,7 +1,7 @@
 """When faults were planned and when they came, and which were in force together, from the rows of `faults` alone.
 
 A fault of a plan may have several rows, one for each victim: they are of one `scheduled` or of one `step`. Runs stored
-before these were told have neither a planned time nor a place in the schedule; there each row is a fault of its own.
+before that have neither a planned time nor a place in the schedule; there each row is a fault of its own.
 """
 
 from collections.abc import Iterable

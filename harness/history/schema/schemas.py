@@ -78,7 +78,7 @@ TABLES: dict[str, pa.Schema] = {
     # key: dense id of the record's key where the workload is keyed.
     # timestamp_ms: polls: the record's, as the broker gave it; sends: the broker's answer, else what the client set.
     # log_append: the topic's records are stamped by the broker (LogAppendTime).
-    # tombstone: a key without a value, which deletes the key; `value` is then what else tells the record from others.
+    # tombstone: a key without a value, which deletes the key; `value` is then what else distinguishes the record.
     # Null: unknown. The workloads send none, since a record of theirs is known by its value.
     "records": _schema(
         run=pa.int32(),
@@ -255,10 +255,10 @@ TABLES: dict[str, pa.Schema] = {
         elr=pa.list_(pa.int32()),
         topic_id=_STRING,
     ),
-    # One row per topic that the cluster's books tell of: a topic deleted and created anew is another one. topic: what
+    # One row per topic that the cluster's books mention: a topic deleted and created anew is another one. topic: what
     # it is called in every table: of several of one name the newest has it, those before are NAME#1, NAME#2 ...
     # name: what clients call it. created_ns, deleted_ns: null where not known, or never.
-    # undecided: no topic, but NAME#0: the acknowledged records of which nobody can tell which of the topics had them.
+    # undecided: no topic, but NAME#0: the acknowledged records of which it is unknown which of the topics had them.
     "topics": _schema(
         run=pa.int32(),
         topic=_STRING,

@@ -106,7 +106,7 @@ def unlike(row: type[AnyRow], schema: pa.Schema) -> list[str]:
     """What differs between a row's type and columns, both ways; a column without a type holds nulls alone."""
     columns = columns_of(row)
     missing = [f"column {name} is not there" for name in columns if name not in schema.names]
-    further = [f"column {name} is not told by the type" for name in schema.names if name not in columns]
+    further = [f"column {name} is not declared by the type" for name in schema.names if name not in columns]
     others = [
         f"column {field.name} is of type {field.type}"
         for field in schema

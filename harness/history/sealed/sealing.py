@@ -185,7 +185,7 @@ def _missing(folder: RunFolder, rows: TypedRows, converted: Converted) -> list[s
     if not without:
         return []
     names = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-    return [f"No state of {names} is known: neither books nor brokers tell who led and who was in sync."]
+    return [f"No state of {names} is known: neither books nor brokers report who led and who was in sync."]
 
 
 def _controllers(rows: TypedRows) -> Sequence[ControllerRow]:

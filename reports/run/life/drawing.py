@@ -1,7 +1,7 @@
 """The life of a lost record as a picture in time: a lane for its sender, one for readers, and one per replica.
 
 Time runs from left to right and keeps its order; moments that lie close are drawn apart, so lengths are no measure.
-What no record tells is dashed, or not drawn.
+What no record shows is dashed, or not drawn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,7 +123,7 @@ def _first_bar(kept: Sequence[Seen], places: Sequence[float], sent: float) -> li
 
 
 def _between(before: Seen, after: Seen) -> BarStyle | None:
-    """What lies between two sightings of one log: it keeps what it has until it is cut, which brokers tell."""
+    """What lies between two sightings of one log: it keeps what it has until it is cut, which brokers report."""
     if before.state == "record":
         return "holds" if after.state == "record" or after.change else "maybe"
     if after.state == "nothing":

@@ -43,7 +43,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientReport:
-    """What a client was told or found."""
+    """What a client was answered or found."""
 
     time_ns: int
     style: Literal["sent", "told", "read"]

@@ -266,5 +266,5 @@ def test_of_records_that_are_set_apart_no_states_are_missed() -> None:
     assert sealing._missing(run, rows, known) == []
     known.partition_ids["t", 1] = 3
     assert sealing._missing(run, rows, known) == [
-        "No state of t-1 is known: neither books nor brokers tell who led and who was in sync."
+        "No state of t-1 is known: neither books nor brokers report who led and who was in sync."
     ]

@@ -68,7 +68,7 @@ def test_the_links_of_faults_have_a_type_of_their_own() -> None:
         ({"run": pa.int32(), "name": pa.string()}, "column nodes is not there"),
         (
             {**dict(zip(SMALL.names, SMALL.types, strict=True)), "more": pa.int64()},
-            "column more is not told by the type",
+            "column more is not declared by the type",
         ),
         ({"run": pa.int32(), "name": pa.int64(), "nodes": pa.list_(pa.int32())}, "column name is of type int64"),
         ({"run": pa.bool_(), "name": pa.string(), "nodes": pa.list_(pa.int32())}, "column run is of type bool"),

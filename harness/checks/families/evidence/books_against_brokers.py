@@ -67,7 +67,7 @@ def _strangers(
         never = sorted(isr - alive - replicas - set(history.replicas)) if alive else []
         outside = sorted(isr - replicas) if replicas else []
         if never:
-            unknown = f"{nodes_words(never)}, of which nothing else in this run tells"
+            unknown = f"{nodes_words(never)}, of which nothing else in this run mentions"
         elif outside:
             unknown = (
                 f"{nodes_words(outside)}, which {'is no replica' if len(outside) == 1 else 'are no replicas'} of it"

@@ -316,7 +316,7 @@ def _finding(
     sentence = (
         f"The final read was given {plural(len(rows), 'record')} of {history.name} (at {ranges(offsets)}) that "
         f"{nodes_words(sorted(history.end_snapshots))} did not hold on disk: {_TOLD[kind]}"
-        f"{'' if certain else ': nobody can tell which of the two is true'}."
+        f"{'' if certain else ': it is unknown which of the two is true'}."
     )
     return Finding(
         run=context.run, check=CHECK, classification="violation" if certain else "observation",

@@ -129,7 +129,7 @@ def _sentence(history: PartitionHistory, rows: Sequence[Flagged], ruling: Ruling
     if held:
         head += f" ({nodes_words(held)} still {'holds' if len(held) == 1 else 'hold'} some of them)"
     doubt = ruling.undecided
-    why = f"; nobody can tell whether that was permitted: {doubt_words(doubt)}" if doubt else ""
+    why = f"; it is unknown whether that was permitted: {doubt_words(doubt)}" if doubt else ""
     return f"{head}: {cause_words(loss_cause(history, ruling, rows))}{why}."
 
 

@@ -55,7 +55,7 @@ def find(context: RunContext) -> list[Finding]:
                 groups.setdefault(_unknown_sender(context, row) if flag == "phantom" else "", []).append(row)
             for doubt, members in groups.items():
                 values = f"{plural(len(members), 'value')} {plural(len(members), 'was')}"
-                remark = f": nobody can tell whether they were sent, for {doubt}" if doubt else ""
+                remark = f": it is unknown whether they were sent, for {doubt}" if doubt else ""
                 sentence = f"{values} read {offsets_words(members)} of {history.name} {what}{remark}."
                 findings.append(
                     finding_of_rows(

@@ -40,7 +40,7 @@ def story(second: Election) -> PartitionHistory:
         )
         for each in elections
     )
-    # The old leader cut to its own high watermark, which lies behind the record: it tells nothing of the new one's log.
+    # The old leader cut to its own high watermark, which lies behind the record: it shows nothing of the new one's log.
     cut = Truncation(node=1, time_ns=12, epoch=1, from_offset=20, to_offset=9, reason="its high watermark")
     return PartitionHistory(
         run=0, partition_id=0, topic="orders", partition=0, replicas=(1, 2), read_to_end=True, end_offset=9,

@@ -130,7 +130,7 @@ def test_a_loss_is_a_violation_only_if_nothing_unseen_could_have_permitted_it(
 
 def test_the_verdict_says_what_was_not_seen(judged: dict[str, Judgement]) -> None:
     reasons = judged["unclean_allowed_and_an_election_that_looks_clean"].reasons
-    assert any("nobody can tell whether that was permitted: an unclean election was allowed" in one for one in reasons)
+    assert any("it is unknown whether that was permitted: an unclean election was allowed" in one for one in reasons)
 
 
 def test_an_election_that_only_looks_forbidden_is_no_violation_by_itself(judged: dict[str, Judgement]) -> None:

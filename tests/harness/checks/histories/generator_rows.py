@@ -38,7 +38,7 @@ class Send:
 
 @dataclass
 class Txn:
-    """A transaction. `committed`: what became of it; `outcome`: what its producer was told."""
+    """A transaction. `committed`: what became of it; `outcome`: the answer that its producer got."""
 
     number: int
     process: int

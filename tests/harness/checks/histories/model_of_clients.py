@@ -167,7 +167,7 @@ def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
 
 
 def changed_timestamps(history: History) -> set[tuple[int, int]]:
-    """(partition, value) read with a timestamp that differs from another read's, or from what its producer was told."""
+    """(partition, value) read with a timestamp that differs from another read's, or from its producer's answer."""
     found = set()
     own: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in history.rows["records"]:

@@ -1,0 +1,62 @@
+"""A broker that was elected and died, or lost its election again, before it began to lead: what its log shows."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.checks.contract.rulings import Ruling
+from harness.checks.model.lost_records import Copy
+from tests.harness.checks.contract.test_survival import LOG, fate, ruled
+from tests.harness.checks.histories import model
+from tests.harness.checks.histories.build import History
+
+OF_EPOCH_1 = [*LOG[:7], *((offset, 1, 100 + offset) for offset in range(7, 12))]
+
+
+def elected_again_before_it_heard(*, epochs: str = "0:0") -> History:
+    """Broker 1's last three records are not broker 2's, elected cleanly; broker 1 is elected once more, and follows it.
+
+    It is read as leader of epoch 2 with these records, and cuts them as a follower of epoch 1 before it hears of that.
+    """
+    history = History()
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history.state(2, 1, (1, 2), at=8, start=7)
+    history.state(1, 2, (1,), at=12)
+    history.snapshot(1, LOG, at=13, reason="heal", epochs=epochs)
+    history.snapshot(1, LOG[7:], at=14, reason="truncation")
+    history.truncation(1, 7, 10, epoch=1, at=14)
+    history.state(1, 3, (1,), at=20, start=7)
+    return history
+
+
+def test_what_it_still_held_before_it_began_to_lead_may_be_lost_by_the_election_before() -> None:
+    history = elected_again_before_it_heard()
+    ruling = ruled(history, fate(history, 8, acks=1))
+    assert (ruling.classification, ruling.cause_epoch) == ("permitted", 1)
+
+
+def test_what_it_held_when_it_had_begun_was_lost_later() -> None:
+    history = elected_again_before_it_heard(epochs="0:0 2:10")
+    assert ruled(history, fate(history, 8, acks=1)).classification == "violation"
+
+
+@pytest.mark.parametrize("value", [107, 111])  # at offsets that it cut, and beyond its log's end
+def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_before(value: int) -> None:
+    def lost(*, others_were_read: bool) -> Ruling:
+        history = elected_again_before_it_heard()
+        if not others_were_read:
+            history.rows["replica_log"] = [row for row in history.rows["replica_log"] if row["snapshot"] != 1]
+            history.rows["replica_log"] = [row for row in history.rows["replica_log"] if row["snapshot"] != 0]
+        history.snapshot(2, OF_EPOCH_1, at=11, reason="kill", epochs="0:0 1:7")
+        record = fate(history, value, acks=1, at=9)
+        log = history.rows["replica_log"]
+        at = value - 100
+        record = replace(
+            record, offset=at, epoch=1, in_a_log=True,
+            copies=frozenset(Copy(*copy) for copy in model.copies(log, 0, value, at)),
+            others=frozenset(Copy(*copy) for copy in model.copies_beside(log, 0, value, at)),
+        )  # fmt: skip
+        return ruled(history, record)
+
+    assert lost(others_were_read=True).classification == "permitted"
+    assert (lost(others_were_read=False).classification == "permitted") is (value == 111)
