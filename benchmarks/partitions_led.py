@@ -1,6 +1,6 @@
 """How long many partitions take to be led: `python benchmarks/partitions_led.py [--partitions N]... [--json]`.
 
-Each number gets a cluster of its own in the local world: three brokers, and a topic of that many partitions. Reports the
+Each number gets a cluster of its own in the local world: three brokers, and a topic of so many partitions. Reports the
 seconds from the request until every replica has its role and every broker names all leaders with full ISRs; what the
 controller's death or, with --kill, a leader's costs; the processes' CPU seconds, because machines are shared; and what
 must not happen: sessions that were lost by work alone, seen by controller epochs and elections beyond those asked for.
