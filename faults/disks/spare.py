@@ -16,20 +16,30 @@ _REJOIN_S = 15.0
 _LOOK_AGAIN_S = 0.2
 
 
-async def refuse_without_spare(cluster: Cluster, victims: Sequence[NodeId], topic: str, partition: int) -> None:
+async def refuse_without_spare(
+    cluster: Cluster, victims: Sequence[NodeId], topic: str, partition: int | None = None
+) -> None:
     """Raises NothingToStrike unless there is another replica of the partition, and all others run, answer, and are in
-    sync."""
+    sync. partition: None for each of the topic that a victim has."""
     assert isinstance(cluster, CanCrash)
-    states = [state for state in await cluster.live_partition_states([topic]) if state.partition == partition]
-    newest = max(states, key=lambda state: (state.leader_epoch, state.t_ns), default=None)
-    answering = {state.observer for state in states}
-    others = [NodeId(node) for node in (newest.replicas if newest is not None else ()) if node not in victims]
-    in_sync = newest.isr if newest is not None else ()
-    well = [node for node in others if node in in_sync and node in answering and cluster.is_running(node)]
-    if not others or well != others:
-        raise NothingToStrike(
-            f"not all other replicas of {topic}/{partition} run and are in sync ({others}, ISR {list(in_sync)})"
-        )
+    states = await cluster.live_partition_states([topic])
+    newest: dict[int, PartitionState] = {}
+    for state in sorted(states, key=lambda state: (state.leader_epoch, state.t_ns)):
+        newest[state.partition] = state
+    if partition is not None:
+        wanted = [partition]
+    else:
+        wanted = sorted(number for number, state in newest.items() if {*state.replicas} & {*victims}) or [0]
+    for number in wanted:
+        answering = {state.observer for state in states if state.partition == number}
+        known = newest.get(number)
+        others = [NodeId(node) for node in (known.replicas if known is not None else ()) if node not in victims]
+        in_sync = known.isr if known is not None else ()
+        well = [node for node in others if node in in_sync and node in answering and cluster.is_running(node)]
+        if not others or well != others:
+            raise NothingToStrike(
+                f"not all other replicas of {topic}/{number} run and are in sync ({others}, ISR {list(in_sync)})"
+            )
 
 
 async def refuse_short_logs(

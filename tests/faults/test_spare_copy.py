@@ -42,7 +42,7 @@ class Replicated(Diary):
         return node not in self.down and super().is_running(node)
 
 
-@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage", "wipe"])
 @pytest.mark.parametrize(
     ("isr", "down", "silent", "strikes"),
     [
@@ -89,14 +89,14 @@ async def test_a_replica_that_is_not_there_is_left_alone_with_its_broker(kind: s
     assert not cluster.deeds, "nobody was killed for it"
 
 
-@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage", "wipe"])
 def test_a_broker_that_is_down_is_no_victim_where_a_spare_copy_is_asked_for(kind: str) -> None:
     """It may have stopped cleanly: all that it has is flushed, and it will not look at it again."""
     assert make(kind, {"spare": True})[0].not_while == ("down",)
     assert make(kind, {})[0].not_while == ()
 
 
-@pytest.mark.parametrize("kind", ["power-loss", "disk-damage"])
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage", "wipe"])
 async def test_it_is_over_when_the_victim_has_again_what_the_others_have(kind: str) -> None:
     cluster = Replicated()
     cluster.ends = {1: 990, 2: 1000, 3: 1000}
