@@ -25,24 +25,24 @@ def results(command: str, *files: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_all_passed_is_told_in_one_line(tmp_path: Path) -> None:
-    told = results("tell", junit(tmp_path / "junit.xml", passed=3))
-    assert (told.returncode, told.stdout) == (0, "3 passed, 0 failed\n")
+def test_all_passed_is_one_line(tmp_path: Path) -> None:
+    result = results("tell", junit(tmp_path / "junit.xml", passed=3))
+    assert (result.returncode, result.stdout) == (0, "3 passed, 0 failed\n")
 
 
 def test_what_passes_alone_is_named_and_counts(tmp_path: Path) -> None:
     first = junit(tmp_path / "junit.xml", passed=3, failed=("slow",))
-    told = results("tell", junit(tmp_path / "again.xml", passed=1), first)
-    assert told.returncode == 0
-    assert "  c::slow" in told.stdout.splitlines()
-    assert told.stdout.splitlines()[-1] == "4 passed, 0 failed"
+    result = results("tell", junit(tmp_path / "again.xml", passed=1), first)
+    assert result.returncode == 0
+    assert "  c::slow" in result.stdout.splitlines()
+    assert result.stdout.splitlines()[-1] == "4 passed, 0 failed"
 
 
 def test_what_fails_twice_fails_the_run(tmp_path: Path) -> None:
     first = junit(tmp_path / "junit.xml", passed=3, failed=("broken",))
-    told = results("tell", first, junit(tmp_path / "again.xml", failed=("broken",)))
-    assert told.returncode == 1
-    assert told.stdout.splitlines()[-1] == "3 passed, 1 failed"
+    result = results("tell", first, junit(tmp_path / "again.xml", failed=("broken",)))
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1] == "3 passed, 1 failed"
 
 
 @pytest.mark.parametrize("wrong", [{"skipped": 1, "passed": 3}, {}], ids=["skipped", "no tests"])

@@ -79,14 +79,14 @@ def test_what_the_project_declares_is_locked_at_a_version_it_allows(lock: str, d
 
 
 def test_make_installs_nothing_whose_hash_is_not_asked_for(tmp_path: Path) -> None:
-    told = subprocess.run(
+    finished = subprocess.run(
         ["make", "--dry-run", f"VENV={tmp_path / 'new'}", str(tmp_path / "new" / "test.stamp")],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    installs = [line for line in told.stdout.splitlines() if "pip install" in line]
+    installs = [line for line in finished.stdout.splitlines() if "pip install" in line]
 
     assert len(installs) == len(LOCKS) + 1
     assert all("--no-build-isolation" in line for line in installs)

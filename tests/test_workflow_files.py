@@ -21,9 +21,9 @@ IMAGE = "kafka-chaos:local"
 
 
 def parsed(path: Path) -> dict[Any, Any]:
-    told = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert isinstance(told, dict)
-    return told
+    stored = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(stored, dict)
+    return stored
 
 
 def steps_of_github() -> list[dict[str, Any]]:
@@ -96,14 +96,14 @@ def test_the_parser_refuses_what_there_is_not() -> None:
 @pytest.mark.parametrize("path", [GITHUB, GITLAB], ids=lambda path: path.stem)
 def test_every_shell_line_of_a_workflow_is_one_that_a_shell_parses(path: Path) -> None:
     for line in shell_lines(path):
-        told = subprocess.run(["sh", "-n", "-c", line], check=False, capture_output=True, text=True)
-        assert told.returncode == 0, told.stderr
+        finished = subprocess.run(["sh", "-n", "-c", line], check=False, capture_output=True, text=True)
+        assert finished.returncode == 0, finished.stderr
 
 
 def test_what_a_workflow_has_made_is_there_and_what_it_writes_is_kept() -> None:
     [target] = [line.split()[1] for line in shell_lines(GITHUB) if line.startswith("make ")]
-    told = subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=False, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
+    finished = subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
     written = {"runs", "junit.xml", "summary.md"}
     [kept] = [step["with"]["path"].split() for step in steps_of_github() if "upload" in step.get("uses", "")]
     job = parsed(GITLAB)["nightly"]

@@ -38,9 +38,9 @@ def test_a_hot_history_has_four_fifths_of_its_records_in_one_partition(tmp_path:
     assert 0.7 < sum(row["partition_id"] == 0 for row in rows) / len(rows) < 0.9
 
 
-def test_several_measures_are_told_as_their_medians_and_growth_as_one_line() -> None:
-    told = [{"seconds": seconds, "verdict": "Pass"} for seconds in (3.0, 9.0, 4.0)]
-    assert medians(told) == {"seconds": 4.0, "verdict": "Pass"}
+def test_several_measures_are_reported_as_their_medians_and_growth_as_one_line() -> None:
+    rows = [{"seconds": seconds, "verdict": "Pass"} for seconds in (3.0, 9.0, 4.0)]
+    assert medians(rows) == {"seconds": 4.0, "verdict": "Pass"}
     assert line_of([1.0, 2.0, 4.0], [5.0, 7.0, 11.0]) == {"fixed_s": 3.0, "per_million_records_s": 2.0}
 
 

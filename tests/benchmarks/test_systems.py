@@ -44,9 +44,9 @@ def test_the_table_holds_median_least_most_and_the_ratio_to_the_last_system() ->
 
 
 def test_json_holds_every_value_in_the_order_of_the_turns() -> None:
-    told = json.loads(as_json(summaries(RUNS)))
+    stored = json.loads(as_json(summaries(RUNS)))
 
-    assert told["records/s"]["reference"] == {
+    assert stored["records/s"]["reference"] == {
         "median": 40_000.0,
         "values": [30_000.0, 50_000.0, 40_000.0],
         "ratio_to_kafka:4.3.1": 2.0,

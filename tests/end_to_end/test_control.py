@@ -120,11 +120,11 @@ def _by_kafka_python(chaos: Chaos, servers: str, values: list[str]) -> list[str]
 
 def _by_confluent(chaos: Chaos, servers: str, values: list[str]) -> list[str]:
     producer = chaos.producer(confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all"}), name="rd")
-    told: list[Any] = []
+    received: list[Any] = []
     for value in values:
-        producer.produce("kept", value, on_delivery=lambda error, message: told.append(message.offset()))
+        producer.produce("kept", value, on_delivery=lambda error, message: received.append(message.offset()))
     assert producer.flush(30) == 0
-    assert len(told) == len(values)
+    assert len(received) == len(values)
     own = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "x", "enable.auto.commit": False})
     consumer = chaos.consumer(own, from_beginning=True, name="rd-reader")
     consumer.assign([confluent_kafka.TopicPartition("kept", each, 0) for each in range(2)])
@@ -218,7 +218,7 @@ def test_what_cannot_be_commanded_is_refused_in_one_line(tmp_path: Path, argumen
     assert said in ended.stderr
 
 
-def test_a_command_that_is_not_there_is_told_with_the_remedy() -> None:
+def test_a_command_that_is_not_there_is_reported_with_the_remedy() -> None:
     with pytest.raises(ChaosError, match="KAFKA_CHAOS_COMMAND"):
         KafkaChaosContainer(command="no-such-command").start()
     with pytest.raises(ChaosError, match="ended: ") as refused:

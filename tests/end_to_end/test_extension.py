@@ -51,19 +51,19 @@ def folder(shell: ShellWithPackage) -> Path:
 
 
 def verdict_of(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
-    return told
+    stored: dict[str, Any] = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    return stored
 
 
 def test_doctor_names_the_package_and_what_it_adds(shell: ShellWithPackage) -> None:
-    told = shell.run("doctor").stdout
-    assert "package kafka-chaos-example 1.0" in told
+    printed = shell.run("doctor").stdout
+    assert "package kafka-chaos-example 1.0" in printed
     for each in ("fault mute", "workload bursts", "check slow-acknowledgement", "system patient"):
-        assert each in told
+        assert each in printed
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "expected"),
     [
         ("workload.brust=3", "unknown key 'brust' in [workload]; did you mean 'burst'?"),
         ("workload.burst=0", "a burst has at least one record, not 0"),
@@ -74,12 +74,12 @@ def test_doctor_names_the_package_and_what_it_adds(shell: ShellWithPackage) -> N
     ],
 )
 def test_a_mistake_in_what_the_package_adds_is_refused_before_the_run(
-    shell: ShellWithPackage, override: str, told: str
+    shell: ShellWithPackage, override: str, expected: str
 ) -> None:
     before = list(shell.runs.glob("*"))
     ended = shell.run("run", "mute.toml", "--set", override)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
-    assert told in ended.stderr
+    assert expected in ended.stderr
     assert list(shell.runs.glob("*")) == before
 
 
@@ -122,11 +122,11 @@ def test_the_check_is_judged_counted_and_expected_like_our_own(folder: Path) -> 
     own = [row for row in findings if row["check"] == "slow-acknowledgement"]
     assert {(row["classification"], row["cause_text"]) for row in own} == {("observation", "the leader answered late")}
     assert all(json.loads(row["evidence"])["longest_s"] >= 1 for row in own)
-    told = verdict_of(folder)
-    assert told["counts"]["observation"] == sum(row["classification"] == "observation" for row in findings)
-    expectation = next(each for each in told["expectations"] if "slow-acknowledgement" in each["expectation"])
+    reported = verdict_of(folder)
+    assert reported["counts"]["observation"] == sum(row["classification"] == "observation" for row in findings)
+    expectation = next(each for each in reported["expectations"] if "slow-acknowledgement" in each["expectation"])
     assert expectation["met"]
-    assert [each["package"] for each in told["anomalies"]] == ["kafka-chaos-example 1.0"]
+    assert [each["package"] for each in reported["anomalies"]] == ["kafka-chaos-example 1.0"]
 
 
 def test_without_the_package_the_run_is_still_shown_and_cannot_be_repeated(
@@ -148,6 +148,6 @@ def test_page_and_terminal_explain_the_finding_by_the_packages_own_page(shell: S
     assert "promises no time." in page
     findings = pq.read_table(folder / "tables" / "findings.parquet").to_pylist()
     name = next(row["finding"] for row in findings if row["check"] == "slow-acknowledgement")
-    told = shell.run("show", str(folder), name).stdout
-    assert told.startswith(f"{name}  Slow acknowledgement: observation")
-    assert "package kafka-chaos-example 1.0" in told
+    printed = shell.run("show", str(folder), name).stdout
+    assert printed.startswith(f"{name}  Slow acknowledgement: observation")
+    assert "package kafka-chaos-example 1.0" in printed

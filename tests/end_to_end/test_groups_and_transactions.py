@@ -48,7 +48,7 @@ def run(shell: Shell, scenario: str) -> Path:
     return shell.folder
 
 
-def test_a_groups_rebalances_commits_and_last_offsets_are_told(fresh_shell: Shell) -> None:
+def test_a_groups_rebalances_commits_and_last_offsets_are_reported(fresh_shell: Shell) -> None:
     folder = run(fresh_shell, "consumer-groups")
 
     events = rows_of(folder, "group_events")

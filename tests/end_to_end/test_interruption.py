@@ -47,10 +47,10 @@ def test_an_interrupt_heals_stops_and_judges(fresh_shell: Shell, running: subpro
     running.send_signal(signal.SIGINT)
     code = running.wait(90)
 
-    told = fresh_shell.output.read_text()
-    assert code == 3, told
-    assert "INCONCLUSIVE" in told
-    assert "Traceback" not in told
+    printed = fresh_shell.output.read_text()
+    assert code == 3, printed
+    assert "INCONCLUSIVE" in printed
+    assert "Traceback" not in printed
     run = read_json(folder / "run.json")
     assert run["interrupted"]
     names = [each["name"] for each in run["phases"]]

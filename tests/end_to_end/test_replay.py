@@ -48,9 +48,9 @@ def test_the_printed_command_makes_the_same_scenario_with_the_same_seed_again(fr
     assert again.returncode == 0, command[1] + again.stdout + again.stderr
 
     (second,) = [one for one in _runs(fresh_shell) if one != folder]
-    told = [read_json(one / "run.json") for one in (folder, second)]
-    assert [run["seed"] for run in told] == [41, 41]
-    assert told[0]["given"] == told[1]["given"]
+    stored = [read_json(one / "run.json") for one in (folder, second)]
+    assert [run["seed"] for run in stored] == [41, 41]
+    assert stored[0]["given"] == stored[1]["given"]
     assert (folder / "scenario.toml").read_bytes() == (second / "scenario.toml").read_bytes()
     assert f'href="../{quote(folder.name)}/report.html"' in page_of(second)
 

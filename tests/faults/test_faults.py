@@ -255,7 +255,7 @@ async def test_a_kill_of_several_is_in_force_when_the_last_is_gone_and_kills_the
     assert proof == Evidence(t_ns=2, sentence="kill 1 seen; kill 2 seen")
 
 
-def test_links_are_told_with_the_brokers_at_their_ends_and_by_the_names_they_have() -> None:
+def test_links_are_reported_with_the_brokers_at_their_ends_and_by_the_names_they_have() -> None:
     fault, _ = make("cut", {"links": ["2>1", "c1>3"]})
     found = fault.strikes(Diary(), [])
     assert found.nodes == (ONE, TWO, THREE)

@@ -28,8 +28,8 @@ class Replicated(Diary):
         return super().log_end(node, topic, partition)
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        told = [self._state(1, 4, self.isr, observer=node) for node in (1, 2, 3) if node not in self.silent]
-        return [*told, self._state(3, 0, (1, 2, 3), observer=2)]
+        rows = [self._state(1, 4, self.isr, observer=node) for node in (1, 2, 3) if node not in self.silent]
+        return [*rows, self._state(3, 0, (1, 2, 3), observer=2)]
 
     @staticmethod
     def _state(leader: int, epoch: int, isr: tuple[int, ...], *, observer: int) -> PartitionState:

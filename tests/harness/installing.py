@@ -15,10 +15,10 @@ def install(
     folder.mkdir(parents=True, exist_ok=True)
     for name, source in (modules or {}).items():
         (folder / f"{name}.py").write_text(source, encoding="utf-8")
-    told = folder / f"{package.replace('-', '_')}-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", encoding="utf-8")
+    reported = folder / f"{package.replace('-', '_')}-1.0.dist-info"
+    reported.mkdir()
+    (reported / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", encoding="utf-8")
     lines = []
     for group, things in entry_points.items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in things.items()), ""]
-    (told / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    (reported / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")

@@ -68,10 +68,10 @@ def given_names() -> dict[str, str]:
             for keyword in node.keywords:
                 if keyword.arg != "check":
                     continue
-                told = texts(keyword.value)
+                reported = texts(keyword.value)
                 if isinstance(keyword.value, ast.Name):
-                    told = known.get(keyword.value.id, [])
-                found |= dict.fromkeys(told, path.name)
+                    reported = known.get(keyword.value.id, [])
+                found |= dict.fromkeys(reported, path.name)
     return found
 
 

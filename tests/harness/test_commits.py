@@ -35,7 +35,7 @@ def test_a_file_as_committed_modified_and_not_committed_are_told_apart(repositor
     assert commit_of_file(path.with_name("new.toml"), "# new\n") == {"commit": head, "state": "not committed"}
 
 
-def test_outside_of_a_repository_nothing_is_told(tmp_path: Path) -> None:
+def test_outside_of_a_repository_nothing_is_reported(tmp_path: Path) -> None:
     assert commit_of_file(tmp_path / "mine.toml", "# one\n") is None
     assert commit_of_project(tmp_path) is None
 

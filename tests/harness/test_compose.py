@@ -17,24 +17,24 @@ def at(phase: str) -> Progress:
     return Progress(phase=phase, elapsed_s=1.0, acknowledged=0, unknown=0, failed=0, polled=0, faults=())
 
 
-def test_the_end_of_the_last_fault_is_told_once_and_every_progress_goes_on() -> None:
-    told: list[str] = []
-    show = compose._noticing_healing(lambda seen: told.append(seen.phase), lambda: told.append("healed"))
+def test_the_end_of_the_last_fault_is_reported_once_and_every_progress_goes_on() -> None:
+    received: list[str] = []
+    show = compose._noticing_healing(lambda seen: received.append(seen.phase), lambda: received.append("healed"))
 
     for phase in ("start", "prepare", "act", "heal", "recover", "recover", "drain", "seal"):
         show(at(phase))
 
-    assert told == ["start", "prepare", "act", "heal", "healed", "recover", "recover", "drain", "seal"]
+    assert received == ["start", "prepare", "act", "heal", "healed", "recover", "recover", "drain", "seal"]
 
 
 def test_a_run_that_never_came_to_its_faults_is_judged_too() -> None:
-    told: list[str] = []
-    show = compose._noticing_healing(lambda _: None, lambda: told.append("healed"))
+    received: list[str] = []
+    show = compose._noticing_healing(lambda _: None, lambda: received.append("healed"))
 
     show(at("start"))
     show(at("stop"))
 
-    assert told == ["healed"]
+    assert received == ["healed"]
 
 
 def test_a_bench_knows_how_much_there_is_to_judge_and_passes_on_the_wish_to_warm_up(

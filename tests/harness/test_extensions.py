@@ -93,10 +93,10 @@ def test_a_broken_package_is_one_line_with_its_name_the_reason_and_the_remedy(
     installed: Install, source: str, said: str
 ) -> None:
     installed("broken", source, a="A")
-    told = refusal()
-    assert told.startswith("package broken 1.0, entry point 'a' of kafka_chaos.checks: broken_")
-    assert said in told
-    assert "`pip uninstall broken`" in told
+    message = refusal()
+    assert message.startswith("package broken 1.0, entry point 'a' of kafka_chaos.checks: broken_")
+    assert said in message
+    assert "`pip uninstall broken`" in message
 
 
 def test_what_is_of_another_kind_is_refused(installed: Install) -> None:
@@ -128,9 +128,9 @@ def test_a_name_that_is_taken_is_refused_and_both_sides_are_named(installed: Ins
     installed("first", "A = Thing('a')", a="A")
     assert "the name 'a' is kafka-chaos's own; choose another one" in refusal(own=("a",))
     installed("second", "A = Thing('a')", a="A")
-    told = refusal()
-    assert "package first 1.0" in told
-    assert "package second 1.0" in told
+    message = refusal()
+    assert "package first 1.0" in message
+    assert "package second 1.0" in message
 
 
 def test_a_command_begins_without_importing_what_is_installed(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def parse(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("x = " + "[" * 20_000 + "]" * 20_000, "s.toml: nested more than 100 deep"),
         ("x = " + "[" * 200 + "]" * 200, "nested more than 100 deep"),
@@ -45,11 +45,11 @@ def parse(text: str) -> Any:
         (f'{MINIMAL}[coverage]\nelections = "{DIGITS}"\n', "a coverage bound is a number"),
     ],
 )
-def test_numbers_and_depths_beyond_use_are_one_line_with_its_place(text: str, told: str) -> None:
+def test_numbers_and_depths_beyond_use_are_one_line_with_its_place(text: str, expected: str) -> None:
     with pytest.raises(UsageError) as error:
         parse(text)
 
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_a_scenario_that_is_no_text_is_one_line(tmp_path: Path) -> None:

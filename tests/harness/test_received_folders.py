@@ -155,7 +155,7 @@ def test_logs_larger_than_the_memory_that_is_allowed_are_not_read(tmp_path: Path
     assert "nodes/2: its files would take about 1048577 MB" in folder.run["inconclusive"][1]
 
 
-def test_a_journal_of_events_that_is_nested_too_deep_is_told(tmp_path: Path) -> None:
+def test_a_journal_of_events_that_is_nested_too_deep_is_reported(tmp_path: Path) -> None:
     folder = with_nodes(killed_run(tmp_path))
     (folder.nodes / "1" / "evidence").mkdir()
     (folder.nodes / "1" / "evidence" / "events.jsonl").write_text("[" * 100_000)
@@ -204,7 +204,7 @@ def test_the_second_converter_is_ours_whatever_the_directory_we_are_in_holds(
     assert not (tmp_path / "canary").exists()
 
 
-def test_books_that_were_made_to_break_the_reader_are_told_and_break_nothing(tmp_path: Path) -> None:
+def test_books_that_were_made_to_break_the_reader_are_reported_and_break_nothing(tmp_path: Path) -> None:
     folder = with_nodes(killed_run(tmp_path))
     books = folder.nodes / "100" / "data" / "version-2"
     books.mkdir(parents=True)
@@ -354,11 +354,11 @@ def test_the_list_goes_on_where_one_folder_has_links(
 
     print_runs(terminal, aside, tmp_path / "runs", as_json=True)
 
-    told = {
+    fields = {
         each["id"]: each["error"] or each["scenario"] for each in map(json.loads, capsys.readouterr().out.splitlines())
     }
-    assert told[good.path.name] == "sent"
-    assert "verdict.json is a symbolic link" in told[bad.path.name]
+    assert fields[good.path.name] == "sent"
+    assert "verdict.json is a symbolic link" in fields[bad.path.name]
 
 
 def test_a_folder_run_as_a_scenario_is_read_without_links_and_names_no_place_elsewhere(

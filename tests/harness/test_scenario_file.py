@@ -137,9 +137,9 @@ def test_a_mistake_is_one_line_with_the_place_and_the_remedy(text: str, message:
 )
 def test_a_fault_of_a_step_that_makes_no_sense_is_refused_before_a_run(act: str, message: str) -> None:
     scenario = parse(MINIMAL + f"[[steps]]\nact = {act}\n")
-    told = [str(problem) for problem in names.problems(scenario, cast.of(scenario))]
-    assert any(message in each for each in told), told
-    assert all("\n" not in each for each in told)
+    rows = [str(problem) for problem in names.problems(scenario, cast.of(scenario))]
+    assert any(message in each for each in rows), rows
+    assert all("\n" not in each for each in rows)
 
 
 def test_a_stored_scenario_is_read_though_nobody_here_knows_its_faults() -> None:
@@ -308,8 +308,10 @@ def test_the_page_on_scenarios_has_exactly_the_keys_that_the_loader_knows() -> N
         "[coverage]": COVERAGE_CONDITIONS,
         "[[on]]": {**scenario_keys.ON, **dict.fromkeys(scenario_keys.OVERLAID)},
     }
-    told = described.pop("when")
-    assert len({triggers.parse(form)[0].kind for form in told}) == len(told) > 8, "every form is one that is read"
+    reported = described.pop("when")
+    assert len({triggers.parse(form)[0].kind for form in reported}) == len(reported) > 8, (
+        "every form is one that is read"
+    )
     assert described == {name: set(keys) for name, keys in tables.items()}
 
 
@@ -327,10 +329,10 @@ def test_a_file_of_very_many_tables_is_read_once_and_not_once_for_each(one_line:
 
 
 @pytest.mark.slow
-def test_a_key_of_a_million_letters_is_told_in_one_short_line() -> None:
-    with pytest.raises(UsageError, match=r"s\.toml:2: unknown key 'kkk") as told:
+def test_a_key_of_a_million_letters_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r"s\.toml:2: unknown key 'kkk") as reported:
         parse(f"[cluster]\n{'k' * 1_000_000} = 1\n")
-    assert len(str(told.value)) < 1000
+    assert len(str(reported.value)) < 1000
 
 
 def test_the_page_on_scenarios_tells_of_every_fault_what_the_fault_declares() -> None:

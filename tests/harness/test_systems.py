@@ -140,11 +140,11 @@ def _delete_at(run: Path, port: int) -> None:
         pytest.param(lambda run: _delete_at(run, 1 << 20), id="a port that is none"),
     ],
 )
-def test_what_cannot_be_undone_is_told_in_one_line(owing: Path, damage: Callable[[Path], object]) -> None:
+def test_what_cannot_be_undone_is_one_line(owing: Path, damage: Callable[[Path], object]) -> None:
     damage(owing)
-    told = sweep(undo_left_behind)
-    assert "failed: " in told[0]
-    assert all("\n" not in sentence for sentence in told)
+    reported = sweep(undo_left_behind)
+    assert "failed: " in reported[0]
+    assert all("\n" not in sentence for sentence in reported)
 
 
 def test_lines_of_the_book_that_say_nothing_cost_only_themselves(owing: Path, healed: Path) -> None:
@@ -156,7 +156,7 @@ def test_lines_of_the_book_that_say_nothing_cost_only_themselves(owing: Path, he
 
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/passwd"), os.mkfifo], ids=["a link", "a pipe"])
-def test_a_book_that_is_no_file_is_told_and_costs_no_other_run(
+def test_a_book_that_is_no_file_is_reported_and_costs_no_other_run(
     owing: Path, healed: Path, make: Callable[[Path], object]
 ) -> None:
     (owing / NAME).unlink()

@@ -107,7 +107,7 @@ def test_every_key_of_every_workload_of_before_is_read_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('seek_share = 0.1\nname = "transactions"\n', "s.toml:6: unknown key 'seek_share' in [workload]"),
         ('name = "none"\nbatch = 3\n', "s.toml:7: unknown key 'batch' in [workload]"),
@@ -117,10 +117,10 @@ def test_every_key_of_every_workload_of_before_is_read_as_before() -> None:
         ('name = "consumer_groups"\n', "s.toml:5: workload 'consumer_groups' needs a group"),
     ],
 )
-def test_a_mistake_names_its_line_and_the_keys_of_that_workload(text: str, told: str) -> None:
+def test_a_mistake_names_its_line_and_the_keys_of_that_workload(text: str, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -152,7 +152,7 @@ def test_a_workload_of_a_package_is_read_written_and_handed_to_its_workers_like_
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         ("odd: dict[str, int] | None = None", "field 'odd' is of no type that a scenario can give"),
         ("odd: Count", "missing 1 required keyword-only argument: 'odd'"),
@@ -160,13 +160,13 @@ def test_a_workload_of_a_package_is_read_written_and_handed_to_its_workers_like_
     ],
 )
 def test_settings_that_no_scenario_can_give_are_the_packages_fault(
-    pings: str, tmp_path: Path, more: str, told: str
+    pings: str, tmp_path: Path, more: str, expected: str
 ) -> None:
     (tmp_path / f"{pings}.py").write_text(SETTINGS.format(more=more))
     with pytest.raises(HarnessError) as caught:
         parse('name = "pings"\n')
     assert str(caught.value).startswith("package ping-package 1.0: workload 'pings': Pings: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_settings_that_make_no_workers_are_the_packages_fault(pings: str, tmp_path: Path) -> None:

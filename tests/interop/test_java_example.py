@@ -36,5 +36,5 @@ if not (LEAVE_OUT and maven_lacking()):
             timeout=1100, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        (told,) = (tmp_path / "shop" / "target" / "surefire-reports").glob("*.xml")
-        assert 'tests="2" errors="0" skipped="0" failures="0"' in told.read_text(encoding="utf-8")
+        (reported,) = (tmp_path / "shop" / "target" / "surefire-reports").glob("*.xml")
+        assert 'tests="2" errors="0" skipped="0" failures="0"' in reported.read_text(encoding="utf-8")

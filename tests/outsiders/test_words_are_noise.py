@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from harness.checks.judge import Judgement
 from harness.history.schema.schemas import TABLES
 from tests.harness.checks.histories.build import History, judge_stories
-from tests.outsiders.tale import TALES
+from tests.outsiders.history_builder import CASES
 from tests.outsiders.test_outsiders import THEMES
 
 EVERY = 3  # of them: each is judged twice
@@ -23,8 +23,8 @@ WORDS = (
     "compaction", "restart", "broker 1 is dead", "seen", "", "isr [1]", "directory", "disk", "kill", "delete topic t",
 )  # fmt: skip
 TEXTS = {name: [column for column in schema.names if column.endswith("_text")] for name, schema in TABLES.items()}
-CHOSEN = sorted(TALES)[::EVERY]
-assert THEMES, "imported, so that all themes are among TALES"
+CHOSEN = sorted(CASES)[::EVERY]
+assert THEMES, "imported, so that all themes are among CASES"
 
 
 def in_other_words(make: Callable[[], History], seed: str) -> Callable[[], History]:
@@ -53,8 +53,8 @@ def decided(judgement: Judgement) -> dict[str, Any]:
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     stories: dict[str, Callable[[], History]] = {}
     for name in CHOSEN:
-        stories[name] = TALES[name].make
-        stories[f"{name} in other words"] = in_other_words(TALES[name].make, name)
+        stories[name] = CASES[name].make
+        stories[f"{name} in other words"] = in_other_words(CASES[name].make, name)
     return judge_stories(spark, tmp_path_factory.mktemp("noise"), stories)
 
 

@@ -80,7 +80,7 @@ def _comparable(line: list[object]) -> list[object]:
     return kept
 
 
-def test_a_full_disk_is_told_and_not_passed_over() -> None:
+def test_a_full_disk_is_reported_and_not_passed_over() -> None:
     with pytest.raises(OSError, match=r"[Nn]o space"):
         Journal(Path("/dev/full"), process=0, worker="shop")
 
@@ -90,7 +90,7 @@ def test_a_key_leads_to_the_partition_that_javas_client_chooses(key: bytes) -> N
     assert murmur2(key) == theirs(key) & 0xFFFFFFFF
 
 
-def test_records_without_a_key_take_turns_and_a_topic_without_partitions_is_told() -> None:
+def test_records_without_a_key_take_turns_and_a_topic_without_partitions_is_reported() -> None:
     partitioning = Partitioning()
     assert [partitioning.choose({0, 1, 2}, None) for _ in range(4)] == [0, 1, 2, 0]
     with pytest.raises(ChaosError, match="has no partitions"):

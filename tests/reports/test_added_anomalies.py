@@ -23,8 +23,8 @@ def stored(runs: Path, **changes: Any) -> Path:
     """A run whose only finding is of the check `slow`."""
     run = build_run(runs, findings=[finding(check="slow", kind="late", classification="observation", evidence="{}")])
     verdict = run / "verdict.json"
-    told = json.loads(verdict.read_text()) | {"anomalies": [SLOW | changes]}
-    verdict.write_text(json.dumps(told))
+    content = json.loads(verdict.read_text()) | {"anomalies": [SLOW | changes]}
+    verdict.write_text(json.dumps(content))
     return run
 
 
@@ -56,7 +56,7 @@ def test_a_page_of_ours_cannot_be_replaced_and_no_file_is_read_for_others(tmp_pa
     assert "Slow &lt;answer&gt;" not in page(run)
 
 
-def test_anomalies_of_another_shape_are_told_in_one_line(tmp_path: Path) -> None:
+def test_anomalies_of_another_shape_are_reported_in_one_line(tmp_path: Path) -> None:
     run = stored(tmp_path, names="slow")
     with pytest.raises(HarnessError, match=r"verdict\.json: .*anomalies") as caught:
         RunFolder(run).verdict()

@@ -42,8 +42,8 @@ def test_contrast_is_measured_as_the_standard_says() -> None:
 
 @pytest.mark.parametrize("scheme", [LIGHT, LIGHT | DARK], ids=["light", "dark"])
 def test_every_text_colour_meets_aa_on_every_ground(scheme: dict[str, str]) -> None:
-    told = {f"{text} on {ground}": round(contrast(scheme[text], scheme[ground]), 2) for text, ground in PAIRS}
-    assert {pair: ratio for pair, ratio in told.items() if ratio < AA} == {}
+    fields = {f"{text} on {ground}": round(contrast(scheme[text], scheme[ground]), 2) for text, ground in PAIRS}
+    assert {pair: ratio for pair, ratio in fields.items() if ratio < AA} == {}
 
 
 def test_both_schemes_have_every_colour() -> None:

@@ -18,8 +18,8 @@ def issue_of(run: Path, finding: str = "F1") -> str:
 
 
 def test_it_has_verdict_finding_chain_settings_replay_and_versions(tmp_path: Path) -> None:
-    told = {"kafka-chaos": {"commit": "abc" * 13 + "a", "state": "modified"}}
-    run = with_run(loss_run(tmp_path), given={"scenario": "my file.toml", "overrides": []}, commits=told)
+    fields = {"kafka-chaos": {"commit": "abc" * 13 + "a", "state": "modified"}}
+    run = with_run(loss_run(tmp_path), given={"scenario": "my file.toml", "overrides": []}, commits=fields)
     lines = issue_of(run).splitlines()
     assert lines[0] == (
         "## 37 acknowledged records of orders-0 were lost in an unclean election, and the configuration permits it."
@@ -64,7 +64,7 @@ def test_what_a_run_says_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a.b=c, 2→1 (ok)", "a.b=c, 2→1 (ok)"),
         ("min_insync", "min\\_insync"),
@@ -73,14 +73,14 @@ def test_what_a_run_says_stays_text(tmp_path: Path) -> None:
         ("\u202ex\x00", "\\\\u202ex\\\\u0000"),
     ],
 )
-def test_plain_text_is_shown_as_it_is(text: str, told: str) -> None:
-    assert plain(text) == told
+def test_plain_text_is_shown_as_it_is(text: str, expected: str) -> None:
+    assert plain(text) == expected
 
 
 @given(st.text(max_size=60))
 def test_a_code_span_ends_where_it_should(text: str) -> None:
-    told = code(text)
-    fence = told[: len(told) - len(told.lstrip("`"))]
-    assert told.endswith(fence)
-    assert fence not in told[len(fence) : -len(fence)].strip("`") or fence == ""
-    assert "\n" not in told
+    reported = code(text)
+    fence = reported[: len(reported) - len(reported.lstrip("`"))]
+    assert reported.endswith(fence)
+    assert fence not in reported[len(fence) : -len(fence)].strip("`") or fence == ""
+    assert "\n" not in reported

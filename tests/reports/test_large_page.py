@@ -75,7 +75,7 @@ def test_every_fault_is_on_its_lane_and_in_the_table(large: tuple[Page, str]) ->
     assert len(page.done) == FAULTS
 
 
-def test_what_each_fault_did_to_availability_is_told(large: tuple[Page, str]) -> None:
+def test_what_each_fault_did_to_availability_is_reported(large: tuple[Page, str]) -> None:
     page, html = large
     assert len(page.measures) == FAULTS
     assert (page.measures[0].leader, page.measures[0].in_sync, page.measures[0].gap) == (

@@ -91,7 +91,7 @@ def test_disks_that_were_read_say_who_had_it_and_what_stands_there_now(tmp_path:
     assert "its disk, read when it was killed" in [row.source for row in life.rows]
 
 
-def test_who_read_it_when_it_became_readable_and_what_overwrote_it_are_told(tmp_path: Path) -> None:
+def test_who_read_it_when_it_became_readable_and_what_overwrote_it_are_reported(tmp_path: Path) -> None:
     run, record = loss_run(tmp_path), lost_values()[0]
     mark = {"event": "high_watermark_checkpoint", "topic": "orders", "partition": 0, "node": 1}
     recorded(run, "broker_events", [

@@ -16,8 +16,8 @@ from tests.reports.stories.build_run import at, build_run, finding
 
 
 def run_with(runs: Path, table: str, rows: list[dict[str, Any]], evidence: dict[str, Any]) -> Path:
-    told = finding(check="lost-group-offset", kind="lost", values=[], offsets=[], evidence=json.dumps(evidence))
-    run = build_run(runs, findings=[told])
+    reported = finding(check="lost-group-offset", kind="lost", values=[], offsets=[], evidence=json.dumps(evidence))
+    run = build_run(runs, findings=[reported])
     RunFolder(run).write_table(table, pa.Table.from_pylist([{"run": 0, **row} for row in rows], schema=TABLES[table]))
     return run
 
@@ -35,7 +35,7 @@ def group_event(time_ns: float, what: str, **more: Any) -> dict[str, Any]:
     return {**common, "event": what, **more}
 
 
-def test_commits_and_fetches_of_the_group_are_told(tmp_path: Path) -> None:
+def test_commits_and_fetches_of_the_group_are_reported(tmp_path: Path) -> None:
     rows = [
         group_event(1.0, "assigned", generation=3),
         group_event(2.0, "committed", offset=5, generation=3),
@@ -56,7 +56,7 @@ def test_commits_and_fetches_of_the_group_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [[7], [{"transaction": 7, "missing": []}]])
-def test_begin_and_end_of_the_transactions_are_told(tmp_path: Path, named: list[Any]) -> None:
+def test_begin_and_end_of_the_transactions_are_reported(tmp_path: Path, named: list[Any]) -> None:
     rows: list[dict[str, Any]] = [
         {
             "transaction": 7,
@@ -74,7 +74,7 @@ def test_begin_and_end_of_the_transactions_are_told(tmp_path: Path, named: list[
     assert "Transaction 8" not in text
 
 
-def test_of_many_events_the_deciding_and_the_nearest_are_told_and_the_rest_counted(tmp_path: Path) -> None:
+def test_of_many_events_the_deciding_and_the_nearest_are_reported_and_the_rest_counted(tmp_path: Path) -> None:
     data = RunData(build_run(tmp_path))
     many = [(at(second), event(data, at(second), f"event {second}", key=second == 90)) for second in range(100)]
     kept = nearest(data, many, at(10), at(12))

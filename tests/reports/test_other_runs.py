@@ -18,10 +18,10 @@ from tests.reports.stories.unclean_story import loss_run
 def copy_of(run: Path, name: str, *, days: int, scenario: str = "unclean-election", page: bool = True) -> Path:
     other = run.parent / name
     shutil.copytree(run, other)
-    told = json.loads((other / "run.json").read_text())
-    for anchor in told["anchors"]:
+    stored = json.loads((other / "run.json").read_text())
+    for anchor in stored["anchors"]:
         anchor["wall_ns"] += days * 86_400 * 10**9
-    (other / "run.json").write_text(json.dumps(told | {"id": name, "scenario": scenario}))
+    (other / "run.json").write_text(json.dumps(stored | {"id": name, "scenario": scenario}))
     if page:
         (other / "report.html").write_text("a page")
     return other
@@ -114,9 +114,9 @@ def test_a_hostile_name_is_a_path_and_never_markup_or_a_scheme(run: Path) -> Non
 
 def test_a_system_of_another_shape_costs_only_its_own_row(run: Path) -> None:
     other = copy_of(run, "m-unclean-election", days=1)
-    told = json.loads((other / "run.json").read_text())
-    told["anchors"][0]["wall_ns"] = 10**30
-    told["environment"] = {"system": ["x"]}
-    (other / "run.json").write_text(json.dumps(told))
+    stored = json.loads((other / "run.json").read_text())
+    stored["anchors"][0]["wall_ns"] = 10**30
+    stored["environment"] = {"system": ["x"]}
+    (other / "run.json").write_text(json.dumps(stored))
     copy_of(run, "n-unclean-election", days=2)
     assert named(run) == ([], ["n-unclean-election", "m-unclean-election"])

@@ -34,7 +34,7 @@ def page_of(run: Path) -> str:
     return write_report(run).read_text(encoding="utf-8").replace("<wbr>", "")
 
 
-def test_a_permitted_loss_is_told_in_one_minute(tmp_path: Path) -> None:
+def test_a_permitted_loss_is_reported_in_one_minute(tmp_path: Path) -> None:
     html = page_of(build_run(tmp_path))
 
     assert (
@@ -129,8 +129,8 @@ def test_a_run_without_findings_says_what_it_came_to(tmp_path: Path, verdict: st
 def test_a_fault_that_was_skipped_stands_with_the_others_and_says_why(tmp_path: Path) -> None:
     run = build_run(tmp_path)
     skipped = {"kind": "crash", "target": "leader(orders/0)", "trigger": "acks >= 9000", "why": "no-trigger"}
-    told = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(told | {"skipped_faults": [skipped]}))
+    stored = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(stored | {"skipped_faults": [skipped]}))
 
     html = page_of(run)
 
@@ -139,15 +139,15 @@ def test_a_fault_that_was_skipped_stands_with_the_others_and_says_why(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"), [(3.1, "3.250 s (planned for 3.000 s)"), (7.0, "3.250 s (planned for 3.000 s, 4.0 s late)")]
+    ("asked", "expected"), [(3.1, "3.250 s (planned for 3.000 s)"), (7.0, "3.250 s (planned for 3.000 s, 4.0 s late)")]
 )
-def test_a_fault_tells_when_it_was_planned_and_how_late_it_came(tmp_path: Path, asked: float, told: str) -> None:
+def test_a_fault_tells_when_it_was_planned_and_how_late_it_came(tmp_path: Path, asked: float, expected: str) -> None:
     run = RunFolder(build_run(tmp_path))
     (fault,) = run.table("faults").to_pylist()
     fault |= {"planned_ns": at(3), "asked_ns": at(asked), "begin_ns": at(3.25)}
     run.write_table("faults", pa.Table.from_pylist([fault], TABLES["faults"]))
 
-    assert told in page_of(run.path)
+    assert expected in page_of(run.path)
 
 
 def test_a_violation_names_every_exception_that_was_tried(tmp_path: Path) -> None:

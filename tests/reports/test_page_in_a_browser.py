@@ -83,8 +83,8 @@ def hostile_run(runs: Path) -> Path:
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
     names = pq.read_table(run / "tables" / "value_names.parquet")
     lost = pq.read_table(run / "tables" / "findings.parquet").to_pylist()[0]["values"]
-    told = [{"run": 0, "value": value, "name": HOSTILE[n % len(HOSTILE)]} for n, value in enumerate(lost)]
-    pq.write_table(pa.Table.from_pylist(told, schema=names.schema), run / "tables" / "value_names.parquet")
+    built_rows = [{"run": 0, "value": value, "name": HOSTILE[n % len(HOSTILE)]} for n, value in enumerate(lost)]
+    pq.write_table(pa.Table.from_pylist(built_rows, schema=names.schema), run / "tables" / "value_names.parquet")
     scenario = (run / "scenario.toml").read_text(encoding="utf-8")
     (run / "scenario.toml").write_text(scenario.replace('"orders"', json.dumps(TOPIC)), encoding="utf-8")
     for name in ("run.json", "verdict.json"):
@@ -98,8 +98,8 @@ def hostile_run(runs: Path) -> Path:
         (run / name).write_text(json.dumps(content), encoding="utf-8")
     beside = run.parent / f"later {HOSTILE[6]} {run.name}".replace("/", "\u2215")
     shutil.copytree(run, beside)
-    told = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    (beside / "run.json").write_text(json.dumps(told | {"environment": {"system": EVERYTHING}}), encoding="utf-8")
+    built_rows = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    (beside / "run.json").write_text(json.dumps(built_rows | {"environment": {"system": EVERYTHING}}), encoding="utf-8")
     (beside / "report.html").write_text("a page", encoding="utf-8")
     return run
 
@@ -114,14 +114,14 @@ def _hostile(row: dict[str, Any]) -> dict[str, Any]:
     return row | changed
 
 
-def _hostile_texts(told: Any) -> Any:
-    if isinstance(told, dict):
+def _hostile_texts(value: Any) -> Any:
+    if isinstance(value, dict):
         texts = ("sentence", "rule", "evidence", "prevention", "cause")
         return {
             key: EVERYTHING if key in texts and isinstance(each, str) else _hostile_texts(each)
-            for key, each in told.items()
+            for key, each in value.items()
         }
-    return [_hostile_texts(each) for each in told] if isinstance(told, list) else told
+    return [_hostile_texts(each) for each in value] if isinstance(value, list) else value
 
 
 def test_nothing_that_a_run_says_runs_in_the_browser_and_all_of_it_is_shown(tmp_path: Path, pipe: Pipe) -> None:

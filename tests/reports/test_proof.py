@@ -82,8 +82,8 @@ def test_evidence_of_any_family_is_printed_as_tables(tmp_path: Path) -> None:
         "offset_first": None,
         "offset_last": None,
     }
-    told = finding(check="cycle", kind="G1c-ww", values=[], evidence=json.dumps(CYCLE), **nowhere)
-    lines = proof_of(build_run(tmp_path, findings=[told]), "F1")
+    reported = finding(check="cycle", kind="G1c-ww", values=[], evidence=json.dumps(CYCLE), **nowhere)
+    lines = proof_of(build_run(tmp_path, findings=[reported]), "F1")
     text = "\n".join(lines)
     assert "F1  Circular information flow (G1c): permitted" in text
     assert "  promised        yes" in lines
@@ -95,8 +95,8 @@ def test_evidence_of_any_family_is_printed_as_tables(tmp_path: Path) -> None:
 
 
 def test_findings_of_the_same_kind_are_named(tmp_path: Path) -> None:
-    told = [finding(finding=f"F{number}") for number in range(1, 13)]
-    text = proof(build_run(tmp_path, findings=told), "F2")
+    rows = [finding(finding=f"F{number}") for number in range(1, 13)]
+    text = proof(build_run(tmp_path, findings=rows), "F2")
     assert "Findings of this kind in this run: 12. The others: F1, F3, F4, F5, F6, F7, F8, F9 and 3 more." in text
 
 

@@ -74,10 +74,10 @@ def test_the_same_scenario_and_seed_are_asked_for_again(
     run = with_run(loss_run(tmp_path), given={"scenario": scenario, "overrides": overrides})
     command = dict(build(run).commands)[SAME_AGAIN]
 
-    reference, seed, told = asked_by(command, monkeypatch)
+    reference, seed, reported = asked_by(command, monkeypatch)
 
     assert (str(Path(reference)), seed) == (str(Path(scenario)), 7)
-    assert sorted(told) == sorted(overrides)
+    assert sorted(reported) == sorted(overrides)
 
 
 def test_a_runs_own_folder_is_named_as_it_is_reached_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,12 +97,12 @@ def test_a_runs_own_folder_is_named_as_it_is_reached_from_here(tmp_path: Path, m
     assert dict(build(run).commands)["This run's own schedule"] == f"kafka-chaos run '{run}'"
 
 
-@pytest.mark.parametrize(("name", "told"), [("seeds-isr-lag", "seeds/isr-lag --seed 7"), ("mine", None)])
-def test_of_older_runs_only_a_shipped_scenario_can_be_named(tmp_path: Path, name: str, told: str | None) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("seeds-isr-lag", "seeds/isr-lag --seed 7"), ("mine", None)])
+def test_of_older_runs_only_a_shipped_scenario_can_be_named(tmp_path: Path, name: str, expected: str | None) -> None:
     run = loss_run(tmp_path)
     text = (run / "scenario.toml").read_text().replace("# scenario: unclean-election", f"# scenario: {name}")
     (run / "scenario.toml").write_text(text)
-    assert dict(build(run).commands).get(SAME_AGAIN) == (told and f"kafka-chaos run {told}")
+    assert dict(build(run).commands).get(SAME_AGAIN) == (expected and f"kafka-chaos run {expected}")
 
 
 def test_what_moves_on_is_named_by_where_it_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,11 +115,11 @@ def test_what_moves_on_is_named_by_where_it_leads(tmp_path: Path, monkeypatch: p
 
 
 def test_what_the_run_was_made_of_stands_beside_its_commands(tmp_path: Path) -> None:
-    told = {
+    fields = {
         "kafka-chaos": {"commit": "1" * 40, "state": "modified"},
         "scenario": {"commit": "2" * 40, "state": "as committed"},
     }
-    run = with_run(loss_run(tmp_path), given={"scenario": "mine.toml", "overrides": []}, commits=told)
+    run = with_run(loss_run(tmp_path), given={"scenario": "mine.toml", "overrides": []}, commits=fields)
     rows = dict(build(run).environment)
     assert rows["kafka-chaos"] == "0.1.0, commit 111111111111, modified since"
     assert rows["scenario"] == "mine.toml, commit 222222222222"

@@ -49,7 +49,7 @@ def test_no_section_of_a_whole_story_fails(story: tuple[Page, str]) -> None:
 def test_the_page_says_which_when_why_whether_permitted_and_what_would_have_prevented_it(
     story: tuple[Page, str],
 ) -> None:
-    told = text_of(story[1])
+    page_text = text_of(story[1])
     for answer in (
         "orders-0, offsets 260–296",
         "Lost at 8.440 s",
@@ -60,7 +60,7 @@ def test_the_page_says_which_when_why_whether_permitted_and_what_would_have_prev
         "This too would have. With min.insync.replicas=2",
         "By either of two settings",
     ):
-        assert answer in told
+        assert answer in page_text
 
 
 def test_the_command_that_changes_one_thing_is_the_prevention_and_is_accepted(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_sentence_under_a_cause_adds_to_its_title(story: tuple[Page, str]) -> 
 
 
 def test_the_coordination_service_is_called_by_its_name_everywhere(story: tuple[Page, str]) -> None:
-    told = text_of(story[1])
-    assert "broker 3 to the coordination service untouched" in told
-    assert not re.search(r"\bn100\b|\bnode 100\b", told)
+    page_text = text_of(story[1])
+    assert "broker 3 to the coordination service untouched" in page_text
+    assert not re.search(r"\bn100\b|\bnode 100\b", page_text)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_latency_breaks_where_nothing_was_answered() -> None:
 
 def test_the_legend_names_what_is_drawn_and_nothing_else(story: tuple[Page, str]) -> None:
     assert story[0].overview is not None
-    told = {entry.text for entry in story[0].overview.legend}
-    assert {"killed or stopped", "links cut", "e2: leader epoch 2", "finding: permitted", "indeterminate"} <= told
-    assert not told & {"paused", "slowed", "disk lost", "no leader", "finding: violation"}
+    fields = {entry.text for entry in story[0].overview.legend}
+    assert {"killed or stopped", "links cut", "e2: leader epoch 2", "finding: permitted", "indeterminate"} <= fields
+    assert not fields & {"paused", "slowed", "disk lost", "no leader", "finding: violation"}
 
 
 def test_the_picture_says_where_it_begins_and_ends_and_who_alone_had_the_records(story: tuple[Page, str]) -> None:
@@ -247,7 +247,7 @@ def test_node_100_is_called_what_the_system_has_there(
     ("kind", "lost"),
     [("wipe", "the disk of the last in-sync broker"), ("power-loss", "the unflushed records of the last")],
 )
-def test_a_destroyed_copy_is_told_by_what_was_lost_of_it(tmp_path: Path, kind: str, lost: str) -> None:
+def test_a_destroyed_copy_is_reported_by_what_was_lost_of_it(tmp_path: Path, kind: str, lost: str) -> None:
     run = loss_run(tmp_path)
     for name, changed in (("faults", {"kind": kind}), ("findings", {})):
         path = run / "tables" / f"{name}.parquet"
@@ -280,8 +280,8 @@ def test_what_is_folded_is_counted_and_opens_in_place(story: tuple[Page, str]) -
     assert (log.fold, len(log.inside)) == (27, 27)
     (operations,) = [row for row in finding.operations if row.inside]
     assert (operations.operation, len(operations.inside)) == ("25 more operations on these records", 25)
-    told = text_of(story[1])
-    assert "27 more offsets like these" in told
+    page_text = text_of(story[1])
+    assert "27 more offsets like these" in page_text
     offsets = [row.offset for row in (*finding.log.rows, *log.inside) if not row.fold]
     assert sorted(offsets) == list(range(FIRST_LOST - 5, FIRST_LOST + LOST + 5))
 
@@ -309,12 +309,12 @@ def test_the_sums_of_the_partitions_are_the_sums_of_the_outcomes(story: tuple[Pa
 
 def test_a_violation_lists_each_exception_that_was_tried_and_failed(tmp_path: Path) -> None:
     run = loss_run(tmp_path, classification="violation")
-    told = build(run).story
-    assert told is not None
-    assert [rule.holds for rule in told.rules] == [False, False, False]
+    partition_history = build(run).story
+    assert partition_history is not None
+    assert [rule.holds for rule in partition_history.rules] == [False, False, False]
     page = page_of(run)
     what = text_of(page[page.index('id="what"') : page.index('id="acc"')])
-    assert all(rule.rule in what for rule in told.rules)
+    assert all(rule.rule in what for rule in partition_history.rules)
     assert "What would have prevented it" not in what
 
 
@@ -340,17 +340,17 @@ def test_a_run_without_a_conclusion_says_what_is_missing_and_claims_nothing(
 ) -> None:
     run = quiet_run(tmp_path, verdict=verdict, sentence=sentence)
     assert build(run).problems == []
-    told = text_of(page_of(run))
-    assert sentence in told
-    assert "Nothing was lost" not in told
-    assert "all read back" not in told
+    page_text = text_of(page_of(run))
+    assert sentence in page_text
+    assert "Nothing was lost" not in page_text
+    assert "all read back" not in page_text
 
 
 def test_a_quiet_pass_says_that_nothing_was_lost(tmp_path: Path) -> None:
-    told = text_of(page_of(quiet_run(tmp_path)))
-    assert "PASS" in told
-    assert "Nothing was lost or broken" in told
-    assert "all read back in the end" in told
+    page_text = text_of(page_of(quiet_run(tmp_path)))
+    assert "PASS" in page_text
+    assert "Nothing was lost or broken" in page_text
+    assert "all read back in the end" in page_text
 
 
 def test_evidence_that_was_never_written_leaves_a_page_without_it(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def change(run: Path, name: str, schema: pa.Schema, **columns: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("command", [("report",), ("show",), ("show", "F1")])
-def test_the_evidence_of_a_finding_in_another_shape_is_told_by_table_and_finding(
+def test_the_evidence_of_a_finding_in_another_shape_is_reported_by_table_and_finding(
     tmp_path: Path, evidence: str, why: str, command: tuple[str, ...]
 ) -> None:
     run = loss_run(tmp_path)
@@ -61,14 +61,14 @@ def test_the_evidence_of_a_finding_in_another_shape_is_told_by_table_and_finding
     assert line.endswith(f"`kafka-chaos check {run}` writes it again")
 
 
-def test_a_finding_without_its_sentence_is_told(tmp_path: Path) -> None:
+def test_a_finding_without_its_sentence_is_reported(tmp_path: Path) -> None:
     run = loss_run(tmp_path)
     change(run, "findings", FINDINGS, sentence_text=None)
     assert f"{run}/tables/findings.parquet: column sentence_text is null in 1 row" in told("show", run)
 
 
 @pytest.mark.parametrize("name", ["log_rows", "operations"])
-def test_a_row_of_evidence_that_belongs_to_no_finding_is_told(tmp_path: Path, name: str) -> None:
+def test_a_row_of_evidence_that_belongs_to_no_finding_is_reported(tmp_path: Path, name: str) -> None:
     run = loss_run(tmp_path)
     change(run, f"evidence_{name}", EVIDENCE[name], finding=None)
     line = told("show", run, "F1")

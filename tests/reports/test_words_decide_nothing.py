@@ -36,10 +36,10 @@ def changed(run: Path, change: Callable[[Any], Any], **columns: str) -> Path:
     return run
 
 
-def other_words(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {key: _garbled(value) if key in _WORDS else other_words(value) for key, value in told.items()}
-    return [other_words(each) for each in told] if isinstance(told, list) else told
+def other_words(value_given: Any) -> Any:
+    if isinstance(value_given, dict):
+        return {key: _garbled(value) if key in _WORDS else other_words(value) for key, value in value_given.items()}
+    return [other_words(each) for each in value_given] if isinstance(value_given, list) else value_given
 
 
 def _garbled(text: Any) -> Any:
@@ -48,11 +48,11 @@ def _garbled(text: Any) -> Any:
     return "With key=value, uncleanly; compaction from [9] to [8]: not so" if isinstance(text, str) else text
 
 
-def without_facts(told: Any) -> Any:
+def without_facts(value_given: Any) -> Any:
     """As findings were stored before: the links of the chain had fewer fields, the rules no names."""
-    if isinstance(told, dict):
-        return {key: without_facts(value) for key, value in told.items() if key not in _FACTS}
-    return [without_facts(each) for each in told] if isinstance(told, list) else told
+    if isinstance(value_given, dict):
+        return {key: without_facts(value) for key, value in value_given.items() if key not in _FACTS}
+    return [without_facts(each) for each in value_given] if isinstance(value_given, list) else value_given
 
 
 def decided(page: Page) -> dict[str, Any]:

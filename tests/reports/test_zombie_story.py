@@ -18,10 +18,10 @@ def test_the_resume_is_a_step_and_decides_and_the_acknowledgement_comes_after_it
         ("Offsets 260–296 are acknowledged", False),
         ("Broker 1 truncates its log from 297 to 260", False),
     ]
-    resume, told = story.steps[2], story.steps[3]
+    resume, reported = story.steps[2], story.steps[3]
     assert resume.time == "10.871–10.894 s"
     assert resume.sentence == "It had stood still for 7.9 s and did not know yet that broker 2 led in epoch 2."
-    assert told.sentence == (
+    assert reported.sentence == (
         "37 records, with acks=1 in epoch 1. By broker 1, a leader already deposed: the next epoch had begun at "
         "5.352 s, without them."
     )

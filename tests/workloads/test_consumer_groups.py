@@ -53,7 +53,7 @@ async def test_a_member_that_goes_back_reads_the_same_records_again() -> None:
     assert seeks == [{ORDERS: 0}] * 3
 
 
-async def test_a_commit_that_was_refused_is_told_and_does_not_end_the_member() -> None:
+async def test_a_commit_that_was_refused_is_reported_and_does_not_end_the_member() -> None:
     stage = Stage(polls=3, fails=lambda what, number: what == "commit" and number == 1)
 
     await consume(stage)

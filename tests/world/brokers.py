@@ -302,14 +302,14 @@ class Broker:
                 self.cut(replica, replica.high_watermark, Cause.HIGH_WATERMARK, epoch=state.epoch)
         if self._diverges(replica, source, state.epoch):
             return
-        told = source.high_watermark  # read before this fetch's own progress counts
+        reported = source.high_watermark  # read before this fetch's own progress counts
         leader.fetched(source, self.node, replica.end)
         entries = list(source.slice(replica.end, min(source.end, replica.end + 200)))
         if entries:
             self.append(replica, entries, by_leader=False)
         if source.start > replica.start:
             self.remove_below(replica.partition, source.start)
-        replica.high_watermark = max(replica.start, min(told, replica.end))
+        replica.high_watermark = max(replica.start, min(reported, replica.end))
 
     def _diverges(self, replica: Replica, source: Replica, epoch: int) -> bool:
         """Truncates towards the leader's epochs; True when there was anything to truncate."""

@@ -32,10 +32,10 @@ def tables(histories: Sequence[tuple[History, Visibility]]) -> dict[str, pa.Tabl
 
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema, told = TABLES[name], {key for row in rows for key in row}
+    schema, reported = TABLES[name], {key for row in rows for key in row}
     columns = [
         pa.array([row.get(field.name) for row in rows], field.type)
-        if field.name in told
+        if field.name in reported
         else pa.nulls(len(rows), field.type)
         for field in schema
     ]
@@ -212,15 +212,15 @@ def _exact_states(history: History, visibility: Visibility) -> list[Row]:
         if not isinstance(each, Committed):
             continue
         state, before = each.state, each.before
-        told = (
+        reported = (
             each.time_ns + random.randint(-visibility.blur_ns, visibility.blur_ns)
             if before is not None
             else each.time_ns
         )
-        latest[each.partition] = told = max(told, latest.get(each.partition, 0) + 1)  # books keep their order
+        latest[each.partition] = reported = max(reported, latest.get(each.partition, 0) + 1)  # books keep their order
         rows.append(
             {
-                "topic": each.partition[0], "partition": each.partition[1], "time_ns": told,
+                "topic": each.partition[0], "partition": each.partition[1], "time_ns": reported,
                 "uncertainty_ns": visibility.blur_ns, "exact": True, "observer": -1, "leader": state.leader,
                 "leader_epoch": state.epoch, "partition_epoch": state.partition_epoch, "controller_epoch": 1,
                 "isr": list(state.isr), "isr_before": None if before is None else list(before.isr),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from tests.world import harms
+from tests.world import faults
 from tests.world.brokers import new_broker
 from tests.world.chronicle import Assigned, Cause, Chronicle, FinalState, Node, Partition, Poll, Read
 from tests.world.clients import Consumer, Metadata, Processes, Producer
@@ -111,7 +111,7 @@ def played(setup: Setup) -> tuple[World, Processes]:
         for _ in range(world.random.choice((1, 1, 2))):
             world.after(world.some(2_000, 9_000), lambda: _drop(world))
     if setup.bad_answers:
-        world.after(world.some(200, 3_000), lambda: harms.lose_answers(world, setup.bad_answers))
+        world.after(world.some(200, 3_000), lambda: faults.lose_answers(world, setup.bad_answers))
     PLOTS[setup.plot](world)
     world.run_until(world.now + setup.load_ns)
     world.loading = False
@@ -150,12 +150,12 @@ def _recover(world: World) -> None:
     world.run_until(world.now + 3_700 * MS)
     for fault in list(world.chronicle.faults):
         if fault.end_ns is None and fault.kind == "cut":
-            harms.heal(world, fault)
+            faults.heal(world, fault)
         elif fault.end_ns is None and fault.kind == "pause":
-            harms.resume(world, fault)
+            faults.resume(world, fault)
     for node in world.brokers:
         if node not in world.stays_down:
-            harms.start(world, node)
+            faults.start(world, node)
     world.run_until(world.now + 4_500 * MS)
 
 

@@ -151,10 +151,10 @@ def kept_silent(judged: Judged) -> list[str]:
     chronicle, setup = judged.history.chronicle, judged.history.setup
     place = f"seed {setup.seed} ({setup.plot})"
     below = [send for send in chronicle.sends if send.status == OK and send.below_minimum]
-    told = [f"{place}: {len(below)} sends acknowledged below min.insync.replicas"] if below else []
+    rows = [f"{place}: {len(below)} sends acknowledged below min.insync.replicas"] if below else []
     terms: dict[tuple[object, int], set[int]] = {}
     for each in chronicle.happenings:
         if isinstance(each, Led):
             terms.setdefault((each.partition, each.epoch), set()).add(each.node)
-    told += [f"{place}: {who} led {at} in epoch {epoch}" for (at, epoch), who in terms.items() if len(who) > 1]
-    return told
+    rows += [f"{place}: {who} led {at} in epoch {epoch}" for (at, epoch), who in terms.items() if len(who) > 1]
+    return rows

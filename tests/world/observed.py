@@ -18,15 +18,15 @@ def polled_states(history: History, *, with_epochs: bool) -> list[Row]:
     chronicle = history.chronicle
     silences = _silences(chronicle)
     heard: dict[tuple[Node, Partition], tuple[int, State]] = {}  # what a broker will say at its next round
-    told: dict[tuple[Node, Partition], State] = {}
+    fields: dict[tuple[Node, Partition], State] = {}
     rows: list[Row] = []
 
     def say(key: tuple[Node, Partition], at: int, state: State) -> None:
         node, partition = key
-        before = told.get(key)
+        before = fields.get(key)
         if before == state or _silent(silences, node, at):
             return
-        told[key] = state
+        fields[key] = state
         changed = with_epochs and before is not None and before.epoch != state.epoch and state.leader >= 0
         rows.append(
             {

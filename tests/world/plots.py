@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from tests.world import harms
+from tests.world import faults
 from tests.world.chronicle import Node, Partition
 from tests.world.world import CONTROLLER, S, World
 
@@ -37,8 +37,8 @@ def leader_dies(world: World) -> None:
 
         def now() -> None:
             node = _leader(world, _some(world))
-            if harms.kill(world, node):
-                _when(world, 0.4, 3.2, lambda: harms.start(world, node))
+            if faults.kill(world, node):
+                _when(world, 0.4, 3.2, lambda: faults.start(world, node))
 
         _when(world, begin, begin + 1.5, now)
 
@@ -47,8 +47,8 @@ def followers_die(world: World) -> None:
     def now() -> None:
         partition = _some(world)
         for node in world.replicas(partition):
-            if node != _leader(world, partition) and world.random.random() < 0.8 and harms.kill(world, node):
-                _when(world, 0.5, 4.0, partial(harms.start, world, node))
+            if node != _leader(world, partition) and world.random.random() < 0.8 and faults.kill(world, node):
+                _when(world, 0.5, 4.0, partial(faults.start, world, node))
 
     _when(world, 1.5, 3.0, now)
 
@@ -59,12 +59,12 @@ def alone_then_dies(world: World) -> None:
 
     def cut() -> None:
         node = _leader(world, partition)
-        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+        fault = faults.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
 
         def dies() -> None:
-            if harms.kill(world, node):
-                _when(world, 2.6, 4.0, lambda: harms.start(world, node))
-            _when(world, 0.2, 2.4, lambda: harms.heal(world, fault))
+            if faults.kill(world, node):
+                _when(world, 2.6, 4.0, lambda: faults.start(world, node))
+            _when(world, 0.2, 2.4, lambda: faults.heal(world, fault))
 
         _when(world, 2.0, 3.2, dies)
 
@@ -77,12 +77,12 @@ def cut_short_then_dies(world: World) -> None:
 
     def cut() -> None:
         node = _leader(world, partition)
-        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+        fault = faults.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
 
         def dies() -> None:
-            if harms.kill(world, node):
-                _when(world, 2.2, 3.5, lambda: harms.start(world, node))
-            _when(world, 0.1, 0.5, lambda: harms.heal(world, fault))
+            if faults.kill(world, node):
+                _when(world, 2.2, 3.5, lambda: faults.start(world, node))
+            _when(world, 0.1, 0.5, lambda: faults.heal(world, fault))
 
         _when(world, 0.2, 1.2, dies)
 
@@ -94,17 +94,17 @@ def zombie(world: World) -> None:
 
     def now() -> None:
         node = _leader(world, _some(world))
-        fault = harms.cut(world, harms.isolating(world, node, controller=True))
-        _when(world, 1.5, 4.5, lambda: harms.heal(world, fault))
+        fault = faults.cut(world, faults.isolating(world, node, controller=True))
+        _when(world, 1.5, 4.5, lambda: faults.heal(world, fault))
 
     _when(world, 1.5, 3.0, now)
 
 
 def paused(world: World) -> None:
     def now() -> None:
-        fault = harms.pause(world, _leader(world, _some(world)))
+        fault = faults.pause(world, _leader(world, _some(world)))
         if fault is not None:
-            _when(world, 0.8, 4.0, lambda: harms.resume(world, fault))
+            _when(world, 0.8, 4.0, lambda: faults.resume(world, fault))
 
     _when(world, 1.5, 4.0, now)
 
@@ -114,9 +114,9 @@ def one_disk(world: World) -> None:
 
     def now() -> None:
         node = world.random.choice(list(world.brokers))
-        if harms.kill(world, node):
-            _when(world, 0.05, 0.3, lambda: harms.wipe(world, node))
-            _when(world, 0.4, 3.2, lambda: harms.start(world, node))
+        if faults.kill(world, node):
+            _when(world, 0.05, 0.3, lambda: faults.wipe(world, node))
+            _when(world, 0.4, 3.2, lambda: faults.start(world, node))
 
     _when(world, 1.5, 3.5, now)
 
@@ -127,9 +127,9 @@ def disks_in_turn(world: World) -> None:
     for turn, node in enumerate(world.random.sample(list(world.brokers), len(world.brokers))):
 
         def now(node: Node = node) -> None:
-            if harms.kill(world, node):
-                _when(world, 0.05, 0.2, lambda: harms.wipe(world, node))
-                _when(world, 0.3, 1.2, lambda: harms.start(world, node))
+            if faults.kill(world, node):
+                _when(world, 0.05, 0.2, lambda: faults.wipe(world, node))
+                _when(world, 0.3, 1.2, lambda: faults.start(world, node))
 
         _when(world, 1.5 + pace * turn, 2.0 + pace * turn, now)
 
@@ -141,19 +141,19 @@ def last_in_sync_disk(world: World) -> None:
 
     def cut() -> None:
         node = _leader(world, partition)
-        fault = harms.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
+        fault = faults.cut(world, [(peer, node) for peer in world.replicas(partition) if peer != node])
 
         def dies() -> None:
-            if not harms.kill(world, node):
+            if not faults.kill(world, node):
                 return
             if harm == "wipe":
-                harms.wipe(world, node)
+                faults.wipe(world, node)
             elif harm == "tail":
-                harms.lose_tail(world, node, partition, world.random.randint(1, 12))
+                faults.lose_tail(world, node, partition, world.random.randint(1, 12))
             else:
-                harms.damage(world, node, partition)
-            _when(world, 0.3, 3.0, lambda: harms.start(world, node))
-            _when(world, 0.1, 2.0, lambda: harms.heal(world, fault))
+                faults.damage(world, node, partition)
+            _when(world, 0.3, 3.0, lambda: faults.start(world, node))
+            _when(world, 0.1, 2.0, lambda: faults.heal(world, fault))
 
         _when(world, 1.0, 3.0, dies)
 
@@ -166,12 +166,12 @@ def power(world: World) -> None:
     def now() -> None:
         victims = world.random.sample(list(world.brokers), world.random.randint(1, len(world.brokers)))
         for node in victims:
-            if harms.kill(world, node):
+            if faults.kill(world, node):
                 for partition in world.brokers[node].replicas:
                     if world.random.random() < 0.8:
-                        harms.lose_tail(world, node, partition, world.random.randint(1, 8))
+                        faults.lose_tail(world, node, partition, world.random.randint(1, 8))
         for node in victims:
-            _when(world, 0.4, 3.0, partial(harms.start, world, node))
+            _when(world, 0.4, 3.0, partial(faults.start, world, node))
 
     _when(world, 2.0, 4.0, now)
 
@@ -182,9 +182,9 @@ def one_batch(world: World) -> None:
     def now() -> None:
         partition = _some(world)
         node = world.random.choice(world.replicas(partition))
-        if harms.kill(world, node):
-            harms.damage(world, node, partition)
-            _when(world, 0.4, 3.0, lambda: harms.start(world, node))
+        if faults.kill(world, node):
+            faults.damage(world, node, partition)
+            _when(world, 0.4, 3.0, lambda: faults.start(world, node))
 
     _when(world, 2.0, 4.0, now)
 
@@ -195,8 +195,8 @@ def survives_unclean(world: World) -> None:
 
     def again() -> None:
         node = _leader(world, _some(world))
-        if harms.kill(world, node):
-            _when(world, 0.5, 2.5, lambda: harms.start(world, node))
+        if faults.kill(world, node):
+            _when(world, 0.5, 2.5, lambda: faults.start(world, node))
 
     _when(world, 7.0, 8.2, again)
 
@@ -206,8 +206,8 @@ def everyone_dies(world: World) -> None:
 
     def now() -> None:
         for node in world.random.sample(list(world.brokers), len(world.brokers)):
-            _when(world, 0.0, 2.6, partial(harms.kill, world, node))
-            _when(world, 3.0, 5.0, partial(harms.start, world, node))
+            _when(world, 0.0, 2.6, partial(faults.kill, world, node))
+            _when(world, 3.0, 5.0, partial(faults.start, world, node))
 
     _when(world, 1.5, 2.5, now)
 
@@ -257,8 +257,8 @@ def mixed(world: World) -> None:
 def cut_from_controller(world: World) -> None:
     def now() -> None:
         node = _leader(world, _some(world))
-        fault = harms.cut(world, [(node, CONTROLLER)])
-        _when(world, 1.0, 4.0, lambda: harms.heal(world, fault))
+        fault = faults.cut(world, [(node, CONTROLLER)])
+        _when(world, 1.0, 4.0, lambda: faults.heal(world, fault))
 
     _when(world, 1.5, 3.5, now)
 
@@ -270,7 +270,7 @@ def frozen(world: World) -> None:
     def now() -> None:
         leader = _leader(world, partition)
         for node in world.replicas(partition):
-            if node != leader and harms.kill(world, node):
+            if node != leader and faults.kill(world, node):
                 world.stays_down.add(node)
 
     _when(world, 4.0, 8.0, now)
@@ -281,11 +281,11 @@ def retried(world: World) -> None:
 
     def now() -> None:
         node = _leader(world, _some(world))
-        harms.lose_answers(world, 0.8)
+        faults.lose_answers(world, 0.8)
 
         def dies() -> None:
-            if harms.kill(world, node):
-                _when(world, 2.2, 3.5, lambda: harms.start(world, node))
+            if faults.kill(world, node):
+                _when(world, 2.2, 3.5, lambda: faults.start(world, node))
 
         _when(world, 0.3, 1.0, dies)
 
@@ -297,10 +297,10 @@ def quick_restart(world: World) -> None:
 
     def now() -> None:
         node = _leader(world, _some(world))
-        if harms.kill(world, node):
+        if faults.kill(world, node):
             if world.random.random() < 0.3:
-                harms.wipe(world, node)
-            world.after(world.some(50, 900), lambda: harms.start(world, node))
+                faults.wipe(world, node)
+            world.after(world.some(50, 900), lambda: faults.start(world, node))
 
     for begin in (1.5, 4.0, 6.5)[: world.random.randint(1, 3)]:
         _when(world, begin, begin + 1.5, now)

@@ -1,7 +1,7 @@
 """The checks against a world that knows the truth (tests/world): every lost record's class, and no false alarm.
 
 500 histories in `make test`; with `--hypothesis-profile nightly`, where time is cheap, 10,000. Seeds are plain numbers:
-`history(seed)` is the same everywhere, and `python -m tests.world.told SEED` prints it.
+`history(seed)` is the same everywhere, and `python -m tests.world.as_text SEED` prints it.
 """
 
 from collections import Counter

@@ -370,11 +370,11 @@ def _never_in_line(trail: _Trail, partition: Partition, happenings: Sequence[Hap
 
 
 def _lost(trail: _Trail, partition: Partition, verdict: Verdict, took: str, time_ns: int, story: str) -> Lost:
-    told = ""
+    reported = ""
     if trail.send.acks != -1:
-        told = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
+        reported = "; it was read" if trail.read else "; a high watermark above it was told" if trail.told else ""
     return Lost(
         value=trail.value, partition=partition, offset=trail.offset, acks=trail.send.acks, verdict=verdict,
-        took=took, time_ns=time_ns, story=f"{story}{told}",
+        took=took, time_ns=time_ns, story=f"{story}{reported}",
         told=trail.send.acks != -1 and trail.told, read=trail.send.acks != -1 and trail.read,
     )  # fmt: skip

@@ -122,12 +122,12 @@ class World:
         links: Sequence[Mapping[str, int]] = (),
         destroyed: Sequence[Destroyed] = (),
     ) -> Fault:
-        told = Fault(
+        reported = Fault(
             number=len(self.chronicle.faults), kind=kind, label=label, nodes=nodes, links=links, destroyed=destroyed,
             begin_ns=self.now, proof=proof,
         )  # fmt: skip
-        self.chronicle.faults.append(told)
-        return told
+        self.chronicle.faults.append(reported)
+        return reported
 
     def healed(self, fault: Fault, proof: str) -> None:
         fault.end_ns, fault.healed_proof = self.now, proof

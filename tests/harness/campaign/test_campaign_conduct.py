@@ -78,8 +78,8 @@ class Campaign:
 
     @property
     def verdict(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads((self.folder / "verdict.json").read_text())
-        return told
+        stored: dict[str, Any] = json.loads((self.folder / "verdict.json").read_text())
+        return stored
 
     @property
     def output(self) -> str:
@@ -180,10 +180,10 @@ def test_shards_that_ran_apart_come_to_the_same_verdict_and_tables_as_one_campai
 def test_a_run_that_errs_stops_no_other_and_the_campaign_ends_with_4(tmp_path: Path, command: Command) -> None:
     (tmp_path / "night.toml").write_text(SIX)
     assert command("night.toml", fails={2: "no process", 4: "broker 1 did not start"}) == 4
-    told, tables = results(tmp_path / "runs" / "campaigns" / "night")
+    result, tables = results(tmp_path / "runs" / "campaigns" / "night")
     verdicts = [run["verdict"] for run in tables["runs"]]
     assert verdicts == ["pass", "error", "pass", "error", "pass", "pass"]
-    assert (told["verdict"], told["exit_code"]) == ("error", 4)
+    assert (result["verdict"], result["exit_code"]) == ("error", 4)
 
 
 @pytest.mark.parametrize("nights", [0, 2])

@@ -42,14 +42,14 @@ def journals(draw: st.DrawFn) -> list[Line]:
 def test_any_part_of_a_journal_leaves_what_is_not_told_in_it_to_be_done(lines: list[Line], share: float) -> None:
     whole = encoded(lines)
     part = whole[: int(len(whole) * share)]
-    told = lines[: part.count(b"\n")]
+    reported = lines[: part.count(b"\n")]
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / NAME).write_bytes(part)
         journal = Journal(FilesBelow(Path(place)))
-        over = {line.number for line in told if isinstance(line, Ended)}
+        over = {line.number for line in reported if isinstance(line, Ended)}
         assert {number for number in range(1, RUNS + 1) if not journal.state.is_open(number)} == over
-        assert set(journal.state.judged) == {line.run.number for line in told if isinstance(line, JudgedLine)}
-        for line in lines[len(told) :]:  # it goes on as if nothing had been
+        assert set(journal.state.judged) == {line.run.number for line in reported if isinstance(line, JudgedLine)}
+        for line in lines[len(reported) :]:  # it goes on as if nothing had been
             journal.write(line)
         journal.close()
         again = state_of((Path(place) / NAME).read_bytes(), place="journal")

@@ -133,7 +133,7 @@ def test_accepted_findings_are_read_with_reason_and_day(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('[[accepted]]\nfingerprint = "a"\nreason = "x"\n', "accepted.toml:1: an accepted finding needs the last day"),
         ('[[accepted]]\nfingerprint = "a"\nuntil = 2026-12-01\n', "needs a reason"),
@@ -141,10 +141,12 @@ def test_accepted_findings_are_read_with_reason_and_day(tmp_path: Path) -> None:
         ("[[acepted]]\n", "did you mean 'accepted'?"),
     ],
 )
-def test_an_accepted_finding_that_is_not_whole_is_refused_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_an_accepted_finding_that_is_not_whole_is_refused_with_its_place(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     file = tmp_path / "accepted.toml"
     file.write_text(text)
-    with pytest.raises(Problems, match=told.replace("?", r"\?")):
+    with pytest.raises(Problems, match=expected.replace("?", r"\?")):
         read_accepted(file)
 
 

@@ -17,11 +17,11 @@ S = 1_000_000_000
 
 
 def state(at_s: float, leader: int, epoch: int, isr: list[int], **more: Any) -> PartitionStateRow:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run": 0, "topic": "orders", "partition": 0, "exact": True, "observer": -1, "replicas": [1, 2, 3],
     }  # fmt: skip
     return row_of(
-        PartitionStateRow, **{**told, **more}, time_ns=int(at_s * S), leader=leader, leader_epoch=epoch, isr=isr
+        PartitionStateRow, **{**fields, **more}, time_ns=int(at_s * S), leader=leader, leader_epoch=epoch, isr=isr
     )
 
 
@@ -53,8 +53,8 @@ def counted(folder: Path, faults: list[FaultRow], states: list[PartitionStateRow
 
 
 def situation(kind: str, role: Any, isr_size: int, **more: Any) -> Situation:
-    told: dict[str, Any] = {"epoch_change": False, "in_flight": "nothing", "before": ""}
-    return Situation(kind=kind, role=role, isr_size=isr_size, **{**told, **more})
+    fields: dict[str, Any] = {"epoch_change": False, "in_flight": "nothing", "before": ""}
+    return Situation(kind=kind, role=role, isr_size=isr_size, **{**fields, **more})
 
 
 def test_role_isr_epoch_records_in_flight_and_the_fault_before_make_a_situation(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_fault_of_no_node_has_no_role(tmp_path: Path) -> None:
     assert found == Counter([situation("election", "other", 2)])
 
 
-def test_what_was_never_reached_is_worth_most_and_is_told() -> None:
+def test_what_was_never_reached_is_worth_most_and_is_reported() -> None:
     once = Situations(reached=Counter([situation("kill", "leader", 3)]))
     both = once + Situations(reached=Counter([situation("kill", "leader", 2, epoch_change=True)]))
     leader, follower = (Outline(kind="kill", role=role, before="") for role in ("leader", "follower"))

@@ -83,14 +83,14 @@ def test_what_goes_wrong_in_it_is_one_line_that_names_the_package_and_the_place(
     family = installed("Family(name='odd', find=lambda context: 1 / 0, anomalies=(page(),))")
     with pytest.raises(HarnessError) as caught:
         find(family, monkeypatch)
-    told = str(caught.value)
-    assert told.startswith("package odd-package 1.0, check 'odd': ZeroDivisionError: division by zero (odd_")
-    assert "`kafka-chaos check` judges it again" in told
-    assert "\n" not in told
+    message = str(caught.value)
+    assert message.startswith("package odd-package 1.0, check 'odd': ZeroDivisionError: division by zero (odd_")
+    assert "`kafka-chaos check` judges it again" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "expected"),
     [
         ("lambda context: finding(context, check='lost-write')", "has check 'lost-write'; write check='odd'"),
         ("lambda context: finding(context, evidence={'rules': [3]})", "the evidence of a finding is unfit"),
@@ -99,10 +99,10 @@ def test_what_goes_wrong_in_it_is_one_line_that_names_the_package_and_the_place(
     ],
 )
 def test_it_speaks_under_its_own_name_only(
-    installed: Callable[..., Family], monkeypatch: pytest.MonkeyPatch, found: str, told: str
+    installed: Callable[..., Family], monkeypatch: pytest.MonkeyPatch, found: str, expected: str
 ) -> None:
     family = installed(f"Family(name='odd', find={found}, anomalies=(page(),))")
-    with pytest.raises(HarnessError, match=told):
+    with pytest.raises(HarnessError, match=expected):
         find(family, monkeypatch)
 
 
@@ -115,7 +115,7 @@ def test_its_query_answers_with_rows_of_runs(installed: Callable[..., Family]) -
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         ("Family(name='odd', find=finding)", "none of its anomalies is named 'odd'"),
         ("Family(name='odd', find=finding, anomalies=(page(), page('dirty-read')))", "not 'dirty-read'"),
@@ -123,8 +123,10 @@ def test_its_query_answers_with_rows_of_runs(installed: Callable[..., Family]) -
         ("finding", "leads to an object of type function, and must lead to one of type Family"),
     ],
 )
-def test_a_check_without_pages_of_its_own_is_refused(installed: Callable[..., Family], source: str, told: str) -> None:
-    with pytest.raises(HarnessError, match=told) as caught:
+def test_a_check_without_pages_of_its_own_is_refused(
+    installed: Callable[..., Family], source: str, expected: str
+) -> None:
+    with pytest.raises(HarnessError, match=expected) as caught:
         installed(source)
     assert str(caught.value).startswith("package odd-package 1.0, ")
 

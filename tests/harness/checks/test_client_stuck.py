@@ -18,7 +18,7 @@ from harness.checks.model.partition_history import read_run_history
 from harness.history.journals.journal_columns import NO_ANSWER
 from harness.scenario.model import ExpectSpec, FindingPattern
 from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all, scenario, tables
-from tests.struck import struck
+from tests.links import struck
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 WORKLOAD = ProduceAndPollSettings(stuck_after_s=10.0)
@@ -181,7 +181,7 @@ def test_a_client_is_stuck_only_while_nothing_excuses_it(judged: dict[str, Judge
     assert judged[name].counts["violation"] == 0
 
 
-def test_a_stuck_client_is_told_with_its_library_its_outcomes_and_what_excuses_it_not(
+def test_a_stuck_client_is_reported_with_its_library_its_outcomes_and_what_excuses_it_not(
     judged: dict[str, Judgement],
 ) -> None:
     findings = judged["another_process_was_acknowledged_meanwhile"].findings

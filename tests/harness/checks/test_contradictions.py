@@ -236,13 +236,15 @@ def test_every_story_has_an_outcome() -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_what_contradicts_itself_is_told_and_what_is_explained_is_not(judged: dict[str, Judgement], name: str) -> None:
-    verdict, told = OUTCOMES[name]
+def test_what_contradicts_itself_is_reported_and_what_is_explained_is_not(
+    judged: dict[str, Judgement], name: str
+) -> None:
+    verdict, reported = OUTCOMES[name]
     judgement = judged[name]
 
     found = {(each.kind, each.classification) for _, each in judgement.findings if each.check == "evidence"}
 
-    assert found == told, judgement.reasons
+    assert found == reported, judgement.reasons
     assert judgement.verdict is verdict, (judgement.sentence, judgement.reasons)
 
 
@@ -266,7 +268,7 @@ def test_why_not_all_that_was_sent_is_known_is_said(judged: dict[str, Judgement]
     assert any("1 journal has no end (client-1)" in reason for reason in judgement.reasons)
 
 
-def test_logs_that_are_not_what_their_digests_say_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_logs_that_are_not_what_their_digests_say_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     altered = read_then_collected({1: ALL, 2: ALL, 3: [each for each in ALL if each[0] != 4]}, marks={3: 10})
     for row in altered.rows["replica_snapshots"]:
         row["digest"] = 7

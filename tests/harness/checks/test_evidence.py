@@ -14,11 +14,11 @@ Rows = dict[str, list[ShownOperationRow]]
 
 
 def finding(**changes: Any) -> Finding:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run": 0, "check": "group-skip", "classification": "violation", "kind": "skipped", "topic": "t", "partition": 0,
         "count": 1, "sentence": "skipped.",
     }  # fmt: skip
-    return Finding(**{**told, **changes})
+    return Finding(**{**fields, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     history.poll([(0, 1), (1, 2)], at=3.0)
     history.final([(0, 1), (1, 2)])
     polled = next(row["operation"] for row in history.rows["records"] if row["kind"] == 1)
-    told = [
+    built_rows = [
         ("F1", finding(values=[2])),
         ("F2", finding(operations=[polled])),
         ("F3", finding(values=[2], operations=[polled])),
@@ -38,7 +38,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     ]
     opened = tables(spark, tmp_path_factory.mktemp("tables"), [history])
     grouped: Rows = {}
-    for row in evidence.operation_rows(spark, opened, told):
+    for row in evidence.operation_rows(spark, opened, built_rows):
         grouped.setdefault(row["finding"], []).append(row)
     return grouped
 

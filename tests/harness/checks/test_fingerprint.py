@@ -29,13 +29,13 @@ def election(epoch: int = 5, leader: int = 2, start: int | None = 1247) -> Elect
 
 
 def finding(**changes: object) -> Finding:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run": 0, "check": "lost-write", "classification": "permitted", "kind": "lost", "topic": "orders",
         "partition": 0, "count": 3, "sentence": "3 values.", "epoch": 5, "offsets": [1, 2], "values": [7],
         "first_ns": 10, "cause": Cause(code="unclean-election", election=election(), settings=(UNCLEAN,)),
         "fault_kinds": ["cut"],
     }  # fmt: skip
-    return Finding(**{**told, **changes})
+    return Finding(**{**fields, **changes})
 
 
 ELSEWHERE = st.fixed_dictionaries(

@@ -62,9 +62,9 @@ def drawn(run: int, seed: str) -> History:
     return history
 
 
-def answers(told: Iterable[AnyRow], *names: str, kind: str | None = None) -> Answers:
+def answers(rows_given: Iterable[AnyRow], *names: str, kind: str | None = None) -> Answers:
     found: Answers = {}
-    rows: Iterable[Mapping[str, Any]] = told  # by the names that a test asks for
+    rows: Iterable[Mapping[str, Any]] = rows_given  # by the names that a test asks for
     for row in rows:
         if kind is None or row["kind"] == kind:
             found.setdefault(row["run"], set()).add(tuple(row[name] for name in names))

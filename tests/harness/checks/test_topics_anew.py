@@ -37,13 +37,13 @@ def told(
 
 def as_sealed(history: History) -> History:
     """What sealing makes of a run whose clients knew names only."""
-    told = TypedRows(history.rows)
-    topics = Incarnations(told[TOPICS], told[FAULTS])
+    built_rows = TypedRows(history.rows)
+    topics = Incarnations(built_rows[TOPICS], built_rows[FAULTS])
     assert topics
     records = pa.Table.from_pylist(history.rows["records"], schema=TABLES["records"])
     known = {(row["topic"], row["partition"]): row["partition_id"] for row in history.rows["partitions"]}
     placed, tps = topics.placed(records, known)
-    renamed = topics.renamed(told)
+    renamed = topics.renamed(built_rows)
     of_snapshot = {row["snapshot"]: row["topic"] for row in renamed[REPLICA_SNAPSHOTS]}
     by_place = {(row["topic"], row["partition"]): row for row in renamed[PARTITIONS]}
     rows: dict[str, Sequence[Mapping[str, object]]] = {name: renamed.named(name) for name in TABLES}

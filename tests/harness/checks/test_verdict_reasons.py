@@ -11,7 +11,7 @@ from harness.verdict import Verdict
 
 
 @pytest.mark.parametrize("end", ["", "."])
-def test_why_a_run_could_not_be_done_ends_before_its_coverage_is_told(
+def test_why_a_run_could_not_be_done_ends_before_its_coverage_is_reported(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setattr("harness.checks.judge.missing.reasons", lambda *_: [])

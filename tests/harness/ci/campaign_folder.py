@@ -67,8 +67,8 @@ def campaign_folder(
     }
     for name, schema in SCHEMAS.items():
         pq.write_table(pa.Table.from_pylist(list(rows[name]), schema=schema), path / "tables" / f"{name}.parquet")
-    told = {"verdict": verdict, "exit_code": 0, "sentence": "What it came to.", "counts": {}}
-    (path / "verdict.json").write_text(json.dumps(told), encoding="utf-8")
+    fields = {"verdict": verdict, "exit_code": 0, "sentence": "What it came to.", "counts": {}}
+    (path / "verdict.json").write_text(json.dumps(fields), encoding="utf-8")
     campaign = {"version": 1, "name": "nightly", "seed": 7, "begun": "2026-11-23T02:00:00Z"}
     (path / "campaign.json").write_text(json.dumps(campaign), encoding="utf-8")
     return path

@@ -61,8 +61,8 @@ def test_a_parser_reads_a_case_for_each_scenario_and_system_with_its_properties(
 def test_what_proves_nothing_is_skipped_with_its_reason_and_what_broke_is_not(tmp_path: Path) -> None:
     cases = {each.get("name"): each for each in read(mixed(tmp_path / "c"))}
     reasons = {name: case.find("skipped") for name, case in cases.items()}
-    told = {name: skipped.get("message") for name, skipped in reasons.items() if skipped is not None}
-    assert told == {
+    fields = {name: skipped.get("message") for name, skipped in reasons.items() if skipped is not None}
+    assert fields == {
         "unclean": "vacuous: no election was seen", "open": "inconclusive: late", "later": "not run: no time left",
     }  # fmt: skip
     error = cases["broken"].find("error")
@@ -75,22 +75,22 @@ def test_what_proves_nothing_is_skipped_with_its_reason_and_what_broke_is_not(tm
 
 
 def test_the_summary_is_a_table_in_which_nothing_of_a_run_is_markup(tmp_path: Path) -> None:
-    told = campaign_report.summary(mixed(tmp_path / "c"), seen={"aa": "3 of the last 20"})
-    lines = told.splitlines()
+    summary_text = campaign_report.summary(mixed(tmp_path / "c"), seen={"aa": "3 of the last 20"})
+    lines = summary_text.splitlines()
     assert lines[0] == "## kafka-chaos: nightly: violation"
-    assert "7 runs: 1 violation, 1 error, 1 inconclusive, 1 vacuous, 2 pass, 1 not run." in told
+    assert "7 runs: 1 violation, 1 error, 1 inconclusive, 1 vacuous, 2 pass, 1 not run." in summary_text
     rows = [line for line in lines if line.startswith("| leader")]
     assert len(rows) == 1
     assert "\\<b\\>\\[x\\]\\(http://y\\) \\@all" in rows[0]
     assert rows[0].count(" | ") == 4
-    assert "3 of the last 20" in told
-    assert "observation" not in told
+    assert "3 of the last 20" in summary_text
+    assert "observation" not in summary_text
 
 
 def test_a_summary_without_findings_says_so(tmp_path: Path) -> None:
-    told = campaign_report.summary(CampaignResults(campaign_folder(tmp_path / "c", [run_row(1)])))
-    assert "Every scenario came as stated on every system." in told
-    assert "No violations and no permitted losses." in told
+    summary_text = campaign_report.summary(CampaignResults(campaign_folder(tmp_path / "c", [run_row(1)])))
+    assert "Every scenario came as stated on every system." in summary_text
+    assert "No violations and no permitted losses." in summary_text
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_words_that_name_nothing_are_refused(words: str) -> None:
         campaign_report.fail_on(words)
 
 
-def test_a_folder_that_cannot_be_read_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no results of a campaign"):
         campaign_report.cases(CampaignResults(tmp_path))
     folder = campaign_folder(tmp_path / "c", [run_row(1)])

@@ -37,7 +37,7 @@ def tries(**answers: str) -> list[Try]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "expected"),
     [
         ({"a": "n", "b": "s"}, ["It appeared between a and b."]),
         ({"a": "s", "b": "n"}, ["It went between a and b."]),
@@ -48,18 +48,18 @@ def tries(**answers: str) -> list[Try]:
     ],
 )
 def test_the_range_lies_between_the_nearest_releases_that_gave_an_answer(
-    answers: Mapping[str, str], told: Sequence[str]
+    answers: Mapping[str, str], expected: Sequence[str]
 ) -> None:
-    assert [change.sentence for change in bisection.changes(tries(**answers))] == told
+    assert [change.sentence for change in bisection.changes(tries(**answers))] == expected
 
 
-def test_a_finding_without_a_range_is_told_with_the_releases_that_say_nothing() -> None:
-    told = "F1 (violation lost-write, 00ff)"
+def test_a_finding_without_a_range_is_reported_with_the_releases_that_say_nothing() -> None:
+    reported = "F1 (violation lost-write, 00ff)"
 
-    assert bisection.conclusion(tries(a="s", b="s"), WANTED) == [f"{told}: seen in every release."]
-    assert bisection.conclusion(tries(a="n", b="n"), WANTED) == [f"{told}: in no release."]
-    assert bisection.conclusion(tries(a="n", b="?"), WANTED) == [f"{told}: in no release. No answer: b."]
-    assert bisection.conclusion(tries(a="?", b="?"), WANTED) == [f"{told}: no release gave an answer."]
+    assert bisection.conclusion(tries(a="s", b="s"), WANTED) == [f"{reported}: seen in every release."]
+    assert bisection.conclusion(tries(a="n", b="n"), WANTED) == [f"{reported}: in no release."]
+    assert bisection.conclusion(tries(a="n", b="?"), WANTED) == [f"{reported}: in no release. No answer: b."]
+    assert bisection.conclusion(tries(a="?", b="?"), WANTED) == [f"{reported}: no release gave an answer."]
 
 
 def test_a_finding_is_named_as_the_page_names_it_or_by_its_fingerprint(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_a_finding_is_named_as_the_page_names_it_or_by_its_fingerprint(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("versions", "systems", "told"),
+    ("versions", "systems", "expected"),
     [("4.3.1", [], "two releases"), ("", [], "two releases"), ("4.3.1,4.3.1", [], "two columns are called")],
 )
-def test_releases_that_make_no_range_are_refused(versions: str, systems: Sequence[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_releases_that_make_no_range_are_refused(versions: str, systems: Sequence[str], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         bisection.releases_of(versions, systems, [])
 
 
@@ -148,13 +148,13 @@ def test_releases_take_turns_are_judged_together_and_each_answers_for_itself(
     releases.findings = {RELEASES[1]: [found("00ff")], RELEASES[2]: [found("1234")], RELEASES[3]: [found("1", "other")]}
     releases.verdicts = dict.fromkeys(RELEASES[1:], Verdict.VIOLATION)
 
-    told = releases.tried(tmp_path, repeat=2)
+    result = releases.tried(tmp_path, repeat=2)
 
     assert releases.order == [*RELEASES, *RELEASES]
     assert releases.judged == [8, 0]
-    assert [each.seen for each in told[::2]] == [Seen.NO, Seen.SAME, Seen.ALIKE, Seen.NO]
-    assert [each.number for each in told] == [1, 2] * 4
-    assert bisection.exit_code(told) == 1
+    assert [each.seen for each in result[::2]] == [Seen.NO, Seen.SAME, Seen.ALIKE, Seen.NO]
+    assert [each.number for each in result] == [1, 2] * 4
+    assert bisection.exit_code(result) == 1
 
 
 def test_a_release_without_a_conclusion_is_neither_with_nor_without_the_finding(
@@ -165,15 +165,15 @@ def test_a_release_without_a_conclusion_is_neither_with_nor_without_the_finding(
     releases.verdicts = {third: Verdict.VACUOUS, fourth: Verdict.INCONCLUSIVE}
     releases.findings = {fourth: [found("00ff")]}
 
-    told = releases.tried(tmp_path)
+    result = releases.tried(tmp_path)
 
-    assert [each.seen for each in told] == [Seen.UNKNOWN, Seen.UNKNOWN, Seen.UNKNOWN, Seen.SAME]
-    assert [each.note for each in told[:2]] == ["no free port", "torn table"]
-    assert bisection.exit_code(told) == 4
-    assert "none: no free port" in bisection.table(told)[1]
+    assert [each.seen for each in result] == [Seen.UNKNOWN, Seen.UNKNOWN, Seen.UNKNOWN, Seen.SAME]
+    assert [each.note for each in result[:2]] == ["no free port", "torn table"]
+    assert bisection.exit_code(result) == 4
+    assert "none: no free port" in bisection.table(result)[1]
 
 
-def test_a_release_whose_jars_are_missing_is_told_before_anything_starts(
+def test_a_release_whose_jars_are_missing_is_reported_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no jars here"))
@@ -187,9 +187,9 @@ def test_a_release_whose_jars_are_missing_is_told_before_anything_starts(
         cli.main()
 
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert "fetch-kafka 2.8.2" in told
-    assert "fetch-kafka 3.9.1" in told
+    printed = capsys.readouterr().err
+    assert "fetch-kafka 2.8.2" in printed
+    assert "fetch-kafka 3.9.1" in printed
     assert started == []
 
 
@@ -227,9 +227,9 @@ def test_the_schedule_of_a_run_shows_in_which_variant_its_finding_is(
     with pytest.raises(SystemExit) as ended:
         cli.main()
 
-    told = capsys.readouterr().out
-    rows = {line.split()[0]: line for line in told.splitlines() if "report.html" in line}
-    assert ended.value.code == 1, told
+    printed = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in printed.splitlines() if "report.html" in line}
+    assert ended.value.code == 1, printed
     assert rows["sound"].split()[1:3] == ["pass", "no"]
     assert rows["flawed"].split()[1] == "violation"
-    assert "It appeared between sound and flawed." in told.splitlines()
+    assert "It appeared between sound and flawed." in printed.splitlines()

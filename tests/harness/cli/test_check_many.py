@@ -75,27 +75,27 @@ def many(folder: Path, count: int) -> dict[str, list[Path]]:
     """That many run folders, by the story they tell."""
     folder.mkdir()
     stories = list(twins.STORIES.items())
-    told: dict[str, list[Path]] = {}
+    fields: dict[str, list[Path]] = {}
     for number in range(count):
         name, make = stories[number % len(stories)]
-        told.setdefault(name, []).append(run_folder(folder / f"{number:04}", make()))
-    return told
+        fields.setdefault(name, []).append(run_folder(folder / f"{number:04}", make()))
+    return fields
 
 
 def test_hundreds_of_runs_in_one_job_get_what_each_gets_alone_whatever_their_neighbours(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    told = many(tmp_path / "runs", MANY)
-    paths = [path for group in told.values() for path in group]
+    reported = many(tmp_path / "runs", MANY)
+    paths = [path for group in reported.values() for path in group]
     random.Random("neighbours").shuffle(paths)
     together = dict(zip(paths, judge_many(paths, spark), strict=True))
-    for name, group in told.items():
+    for name, group in reported.items():
         assert len(group) > 1, name
         assert len({json.dumps(together[path].as_json()) for path in group}) == 1, name
         assert all(findings_of(path).equals(findings_of(group[0])) for path in group), name
     assert len({judgement.verdict for judgement in together.values()}) >= 3
-    for name in list(told)[:: len(told) // 4]:
-        path = told[name][-1]
+    for name in list(reported)[:: len(reported) // 4]:
+        path = reported[name][-1]
         findings = findings_of(path)
         alone = judge(path, spark)
         assert alone.as_json() == together[path].as_json(), name
@@ -162,12 +162,12 @@ def test_the_worst_verdict_decides(verdicts: list[str], code: int) -> None:
     assert exit_code_of([Verdict(verdict) for verdict in verdicts]) == code
 
 
-def test_verdicts_are_told_before_the_jvm_takes_its_time_to_end(
+def test_verdicts_are_reported_before_the_jvm_takes_its_time_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judged(folder: Path) -> SimpleNamespace:
-        told = SimpleNamespace(verdict=Verdict.PASS, sentence="Pass: all well.", as_expected=True, expected="")
-        return SimpleNamespace(folder=folder, judgement=told)
+        reported = SimpleNamespace(verdict=Verdict.PASS, sentence="Pass: all well.", as_expected=True, expected="")
+        return SimpleNamespace(folder=folder, judgement=reported)
 
     class Bench:
         def __init__(self, **_: object) -> None: ...
@@ -190,18 +190,18 @@ def test_verdicts_are_told_before_the_jvm_takes_its_time_to_end(
 
 
 def test_a_short_check_tells_nothing_aside() -> None:
-    told: list[str] = []
-    with check_many.Stages(told.append, quiet_s=3600) as stages:
+    received: list[str] = []
+    with check_many.Stages(received.append, quiet_s=3600) as stages:
         stages.begins("records")
-    assert told == []
+    assert received == []
 
 
 def test_a_long_check_tells_where_it_is_and_then_each_stage() -> None:
-    told: list[str] = []
+    received: list[str] = []
     spoke = threading.Event()
 
     def tell(line: str) -> None:
-        told.append(line.split("  ")[-1])
+        received.append(line.split("  ")[-1])
         spoke.set()
 
     with check_many.Stages(tell, quiet_s=0) as stages:
@@ -209,14 +209,14 @@ def test_a_long_check_tells_where_it_is_and_then_each_stage() -> None:
         stages.begins("records")
         stages.begins("findings")
     stages.begins("after the end")
-    assert told == ["start of Spark", "records", "findings"]
+    assert received == ["start of Spark", "records", "findings"]
 
 
 # -- wrong options ----------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["check", "a.edn", "--format", "elle"], "--format elle"),
         (["check", "a.edn", "--format", "jepsen"], "a.edn: no such file"),
@@ -225,10 +225,10 @@ def test_a_long_check_tells_where_it_is_and_then_each_stage() -> None:
         (["export", "run", "--format", "csv"], "--format csv"),
     ],
 )
-def test_options_that_do_not_fit_are_named(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_options_that_do_not_fit_are_named(tmp_path: Path, arguments: list[str], expected: str) -> None:
     ended = CliRunner().invoke(app, arguments)
     assert isinstance(ended.exception, UsageError)
-    assert told in str(ended.exception)
+    assert expected in str(ended.exception)
 
 
 # -- Jepsen's histories -----------------------------------
@@ -282,8 +282,8 @@ def test_a_history_that_cannot_be_read_costs_only_itself(tmp_path: Path, sound: 
     assert list(errors) == ["b-nested.edn", "d-folder.edn", "e-link.edn", "f-pipe.edn"]
     for name, why in zip(errors, ("nested more than", "is a folder", "is a symbolic link", "is a pipe"), strict=True):
         assert why in errors[name]
-    told = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
-    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    message = CliRunner().invoke(app, ["check", str(tmp_path), "--format", "jepsen", "--json"])
+    answers = [json.loads(line) for line in message.stdout.splitlines()]
     assert ["error" in answer for answer in answers] == [True, False, True, True, True]
     alone = CliRunner().invoke(app, ["check", str(tmp_path / "f-pipe.edn"), "--format", "jepsen"])
     assert isinstance(alone.exception, UsageError)
@@ -353,15 +353,17 @@ def test_an_exported_run_is_read_back_with_every_record_that_was_sent_and_read(t
 def test_a_folder_that_cannot_be_judged_costs_only_itself(tmp_path: Path) -> None:
     for name in ("a-good", "z-good"):
         run_folder(tmp_path / name, twins.acks_all_lost_by_clean_fail_over())
-    told = {spoil.__name__: spoil(run_folder(tmp_path / spoil.__name__, twins.nothing_happened())) for spoil in SPOILT}
+    fields = {
+        spoil.__name__: spoil(run_folder(tmp_path / spoil.__name__, twins.nothing_happened())) for spoil in SPOILT
+    }
 
     ended = CliRunner().invoke(app, ["check", str(tmp_path), "--no-pages"])
 
     assert ended.exit_code == 1, ended.output
     lines = {line.split()[1]: line for line in ended.stdout.splitlines()}
-    assert list(lines) == sorted(["a-good", "z-good", *told])
+    assert list(lines) == sorted(["a-good", "z-good", *fields])
     assert {lines[name].split()[0] for name in ("a-good", "z-good")} == {"violation"}
-    for name, why in told.items():
+    for name, why in fields.items():
         assert lines[name].startswith("error        "), name
         assert why in lines[name], name
     assert not (tmp_path / "spoil_table" / "verdict.json").exists()

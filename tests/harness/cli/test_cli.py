@@ -43,9 +43,9 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         monkeypatch.setattr(sys, "argv", ["kafka-chaos", *arguments])
         with pytest.raises(SystemExit) as exit_:
             cli.main()
-        told = capsys.readouterr()
+        printed = capsys.readouterr()
         assert isinstance(exit_.value.code, int)
-        return Ended(code=exit_.value.code, out=told.out, error=told.err)
+        return Ended(code=exit_.value.code, out=printed.out, error=printed.err)
 
     return run
 
@@ -53,13 +53,13 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def a_run(folder: Path, name: str) -> Path:
     """A folder that says of itself that it is a finished run, and nothing more."""
     (folder / name).mkdir(parents=True)
-    told = {"id": name, "scenario": "leader-crash", "seed": 7, "schema_version": 1, "status": "complete"}
-    (folder / name / "run.json").write_text(json.dumps(told))
+    fields = {"id": name, "scenario": "leader-crash", "seed": 7, "schema_version": 1, "status": "complete"}
+    (folder / name / "run.json").write_text(json.dumps(fields))
     return folder / name
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["run", "leader-crush-acks-all"], "leader-crash-acks-all"),
         (["run", "nowhere.toml"], "nowhere.toml"),
@@ -82,7 +82,7 @@ def a_run(folder: Path, name: str) -> Path:
     ],
 )
 def test_a_usage_error_is_one_line_with_the_culprit_and_exit_2(
-    command: Command, arguments: list[str], told: str
+    command: Command, arguments: list[str], expected: str
 ) -> None:
     ended = command(*arguments)
 
@@ -90,7 +90,7 @@ def test_a_usage_error_is_one_line_with_the_culprit_and_exit_2(
     assert ended.out == ""
     assert ended.error.startswith("kafka-chaos: ")
     assert ended.error.count("\n") == 1
-    assert told in ended.error
+    assert expected in ended.error
     assert not Path("runs").exists()  # nothing was begun
 
 
@@ -109,8 +109,8 @@ def test_an_unknown_finding_is_a_usage_error_that_says_which_there_are(command: 
     }
     row |= {"run": 0, "classification": "violation", "count": 1, "fingerprint": "f"}
     pq.write_table(pa.Table.from_pylist([row], schema=FINDINGS), run / "tables" / "findings.parquet")
-    told = {"verdict": "violation", "exit_code": 1, "sentence": "", "counts": {"violation": 1}}
-    (run / "verdict.json").write_text(json.dumps(told), encoding="utf-8")
+    fields = {"verdict": "violation", "exit_code": 1, "sentence": "", "counts": {"violation": 1}}
+    (run / "verdict.json").write_text(json.dumps(fields), encoding="utf-8")
 
     ended = command("show", "one", "F9")
 
@@ -298,12 +298,12 @@ def test_where_junit_xml_cannot_go_is_said_before_anything_runs(
     assert f"there is no folder {tmp_path / 'none'}" in ended.error
 
 
-def test_junit_xml_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_junit_xml_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=f"--junit {tmp_path} cannot be written: Is a directory"):
         verification.write_junit([], tmp_path)
 
 
-def test_where_no_run_folder_can_be_made_is_told_in_one_line(command: Command, tmp_path: Path) -> None:
+def test_where_no_run_folder_can_be_made_is_one_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     ended = command("run", "no-faults", "--runs", str(tmp_path / "file"))
@@ -341,7 +341,7 @@ def test_links_that_lead_to_each_other_are_no_home_of_kafka(
     assert str(tmp_path / "ring") in ended.error
 
 
-def test_what_the_machine_does_not_allow_is_told_in_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_machine_does_not_allow_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(name: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", f"/closed/{name}")
 
@@ -351,10 +351,10 @@ def test_what_the_machine_does_not_allow_is_told_in_one_line(command: Command, m
     assert (ended.code, ended.error) == (4, "kafka-chaos: /closed/theirs: Permission denied\n")
 
 
-def test_a_ready_file_that_cannot_be_written_is_told_in_one_line(
+def test_a_ready_file_that_cannot_be_written_is_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(serving, "run_cluster", lambda _, *, ready, told, control: ready({"bootstrap": "here"}))
+    monkeypatch.setattr(serving, "run_cluster", lambda _, *, ready, tell, control: ready({"bootstrap": "here"}))
     (tmp_path / "ready.json").mkdir()
 
     ended = command("cluster", "--ready-file", str(tmp_path / "ready.json"))
@@ -365,8 +365,8 @@ def test_a_ready_file_that_cannot_be_written_is_told_in_one_line(
 
 
 def test_a_command_begins_without_what_only_checks_and_pages_need() -> None:
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", "import sys, harness.cli.main; print(*{'pandas', 'pyspark'} & {*sys.modules})"],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert told.stdout.split() == []
+    assert finished.stdout.split() == []

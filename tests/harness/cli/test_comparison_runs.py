@@ -57,8 +57,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> _World:
     return _World(monkeypatch)
 
 
-def compare(runs: Path, variants: list[Variant], *, repeat: int = 2, told: list[str] | None = None) -> Any:
-    tell = told.append if told is not None else lambda _: None
+def compare(runs: Path, variants: list[Variant], *, repeat: int = 2, received: list[str] | None = None) -> Any:
+    tell = received.append if received is not None else lambda _: None
     return compare_scenario(
         SCENARIO, variants, repeat=repeat, runs=runs, out=None, seed=1, overrides=[], master="local[1]", tell=tell
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_variant_is_a_name_and_any_number_of_overrides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("systems", "variants", "told"),
+    ("systems", "variants", "expected"),
     [
         (["reference"], [], "two columns"),
         (["reference", "reference"], [], "called 'reference'"),
@@ -85,8 +85,8 @@ def test_a_variant_is_a_name_and_any_number_of_overrides() -> None:
         ([], [":workload.acks=1", "x:"], "NAME:KEY=VALUE"),
     ],
 )
-def test_columns_that_make_no_comparison_are_refused(systems: list[str], variants: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_columns_that_make_no_comparison_are_refused(systems: list[str], variants: list[str], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         variants_of(systems, variants)
 
 
@@ -103,13 +103,13 @@ def test_the_columns_take_turns_and_are_judged_after_the_last_run(tmp_path: Path
 
 def test_a_column_that_cannot_be_run_says_why_and_the_other_goes_on(tmp_path: Path, world: _World) -> None:
     world.refuse = lambda overrides: "no Java on this machine" if overrides else ""
-    told: list[str] = []
-    page, comparison = compare(tmp_path, ACKS, told=told)
+    received: list[str] = []
+    page, comparison = compare(tmp_path, ACKS, received=received)
 
     assert [run.why for run in comparison.columns[0].runs] == ["no Java on this machine"] * 2
     assert len(comparison.columns[1].counted) == 2
     assert "no Java on this machine" in page.read_text(encoding="utf-8")
-    assert "one, repeat 1: no run: no Java on this machine" in told
+    assert "one, repeat 1: no run: no Java on this machine" in received
 
 
 def test_a_run_that_cannot_be_judged_says_why(tmp_path: Path, world: _World) -> None:
@@ -167,9 +167,9 @@ def command(
         monkeypatch.setattr(sys, "argv", ["kafka-chaos", "compare", *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        told = capsys.readouterr()
+        printed = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out + told.err
+        return ended.value.code, printed.out + printed.err
 
     return run
 
@@ -180,10 +180,10 @@ def test_the_command_compares_stored_runs_and_says_what_differs(
     quick = [crash_run(tmp_path / "runs", leader_s=0.5, silent_s=0.5 + i / 50) for i in range(2)]
     slow = [crash_run(tmp_path / "runs", leader_s=3.0, silent_s=4.0 + i / 50) for i in range(2)]
     given = [*(f"quick={each.name}" for each in quick), *(f"slow={each.name}" for each in slow)]
-    code, told = command(*given, "--out", "page")
+    code, reported = command(*given, "--out", "page")
 
     assert code == 0
-    assert "quick had a new leader within 0.50 s, slow within 3.00 s." in told
+    assert "quick had a new leader within 0.50 s, slow within 3.00 s." in reported
     data = json.loads((tmp_path / "page" / "comparison.json").read_text(encoding="utf-8"))
     assert [len(column["runs"]) for column in data["columns"]] == [2, 2]
 
@@ -193,10 +193,10 @@ def test_the_command_puts_campaigns_side_by_side_by_path_or_name(
 ) -> None:
     folder = made_up_campaign(tmp_path / "runs" / "campaigns" / "monday", runs=80, groups=7)
     made_up_campaign(tmp_path / "elsewhere", runs=60)
-    code, told = command("monday", "elsewhere", "--out", "page")
+    code, reported = command("monday", "elsewhere", "--out", "page")
 
     assert code == 0
-    assert "5 different violations: 1 only in A, 4 in both." in told
+    assert "5 different violations: 1 only in A, 4 in both." in reported
     assert (tmp_path / "page" / "campaigns.html").is_file()
     assert command(str(folder), "elsewhere")[0] == 0
     assert len(list((tmp_path / "runs").glob("comparison-monday-*/campaigns.json"))) == 1
@@ -206,12 +206,12 @@ def test_a_campaign_is_compared_with_campaigns_alone(tmp_path: Path, command: Ca
     made_up_campaign(tmp_path / "monday", runs=8)
     run = crash_run(tmp_path / "runs")
     for other in (run.name, "n" * 5000):
-        code, told = command("monday", other)
-        assert (code, told.count("\n")) == (2, 1)
-        assert "no campaign; compare campaigns with campaigns, and runs with runs" in told
-    code, told = command("monday")
+        code, reported = command("monday", other)
+        assert (code, reported.count("\n")) == (2, 1)
+        assert "no campaign; compare campaigns with campaigns, and runs with runs" in reported
+    code, reported = command("monday")
     assert code == 2
-    assert "give two campaigns to compare" in told
+    assert "give two campaigns to compare" in reported
 
 
 def test_the_command_says_with_its_exit_code_that_there_was_nothing_to_compare(
@@ -221,14 +221,14 @@ def test_the_command_says_with_its_exit_code_that_there_was_nothing_to_compare(
         crash_run(tmp_path / "runs"),
         crash_run(tmp_path / "runs", verdict="inconclusive", reasons=["It stuck."]),
     ]
-    code, told = command(*(f"{name}={run.name}" for name, run in zip("ab", runs, strict=True)), "--out", "page")
+    code, reported = command(*(f"{name}={run.name}" for name, run in zip("ab", runs, strict=True)), "--out", "page")
 
     assert code == 3
-    assert "b came to no run whose numbers count" in told
+    assert "b came to no run whose numbers count" in reported
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ([], "give runs to compare, or --scenario"),
         (["yesterday", "--scenario", SCENARIO], "give runs to compare, or --scenario"),
@@ -239,10 +239,10 @@ def test_the_command_says_with_its_exit_code_that_there_was_nothing_to_compare(
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_2(
-    command: Callable[..., tuple[int, str]], arguments: list[str], told: str
+    command: Callable[..., tuple[int, str]], arguments: list[str], expected: str
 ) -> None:
     code, said = command(*arguments)
 
     assert code == 2
-    assert told in said
+    assert expected in said
     assert said.count("\n") == 1

@@ -62,9 +62,9 @@ def use(
         monkeypatch.setattr(sys, "argv", ["kafka-chaos", *arguments])
         with pytest.raises(SystemExit) as exit_:
             cli.main()
-        told = capsys.readouterr()
+        printed = capsys.readouterr()
         assert isinstance(exit_.value.code, int)
-        return exit_.value.code, told.out, told.err
+        return exit_.value.code, printed.out, printed.err
 
     return run
 
@@ -73,7 +73,7 @@ Use = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "expected"),
     [
         ("explode", 2, "No such command 'explode'"),
         ("run", 2, "Missing argument"),
@@ -126,29 +126,29 @@ Use = Callable[..., tuple[int, str, str]]
         ("scenarios --verify no-faults --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
     ],
 )
-def test_a_use_that_cannot_be_ends_with_one_line_and_its_code(use: Use, line: str, code: int, told: str) -> None:
+def test_a_use_that_cannot_be_ends_with_one_line_and_its_code(use: Use, line: str, code: int, expected: str) -> None:
     ended, out, error = use(*line.split())
 
     assert (ended, out, error.count("\n")) == (code, "", 1), error
     assert error.startswith("kafka-chaos: ")
-    assert told in error
+    assert expected in error
     assert "Traceback" not in error
     assert not Path("runs").exists()  # nothing was begun, and `latest` leads where it led
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("--version", "kafka-chaos 0."),
         ("run good.toml --preflight", "good: nothing is known against it (reference, local)"),
         ("scenarios --names", "no-faults\n"),
     ],
 )
-def test_a_use_that_asks_something_is_answered(use: Use, line: str, told: str) -> None:
+def test_a_use_that_asks_something_is_answered(use: Use, line: str, expected: str) -> None:
     ended, out, error = use(*line.split())
 
     assert (ended, error) == (0, "")
-    assert told in out
+    assert expected in out
 
 
 def test_all_that_is_wrong_has_a_line_each(use: Use) -> None:
@@ -168,7 +168,7 @@ def test_without_anything_to_do_the_help_is_shown(use: Use) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "expected"),
     [
         (UsageError("yours"), 2, "yours"),
         (Problems([Problem(what="a", remedy="b")]), 2, "a; b"),
@@ -184,11 +184,11 @@ def test_without_anything_to_do_the_help_is_shown(use: Use) -> None:
 )
 @pytest.mark.usefixtures("here")
 def test_every_error_is_a_line_and_none_is_a_violation(
-    capsys: pytest.CaptureFixture[str], error: BaseException, code: int, told: str
+    capsys: pytest.CaptureFixture[str], error: BaseException, code: int, expected: str
 ) -> None:
     assert exits.code_for(error) == code
     line = capsys.readouterr().err
-    assert line.startswith(f"kafka-chaos: {told}")
+    assert line.startswith(f"kafka-chaos: {expected}")
     assert line.count("\n") == 1
 
 
@@ -245,7 +245,7 @@ def test_one_damaged_folder_costs_the_list_only_its_own_line(
 
 @pytest.mark.parametrize("name", ["verdict.json", "tables/findings.parquet", "tables/faults.parquet", "run.json"])
 @pytest.mark.parametrize("content", [b"\x00\xff garbage \x1b[2J", b"", b"null"])
-def test_a_damaged_file_is_told_in_one_line(use: Use, here: Path, name: str, content: bytes) -> None:
+def test_a_damaged_file_is_one_line(use: Use, here: Path, name: str, content: bytes) -> None:
     run = crash_run(here / "runs")
     (run / name).write_bytes(content)
 
@@ -265,10 +265,10 @@ def test_what_cannot_even_be_sealed_costs_only_itself(
 
     monkeypatch.setattr(compose, "sealed", fails)
 
-    told = compose._unsealed(tmp_path)
+    reported = compose._unsealed(tmp_path)
 
-    assert isinstance(told, HarnessError)
-    assert str(told).startswith(f"{tmp_path}: ")
+    assert isinstance(reported, HarnessError)
+    assert str(reported).startswith(f"{tmp_path}: ")
 
 
 # -- disks that are full, readers that leave --------------
@@ -360,7 +360,7 @@ def test_output_that_nobody_takes_is_no_violation(shell: str, code: int) -> None
 
 
 @pytest.mark.usefixtures("here")
-def test_a_home_that_cannot_be_used_is_told_and_costs_no_command_that_only_looks(
+def test_a_home_that_cannot_be_used_is_reported_and_costs_no_command_that_only_looks(
     use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_STATE_HOME")

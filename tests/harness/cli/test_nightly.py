@@ -23,12 +23,12 @@ def plan(*scenarios: str, world: str = "local") -> Plan:
     return Plan(name="nightly", seed=1, runs=tuple(runs))
 
 
-def test_without_an_engine_nothing_runs_in_containers_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_nothing_runs_in_containers_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nightly, "read_campaign", lambda *_, **__: plan("c", world="docker"))
-    told: list[str] = []
-    assert with_containers(plan("a", "b"), engine=False, tell=told.append) == plan("a", "b")
-    assert len(told) == 1
-    both = with_containers(plan("a", "b"), engine=True, tell=told.append)
+    received: list[str] = []
+    assert with_containers(plan("a", "b"), engine=False, tell=received.append) == plan("a", "b")
+    assert len(received) == 1
+    both = with_containers(plan("a", "b"), engine=True, tell=received.append)
     assert [(run.number, run.scenario, run.world) for run in both.runs] == [
         (1, "c", "docker"), (2, "a", "local"), (3, "b", "local"),
     ]  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_scenario_that_came_to_a_verdict_on_both_systems_is_compared_first(tmp
     assert [run.number for run in compared(runs[:3], has_folder=lambda _: True)] == [1, 2]
 
 
-def test_the_night_is_kept_once_and_what_cannot_be_made_of_it_is_told(tmp_path: Path) -> None:
+def test_the_night_is_kept_once_and_what_cannot_be_made_of_it_is_reported(tmp_path: Path) -> None:
     folder = campaign_folder(tmp_path / "c", [run_row(1)])
     store = Store(tmp_path / "trends")
     first, again = (after(folder, store, master="local[1]") for _ in range(2))

@@ -50,10 +50,10 @@ def test_the_checks_started_during_a_run_go_where_master_says_and_are_warmed_up_
 )
 def test_findings_that_no_check_of_ours_wrote_are_one_line(tmp_path: Path, spoilt: dict[str, object]) -> None:
     run = build_run(tmp_path, findings=[finding(**spoilt)])
-    with pytest.raises(HarnessError) as told:
+    with pytest.raises(HarnessError) as reported:
         print_findings(Terminal(), run, "F1")
-    assert str(run) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(run) in str(reported.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_very_many_columns_are_aligned_in_one_go() -> None:

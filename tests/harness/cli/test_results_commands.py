@@ -23,8 +23,8 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.setattr(sys, "argv", ["kafka-chaos", *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        told = capsys.readouterr()
-        return int(str(ended.value.code)), told.out, told.err
+        printed = capsys.readouterr()
+        return int(str(ended.value.code)), printed.out, printed.err
 
     return run
 
@@ -36,8 +36,8 @@ def test_a_campaign_is_told_to_a_ci_and_its_exit_code_is_by_what_fails_the_job(t
         findings=[group_row("aa")],
         occurrences=[("aa", 1)],
     )
-    code, told, _ = use("trends", "runs/campaigns/nightly")
-    assert (code, "runs/trends/trends.html" in told) == (0, True)
+    code, reported, _ = use("trends", "runs/campaigns/nightly")
+    assert (code, "runs/trends/trends.html" in reported) == (0, True)
     assert use("results", "nightly")[0] == 1
     assert ElementTree.parse(folder / "junit.xml").getroot().get("failures") == "1"
     assert "seen in 1 of the last 1 night" in (folder / "summary.md").read_text()
@@ -48,14 +48,14 @@ def test_a_campaign_is_told_to_a_ci_and_its_exit_code_is_by_what_fails_the_job(t
 def test_a_link_in_a_campaigns_folder_is_not_written_through(tmp_path: Path, use: Use) -> None:
     folder = campaign_folder(tmp_path / "c", [run_row(1)])
     (folder / "summary.md").symlink_to(tmp_path / "elsewhere")
-    code, _, told = use("results", str(folder))
+    code, _, reported = use("results", str(folder))
     assert code == 2
-    assert "symbolic link" in told
+    assert "symbolic link" in reported
     assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("results none", "none: no campaign's folder"),
         ("results c --fail-on loss", "--fail-on loss: write some of"),
@@ -68,17 +68,17 @@ def test_a_link_in_a_campaigns_folder_is_not_written_through(tmp_path: Path, use
         ("bisect c F1 --versions 4.3.1", "no run folder"),
     ],
 )
-def test_what_is_named_wrongly_is_told_in_one_line(tmp_path: Path, use: Use, line: str, told: str) -> None:
+def test_what_is_named_wrongly_is_one_line(tmp_path: Path, use: Use, line: str, expected: str) -> None:
     campaign_folder(tmp_path / "c", [run_row(1)])
     code, _, said = use(*line.split())
     assert code in (2, 4)
-    assert told in said
+    assert expected in said
     assert len(said.splitlines()) == 1
 
 
 def test_runs_become_a_night_once(tmp_path: Path, use: Use) -> None:
     run = loss_run(tmp_path / "runs", classification="violation")
-    code, told, _ = use("trends", run.name, "--night", "20261123-runs")
-    assert (code, "Last night, 20261123-runs: 1" in told) == (0, True)
+    code, reported, _ = use("trends", run.name, "--night", "20261123-runs")
+    assert (code, "Last night, 20261123-runs: 1" in reported) == (0, True)
     code, _, said = use("trends", run.name, "--night", "20261123-runs")
     assert (code, "in the store already" in said) == (2, True)

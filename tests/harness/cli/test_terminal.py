@@ -33,8 +33,8 @@ Shown = pytest.CaptureFixture[str]
 
 def a_run(folder: Path, **fields: object) -> Path:
     folder.mkdir(parents=True)
-    told = {"id": folder.name, "scenario": "leader-crash", "seed": 7, "schema_version": 1, "status": "complete"}
-    (folder / "run.json").write_text(json.dumps(told | fields))
+    entries = {"id": folder.name, "scenario": "leader-crash", "seed": 7, "schema_version": 1, "status": "complete"}
+    (folder / "run.json").write_text(json.dumps(entries | fields))
     return folder
 
 
@@ -60,9 +60,9 @@ def test_a_line_says_what_it_was_given_and_takes_none_of_it_for_markup(capsys: S
     Terminal().say(TERMINAL)
     Terminal(aside=True).say("PASS", style="green", then=f"  {TERMINAL}")
 
-    told = capsys.readouterr()
-    assert told.out == f"{TERMINAL_SHOWN}\n"
-    assert told.err == f"PASS  {TERMINAL_SHOWN}\n"
+    printed = capsys.readouterr()
+    assert printed.out == f"{TERMINAL_SHOWN}\n"
+    assert printed.err == f"PASS  {TERMINAL_SHOWN}\n"
 
 
 def test_what_the_encoding_of_the_terminal_lacks_is_shown_as_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +117,10 @@ def test_an_error_is_one_line_with_the_culprits_name_as_it_is_written(
 
     assert ended([each.replace("PLACE", hostile) for each in arguments], monkeypatch) == 2
 
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert r"no\nPASS\u001b[2J[[topics]]\udcff" in told.err.replace("\\\\", "\\").replace("\\x1b", "\\u001b")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert r"no\nPASS\u001b[2J[[topics]]\udcff" in printed.err.replace("\\\\", "\\").replace("\\x1b", "\\u001b")
 
 
 def test_help_keeps_what_stands_in_square_brackets(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:

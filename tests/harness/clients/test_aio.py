@@ -159,7 +159,7 @@ async def test_a_record_without_an_answer_is_unknown_after_the_delivery_time_out
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "code"),
+    ("error", "expected", "code"),
     [
         (errors.RequestTimedOutError(), "RequestTimedOutError", None),  # the library raises it itself too
         (errors.NotLeaderForPartitionError(), "NotLeaderForPartitionError", None),
@@ -169,14 +169,14 @@ async def test_a_record_without_an_answer_is_unknown_after_the_delivery_time_out
     ],
 )
 async def test_only_what_a_broker_answered_for_certain_has_a_code(
-    client_with: Make, error: BaseException, told: str, code: int | None
+    client_with: Make, error: BaseException, expected: str, code: int | None
 ) -> None:
     client = client_with(Producer(lambda _: error))
 
     outcomes = await client.send(RECORDS[:1])
     await client.close()
 
-    assert [(each.status, each.error, each.code) for each in outcomes] == [("info", told, code)]
+    assert [(each.status, each.error, each.code) for each in outcomes] == [("info", expected, code)]
 
 
 async def test_a_producer_that_never_starts_has_sent_nothing(client_with: Make) -> None:
@@ -207,9 +207,9 @@ async def test_the_workloads_settings_go_by_aiokafkas_names_and_what_has_none_is
 
     asked = {"acks": 1, "enable_idempotence": False, "linger_ms": 7, "request_timeout_ms": 3000}
     assert {key: producer.configuration[key] for key in asked} == asked
-    told = "; ".join(limits(settings))
+    reported = "; ".join(limits(settings))
     for words in ("delivery_timeout_ms = 300", "retries = 0", "request_timeout_ms = 3000"):
-        assert words in told
+        assert words in reported
 
 
 async def test_a_cluster_that_is_not_there_is_a_definite_fail_and_an_error_for_readers() -> None:

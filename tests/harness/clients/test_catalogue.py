@@ -47,9 +47,9 @@ def test_what_a_library_cannot_do_is_one_line_and_part_of_the_environment() -> N
     assert line.startswith("aiokafka: ")
     assert "retries = 3" in line
     assert "\n" not in line
-    told = catalogue.described(settings)
-    assert told["client"].startswith("aiokafka 0.")
-    assert told["client limits"] == line
+    reported = catalogue.described(settings)
+    assert reported["client"].startswith("aiokafka 0.")
+    assert reported["client limits"] == line
 
 
 @pytest.mark.parametrize("name", ["kafka-python", "confluent-kafka"])

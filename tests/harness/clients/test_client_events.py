@@ -108,8 +108,8 @@ async def test_each_library_reports_the_attempt_that_a_paused_leader_left_unansw
         assert {event.status for event in attempts} == {"info"}, (library, producer.events)
         assert {(event.topic, event.partition) for event in attempts} == {("orders", producer.partition)}, library
         assert 1 in {event.node for event in attempts}, (library, attempts)
-        told = [(event.topic, event.partition, event.node) for event in producer.events if event.event == "leader"]
-        assert told[0][2] == 1 or ("orders", producer.partition, 1) in told, library
+        rows = [(event.topic, event.partition, event.node) for event in producer.events if event.event == "leader"]
+        assert rows[0][2] == 1 or ("orders", producer.partition, 1) in rows, library
         lost = {event.node for event in producer.events if event.event in ("timeout", "disconnect")}
         assert 1 in lost, (library, producer.events)
         assert {event.node for event in producer.events if event.event == "connect"} >= {1}, library
@@ -130,7 +130,7 @@ AT = "[rdkafka#producer-1] [thrd:127.0.0.1:21001/2]: 127.0.0.1:21001/2:"
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         (f"MSGSET {AT} or.ders [3]: MessageSet with 17 message(s) (MsgId 0, BaseSeq -1) encountered error: Broker: Not "
          "leader for partition (actions Refresh,MsgNotPersisted)",
@@ -149,9 +149,9 @@ AT = "[rdkafka#producer-1] [thrd:127.0.0.1:21001/2]: 127.0.0.1:21001/2:"
     ],
 )  # fmt: skip
 def test_a_line_of_librdkafkas_log_becomes_the_event_it_reports(
-    line: str, told: tuple[str, int | None, int | None, str | None, str | None]
+    line: str, expected: tuple[str, int | None, int | None, str | None, str | None]
 ) -> None:
-    assert read(line) == [told]
+    assert read(line) == [expected]
 
 
 def test_lines_that_tell_of_no_failure_and_what_librdkafka_does_of_its_own_accord_are_no_events() -> None:
@@ -255,8 +255,8 @@ def test_a_broker_that_stays_out_of_reach_is_reported_once() -> None:
         log.connection(kind, 1)
     log.connection("disconnect", 2)
 
-    told = [(event.event, event.node) for event in log.take()]
-    assert told == [("connect", 1), ("disconnect", 1), ("connect", 1), ("disconnect", 1), ("disconnect", 2)]
+    rows = [(event.event, event.node) for event in log.take()]
+    assert rows == [("connect", 1), ("disconnect", 1), ("connect", 1), ("disconnect", 1), ("disconnect", 2)]
 
 
 def test_an_attempt_is_reported_with_what_the_one_table_of_outcomes_says_of_it() -> None:

@@ -153,9 +153,9 @@ async def test_rebalances_are_reported_once_in_order_with_generation_and_member(
     library.listener.on_partitions_revoked({Theirs("orders", 0), Theirs("orders", 1)})
     library.listener.on_partitions_revoked({Theirs("orders", 0), Theirs("orders", 1)})  # it must join once more
 
-    told = [(event.event, [each.partition for each in event.offsets]) for event in member.rebalances()]
+    rows = [(event.event, [each.partition for each in event.offsets]) for event in member.rebalances()]
 
-    assert told == [("assigned", [0, 1]), ("lost", [0]), ("revoked", [1])]
+    assert rows == [("assigned", [0, 1]), ("lost", [0]), ("revoked", [1])]
     assert member.rebalances() == []
     await member.close()
 

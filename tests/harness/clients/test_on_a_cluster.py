@@ -155,12 +155,12 @@ async def test_what_too_few_replicas_got_is_unknown_to_each_library_and_closing_
     await cluster.kill(NodeId(2))
     await cluster.kill(NodeId(3))
 
-    told = await of_all(producer.send(client) for producer, client in zip(producers, clients, strict=True))
+    reported = await of_all(producer.send(client) for producer, client in zip(producers, clients, strict=True))
     began = time.monotonic()
     await of_all(client.close() for client in clients)
 
     assert {
         producer.library: {outcome.status for outcome in outcomes}
-        for producer, outcomes in zip(producers, told, strict=True)
+        for producer, outcomes in zip(producers, reported, strict=True)
     } == {library: {"info"} for library in LIBRARIES}
     assert time.monotonic() - began < LONGEST_SEND_S

@@ -69,23 +69,23 @@ def test_what_it_has_not_is_known_before_the_run(patient: None) -> None:
 
 @pytest.mark.cluster
 def test_doctor_tells_which_can_run_here(patient: None) -> None:
-    told = {what: (there, found) for what, there, found in machine.health()}
-    assert told["system patient"] == (True, "runs here")
-    assert told["system absent"] == (False, "its program is not here; install it")
-    assert told["package kafka-chaos-example 1.0"] == (True, "system absent, system patient")
+    fields = {what: (there, found) for what, there, found in machine.health()}
+    assert fields["system patient"] == (True, "runs here")
+    assert fields["system absent"] == (False, "its program is not here; install it")
+    assert fields["package kafka-chaos-example 1.0"] == (True, "system absent, system patient")
 
 
 @pytest.mark.cluster
-def test_a_broken_package_is_told_by_doctor_and_stops_only_who_names_it(
+def test_a_broken_package_is_reported_by_doctor_and_stops_only_who_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     points = {extensions.SYSTEMS: {"broken": "broken_system:BROKEN"}}
     install(tmp_path, "broken-package", entry_points=points, modules={"broken_system": "raise OSError('no')"})
     extensions.forget()
-    told = {what: (there, found) for what, there, found in machine.health()}
-    assert not told["package broken-package 1.0"][0]
-    assert "`pip uninstall broken-package`" in told["package broken-package 1.0"][1]
+    fields = {what: (there, found) for what, there, found in machine.health()}
+    assert not fields["package broken-package 1.0"][0]
+    assert "`pip uninstall broken-package`" in fields["package broken-package 1.0"][1]
     assert system_of(ClusterSpec()).title == "reference cluster"
     with pytest.raises(HarnessError, match="OSError: no"):
         system_of(ClusterSpec(system="broken"))

@@ -69,10 +69,10 @@ async def test_an_error_names_the_log_that_is_there_after_the_run_and_quotes_the
 
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume" / "log").write_text("ERROR no space left on device\n")
-    with pytest.raises(HarnessError) as told:
+    with pytest.raises(HarnessError) as reported:
         await Elsewhere(tmp_path)._until(never, "broker 1 listens", [NodeId(1)])
-    assert "no space left on device" in str(told.value)
-    assert str(told.value).endswith(f"; see {tmp_path}/nodes/1/log")
+    assert "no space left on device" in str(reported.value)
+    assert str(reported.value).endswith(f"; see {tmp_path}/nodes/1/log")
 
 
 @pytest.fixture

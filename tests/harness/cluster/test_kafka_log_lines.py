@@ -134,8 +134,8 @@ def test_leaderships_start_and_end_once_each(version: str) -> None:
 def test_a_leadership_is_reported_with_its_first_offset_since_1_1() -> None:
     """Before, only of a leader that has just begun to run: what a follower fetched is told nowhere."""
     for version in VERSIONS[2:]:
-        told = _story(_events(version, 2), "leadership_start")
-        assert None not in [from_offset for _, _, from_offset, _ in told]
+        partition_history = _story(_events(version, 2), "leadership_start")
+        assert None not in [from_offset for _, _, from_offset, _ in partition_history]
     assert _story(_events("0.10.2.2", 1), "leadership_start")[:2] == [
         ("leadership_start", 0, 0, None),
         ("leadership_start", 3, None, None),
@@ -143,8 +143,8 @@ def test_a_leadership_is_reported_with_its_first_offset_since_1_1() -> None:
 
 
 def test_a_leader_back_in_its_own_epoch_does_not_start_it_again() -> None:
-    told = _story(_events("4.3.1", 2), "leadership_start", "leadership_resumed", "leadership_end")
-    assert told[-3:] == [
+    partition_history = _story(_events("4.3.1", 2), "leadership_start", "leadership_resumed", "leadership_end")
+    assert partition_history[-3:] == [
         ("leadership_start", 3, 8, None),
         ("leadership_resumed", 3, 11, None),
         ("leadership_end", 3, 11, None),
@@ -171,8 +171,8 @@ def test_isr_changes_are_reported_by_the_leader(version: str) -> None:
 
 @pytest.mark.parametrize(("version", "of"), [("0.9.0.1", 1), ("0.10.2.2", 1), ("3.9.1", 1), ("4.3.1", 1)])
 def test_unclean_elections_are_reported_where_a_log_reports_them(version: str, of: int) -> None:
-    told = [e for e in _events(version, of) if e.event == "unclean_election"]
-    assert [(e.topic, e.partition, e.detail) for e in told] == [("t", 0, "broker 1 elected")]
+    rows = [e for e in _events(version, of) if e.event == "unclean_election"]
+    assert [(e.topic, e.partition, e.detail) for e in rows] == [("t", 0, "broker 1 elected")]
 
 
 @pytest.mark.parametrize("version", ["0.9.0.1", "0.10.2.2", "2.8.2", "3.9.1"])
@@ -183,8 +183,8 @@ def test_a_zombie_leaders_refused_change_is_reported_once(version: str) -> None:
 
 @pytest.mark.parametrize(("version", "to"), [("2.8.2", 17), ("3.9.1", 17), ("4.3.1", 17)])
 def test_a_torn_tail_is_reported_as_a_truncation_of_unknown_length(version: str, to: int) -> None:
-    told = _story(_events(version, 2, "repair"), "corrupt_batch", "truncation")
-    assert [each for each in told if each[-1] == to] == [
+    partition_history = _story(_events(version, 2, "repair"), "corrupt_batch", "truncation")
+    assert [each for each in partition_history if each[-1] == to] == [
         ("corrupt_batch", None, None, to),
         ("truncation", None, None, to),
     ]
@@ -195,9 +195,9 @@ def test_a_torn_tail_is_reported_as_a_truncation_of_unknown_length(version: str,
     [("0.10.2.2", "retention", 11), ("1.1.1", "retention", 12), ("2.8.2", "retention", 12), ("4.3.1", "repair", 10)],
 )
 def test_a_follower_behind_the_leaders_first_offset_begins_its_log_anew(version: str, what: str, to: int) -> None:
-    (told,) = [e for e in _events(version, 2, what) if e.event == "truncation" and e.topic == "r"]
-    assert (told.from_offset, told.to_offset) == (2, to)
-    assert told.reason == "leader's log starts later than this one ends"
+    (rows,) = [e for e in _events(version, 2, what) if e.event == "truncation" and e.topic == "r"]
+    assert (rows.from_offset, rows.to_offset) == (2, to)
+    assert rows.reason == "leader's log starts later than this one ends"
 
 
 def test_kraft_and_zookeeper_brokers_of_one_version_say_it_alike() -> None:
@@ -263,8 +263,8 @@ def test_a_repeated_line_is_an_event_again_only_after_the_isr_grew() -> None:
     shrink = "[Partition t-0 broker=1] Shrinking ISR from 1,2 to 1"
     expand = "[Partition t-0 broker=1] Expanding ISR from 1 to 1,2"
     events = _said(shrink, _FROM_JARS["1.1.1"][0], shrink, _FROM_JARS["1.1.1"][0], expand, expand, shrink, expand)
-    told = ["isr_shrink", "isr_change_refused", "isr_expand", "isr_shrink", "isr_expand"]
-    assert [event.event for event in events] == told
+    rows = ["isr_shrink", "isr_change_refused", "isr_expand", "isr_shrink", "isr_expand"]
+    assert [event.event for event in events] == rows
 
 
 def test_a_failed_start_is_reported() -> None:

@@ -189,10 +189,10 @@ def _as_kafka_says(record: object) -> dict[str, Any]:
                     "leaderEpoch": record.leader_epoch, "partitionEpoch": record.partition_epoch,
                     "isr": list(record.isr), "replicas": list(record.replicas)}  # fmt: skip
         case PartitionChanged():
-            told = {"leader": record.leader, "isr": record.isr, "replicas": record.replicas,
+            fields = {"leader": record.leader, "isr": record.isr, "replicas": record.replicas,
                     "leaderRecoveryState": record.recovering, "eligibleLeaderReplicas": record.elr,
                     "lastKnownElr": record.last_known_elr}  # fmt: skip
-            present = {key: list(v) if isinstance(v, tuple) else v for key, v in told.items() if v is not None}
+            present = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items() if v is not None}
             return {"partitionId": record.partition, "topicId": record.topic_id} | present
         case ConfigWritten():
             return {"resourceType": record.resource_type, "resourceName": record.resource, "name": record.key,
@@ -216,10 +216,10 @@ def test_real_logs_are_read_as_kafkas_own_decoder_reads_them(name: str, records:
     assert len(lines) == records
     expected = []
     for offset, wall_ms, payload in lines:
-        told = json.loads(payload)
-        if not told["type"].startswith(_STEPPED_OVER):
-            unread = _NOT_READ - ({"inControlledShutdown"} if "CHANGE" in told["type"] else set())
-            fields = {key: value for key, value in told["data"].items() if key not in unread}
+        stored = json.loads(payload)
+        if not stored["type"].startswith(_STEPPED_OVER):
+            unread = _NOT_READ - ({"inControlledShutdown"} if "CHANGE" in stored["type"] else set())
+            fields = {key: value for key, value in stored["data"].items() if key not in unread}
             expected.append((int(offset), int(wall_ms), fields))
     entries = [entry for entry in read_log(DATA / name).entries if not isinstance(entry.record, QuorumLeader)]
     assert [(entry.offset, entry.wall_ms, _as_kafka_says(entry.record)) for entry in entries] == expected

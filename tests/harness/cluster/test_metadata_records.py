@@ -56,11 +56,11 @@ def test_a_partition_is_read_in_each_version_of_its_record() -> None:
     )  # fmt: skip
     assert decode(writer.record(3, 0, fields)) == plain
     assert decode(writer.record(3, 1, fields + writer.uuids(("a", "b")))) == plain
-    told = decode(
+    reported = decode(
         writer.record(3, 2, fields + writer.uuids(("a", "b")), {0: b"\x01", 1: writer.ids((2,)), 2: writer.ids((1, 2))})
     )
-    assert isinstance(told, PartitionWritten)
-    assert (told.recovering, told.elr, told.last_known_elr) == (True, (2,), (1, 2))
+    assert isinstance(reported, PartitionWritten)
+    assert (reported.recovering, reported.elr, reported.last_known_elr) == (True, (2,), (1, 2))
 
 
 def test_a_change_reports_only_what_changed() -> None:
@@ -69,18 +69,24 @@ def test_a_change_reports_only_what_changed() -> None:
         last_known_elr=None,
     )  # fmt: skip
     assert decode(writer.change("t")) == nothing
-    told = decode(writer.change("t", isr=(), leader=-1, recovery=1, elr=(1, 2), last_known_elr=(1,)))
-    assert isinstance(told, PartitionChanged)
-    assert (told.isr, told.leader, told.recovering, told.elr, told.last_known_elr) == ((), -1, True, (1, 2), (1,))
-    assert told.replicas is None
+    reported = decode(writer.change("t", isr=(), leader=-1, recovery=1, elr=(1, 2), last_known_elr=(1,)))
+    assert isinstance(reported, PartitionChanged)
+    assert (reported.isr, reported.leader, reported.recovering, reported.elr, reported.last_known_elr) == (
+        (),
+        -1,
+        True,
+        (1, 2),
+        (1,),
+    )
+    assert reported.replicas is None
     recovered = decode(writer.change("t", recovery=0))
     assert isinstance(recovered, PartitionChanged)
     assert recovered.recovering is False
 
 
 def test_a_registration_is_read_past_its_listeners_and_features_in_each_version() -> None:
-    told = decode(writer.registration(4, "one", "two", fenced=False))
-    assert told == BrokerRegistered(
+    reported = decode(writer.registration(4, "one", "two", fenced=False))
+    assert reported == BrokerRegistered(
         broker=4, broker_epoch=7, incarnation=writer.uuid_text("incarnation"), fenced=False,
         log_directories=(writer.uuid_text("one"), writer.uuid_text("two")),
     )  # fmt: skip
@@ -144,8 +150,8 @@ def test_a_needed_record_with_more_fields_than_are_known_is_refused_by_its_type_
 
 
 def test_a_new_tagged_field_is_stepped_over() -> None:
-    told = decode(writer.record(2, 0, writer.text("t") + writer.uuid_of("t"), {9: b"new"}))
-    assert told == TopicCreated(name="t", topic_id=writer.uuid_text("t"))
+    reported = decode(writer.record(2, 0, writer.text("t") + writer.uuid_of("t"), {9: b"new"}))
+    assert reported == TopicCreated(name="t", topic_id=writer.uuid_text("t"))
 
 
 def test_another_frame_version_is_refused() -> None:
@@ -155,7 +161,7 @@ def test_another_frame_version_is_refused() -> None:
 
 @given(st.sampled_from([0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 17, 28]), st.integers(0, 5), st.binary(max_size=80))
 def test_bytes_that_are_no_record_raise_nothing_but_the_one_error(kind: int, version: int, content: bytes) -> None:
-    told: object = None
+    reported: object = None
     with suppress(UndecodableError):
-        told = decode(writer.unsigned(1) + writer.unsigned(kind) + writer.unsigned(version) + content)
-    assert told is None or dataclasses.is_dataclass(told)
+        reported = decode(writer.unsigned(1) + writer.unsigned(kind) + writer.unsigned(version) + content)
+    assert reported is None or dataclasses.is_dataclass(reported)

@@ -43,7 +43,7 @@ def partition(*, error: int, leader: int, replicas: list[int], isr: list[int]) -
 
 
 @asynccontextmanager
-async def broker(told: Any) -> AsyncIterator[tuple[str, int]]:
+async def broker(metadata: Any) -> AsyncIterator[tuple[str, int]]:
     """Answers Metadata in version 0; once anything else was asked, a connection stays mute, as with Kafka 0.9."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,7 +56,7 @@ async def broker(told: Any) -> AsyncIterator[tuple[str, int]]:
                     await reader.read()
                     break
                 kinds = MetadataResponse
-                topic = kinds.MetadataResponseTopic(error_code=0, name="r", partitions=[told])
+                topic = kinds.MetadataResponseTopic(error_code=0, name="r", partitions=[metadata])
                 node = kinds.MetadataResponseBroker(node_id=1, host="node1", port=9092)
                 body = bytes(kinds(brokers=[node], topics=[topic]).encode(version=0))
                 writer.write(struct.pack(">ii", len(body) + 4, correlation) + body)
@@ -88,7 +88,7 @@ def append(log: Path, *entries: bytes) -> None:
 
 async def test_the_controller_is_whom_zookeeper_knows_and_nobody_once_its_session_is_closed(log: Path) -> None:
     seen = observation(None, log.parent)
-    told = []
+    received = []
     for entries in (
         (),
         (created(1, "/controller", {"version": 1, "brokerid": 3}, session=8, ephemeral=True),),
@@ -97,8 +97,8 @@ async def test_the_controller_is_whom_zookeeper_knows_and_nobody_once_its_sessio
     ):
         append(log, *entries)
         await seen.look([])
-        told.append(seen.controller())
-    assert told == [-1, 3, -1, 2]
+        received.append(seen.controller())
+    assert received == [-1, 3, -1, 2]
 
 
 async def test_before_zookeeper_has_written_anything_there_is_no_controller(tmp_path: Path) -> None:

@@ -45,20 +45,20 @@ def batch_v2(base: int, values: Sequence[bytes], *, epoch: int = 0, codec: int =
     (attributes,) = struct.unpack_from(">h", made, 21)
     struct.pack_into(">h", made, 21, attributes | codec | (0x20 if control else 0))
     struct.pack_into(">I", made, 17, calc_crc32c(bytes(made[21:])))
-    told = () if control else tuple(_record(base + n, value, epoch) for n, value in enumerate(values))
-    return Made(content=bytes(made), records=told, end=base + len(values))
+    reported = () if control else tuple(_record(base + n, value, epoch) for n, value in enumerate(values))
+    return Made(content=bytes(made), records=reported, end=base + len(values))
 
 
 def old_set(base: int, values: Sequence[bytes], *, magic: int, codec: int = 0) -> Made:
     """Records of magic 0 or 1, one after the other or compressed into one, as a broker stores them."""
-    told = tuple(_record(base + n, value, _NO_EPOCH) for n, value in enumerate(values))
+    reported = tuple(_record(base + n, value, _NO_EPOCH) for n, value in enumerate(values))
     if not codec:
         content = b"".join(_old(base + n, value, magic=magic) for n, value in enumerate(values))
     else:
         first = 0 if magic else base  # magic 1 counts within the set
         inner = b"".join(_old(first + n, value, magic=magic) for n, value in enumerate(values))
         content = _old(base + len(values) - 1, _compressed(codec, inner), magic=magic, codec=codec)
-    return Made(content=content, records=told, end=base + len(values))
+    return Made(content=content, records=reported, end=base + len(values))
 
 
 def _old(offset: int, value: bytes, *, magic: int, codec: int = 0) -> bytes:

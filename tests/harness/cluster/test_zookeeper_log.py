@@ -245,10 +245,10 @@ def test_each_controller_keeps_its_own_epoch(tmp_path: Path) -> None:
 )
 def test_a_znode_that_a_stranger_wrote_is_named_in_one_line(tmp_path: Path, path: str, data: bytes) -> None:
     folder = _write(tmp_path, _entry(1, _created(path, data)))
-    with pytest.raises(HarnessError, match=path[:250]) as told:
+    with pytest.raises(HarnessError, match=path[:250]) as reported:
         history_of(read_changes(folder), _ANCHOR)
-    assert len(str(told.value)) < 1000
-    assert "\n" not in str(told.value)
+    assert len(str(reported.value)) < 1000
+    assert "\n" not in str(reported.value)
 
 
 # -- the real service -------------------------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ async def test_what_the_real_service_writes_is_read_as_it_happened(tmp_path: Pat
     finally:
         service.kill()
         await service.wait()
-    told = [(change.path, change.data, change.version) for change in read_changes(tmp_path / "data" / "version-2")]
-    wanted = [each for each in told if each[0] not in ("/brokers", "/brokers/ids")]
+    rows = [(change.path, change.data, change.version) for change in read_changes(tmp_path / "data" / "version-2")]
+    wanted = [each for each in rows if each[0] not in ("/brokers", "/brokers/ids")]
     assert wanted == [
         ("/brokers/ids/4", b"{}", 0),
         ("/kept", b"0", 0),

@@ -88,7 +88,7 @@ def test_without_the_package_the_scenario_is_refused_by_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         (
             "@dataclass(frozen=True)\nclass Odd(Pause):\n    name = 'odd'\n    odd: set[int] | None = None",
@@ -98,7 +98,7 @@ def test_without_the_package_the_scenario_is_refused_by_the_name() -> None:
     ],
 )
 def test_options_that_no_scenario_can_give_are_the_packages_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, expected: str
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     module = f"odd_fault_{len(source)}"
@@ -109,7 +109,7 @@ def test_options_that_no_scenario_can_give_are_the_packages_fault(
         catalogue.find("odd")
     extensions.forget()
     assert str(caught.value).startswith("package odd 1.0: fault 'odd': ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_name_of_ours_is_not_for_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

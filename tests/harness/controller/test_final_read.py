@@ -193,7 +193,7 @@ async def test_a_transaction_that_never_ends_keeps_the_partition_from_being_read
     assert (results["read_to_end"], results["end_offset"], results["last_stable_offset"]) == (False, 6, 3)
 
 
-async def test_a_groups_offsets_are_asked_for_until_they_are_told(read: Any) -> None:
+async def test_a_groups_offsets_are_asked_for_until_they_are_reported(read: Any) -> None:
     unread, tables = await read(Cluster(refuses_offsets=2), output="results", group="g", processors=1)
 
     rows = tables.group_events.to_pylist()

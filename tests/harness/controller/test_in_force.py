@@ -162,7 +162,7 @@ async def test_a_fault_broken_off_while_it_began_is_undone_all_the_same(world: F
     assert world.cluster.deeds == ["kill 1", "start 1"]
 
 
-async def test_a_heal_that_fails_is_told_and_the_others_go_on_newest_first(world: FaultWorld) -> None:
+async def test_a_heal_that_fails_is_reported_and_the_others_go_on_newest_first(world: FaultWorld) -> None:
     in_force = FaultsInForce(world.context)
     for node in (1, 2, 3):
         await killed(world, in_force, NodeId(node))

@@ -36,7 +36,7 @@ async def test_a_fault_waits_in_no_queue_for_a_victim_that_another_fault_has_dow
     assert result.skipped == (SkippedFault(kind="pause", target="2", trigger="at 0.01 s", why="no-victim"),)
 
 
-async def test_of_several_victims_those_are_struck_who_can_be_and_the_others_are_told(suffer: Any) -> None:
+async def test_of_several_victims_those_are_struck_who_can_be_and_the_others_are_reported(suffer: Any) -> None:
     result, world = await suffer(
         FaultSpec(kind="kill", target="2", at_s=0.0), FaultSpec(kind="pause", target="all", at_s=0.03, for_s=0.01)
     )
@@ -193,7 +193,7 @@ async def test_a_pause_whose_victim_another_fault_ends_before_it_was_seen_is_ski
     assert result.skipped == (SkippedFault(kind="pause", target="2", trigger="at 0.02 s", why="no-victim"),)
 
 
-async def test_a_fault_that_cannot_be_done_is_told_and_the_others_go_on(suffer: Any) -> None:
+async def test_a_fault_that_cannot_be_done_is_reported_and_the_others_go_on(suffer: Any) -> None:
     result, world = await suffer(
         FaultSpec(kind="crash", target="1", at_s=0.0, for_s=0.01),
         FaultSpec(kind="pause", target="2", at_s=0.03, for_s=0.01),

@@ -39,7 +39,7 @@ def versions_of(folder: RunFolder, *rows: dict[str, Any]) -> list[str]:
     return plan_words(folder)
 
 
-def test_each_fault_of_a_schedule_is_told_in_its_order_and_the_late_one_with_a_warning(folder: RunFolder) -> None:
+def test_each_fault_of_a_schedule_is_reported_in_its_order_and_the_late_one_with_a_warning(folder: RunFolder) -> None:
     assert versions_of(
         folder,
         fault(1, "isolate of broker 2", planned=15, asked=18, scheduled=1),
@@ -53,7 +53,7 @@ def test_each_fault_of_a_schedule_is_told_in_its_order_and_the_late_one_with_a_w
     ]
 
 
-def test_of_steps_only_what_came_late_is_told_and_of_older_runs_nothing(folder: RunFolder) -> None:
+def test_of_steps_only_what_came_late_is_reported_and_of_older_runs_nothing(folder: RunFolder) -> None:
     steps = [
         fault(0, "kill of broker 1", planned=15, asked=15.1, step=2),
         fault(1, "kill of broker 2", planned=16, asked=18, step=3),
@@ -62,7 +62,7 @@ def test_of_steps_only_what_came_late_is_told_and_of_older_runs_nothing(folder: 
     assert versions_of(folder, fault(0, "kill of broker 1", planned=None, asked=15)) == []
 
 
-def test_what_was_skipped_is_told_with_its_reason(folder: RunFolder) -> None:
+def test_what_was_skipped_is_reported_with_its_reason(folder: RunFolder) -> None:
     folder.update(skipped_faults=[{"kind": "pause", "target": "2", "trigger": "at 3 s", "why": "no-victim"}])
     assert versions_of(folder)[1:] == [
         "  skipped: pause of 2 (at 3 s): nobody it was to hit was there and up when it was to begin"

@@ -241,8 +241,8 @@ async def test_a_fault_that_was_skipped_is_named_in_the_folder_and_costs_no_verd
     staged = stage(skip_one)
 
     assert list((await staged.run.go()).inconclusive) == []
-    told = read_run(staged.folder.path / "run.json")
-    assert told["skipped_faults"] == [{"kind": "crash", "target": "2", "trigger": "at 9 s", "why": "no-victim"}]
+    reported = read_run(staged.folder.path / "run.json")
+    assert reported["skipped_faults"] == [{"kind": "crash", "target": "2", "trigger": "at 9 s", "why": "no-victim"}]
 
 
 async def test_probes_are_clients_of_their_own_in_the_history(stage: Any) -> None:

@@ -43,7 +43,7 @@ async def play(tmp_path: Path) -> AsyncIterator[Play]:
         ({"elapsed": 0}, "0.0 s passed"),
     ],
 )
-async def test_a_condition_that_holds_is_told_as_it_was_seen(play: Play, body: dict[str, Any], seen: str) -> None:
+async def test_a_condition_that_holds_is_reported_as_it_was_seen(play: Play, body: dict[str, Any], seen: str) -> None:
     _, world = await play({"expect": body}, before=lambda cluster: cluster.set_log("a", "b"))
 
     assert [(row["outcome"], row["seen_text"]) for row in world.rows("steps")] == [("ok", seen)]

@@ -37,7 +37,7 @@ async def play(tmp_path: Path) -> AsyncIterator[Play]:
         ({"produce": "x", "to": 2}, "failed", "error 6"),
     ],
 )
-async def test_one_broker_is_asked_and_its_answer_is_told(
+async def test_one_broker_is_asked_and_its_answer_is_reported(
     play: Play, body: dict[str, Any], outcome: str, seen: str
 ) -> None:
     step = {"expect": body, "within": "10 ms"}

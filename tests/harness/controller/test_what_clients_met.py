@@ -98,5 +98,5 @@ def test_a_client_that_tells_nothing_is_known_to_tell_nothing(tmp_path: Path) ->
     clients, _, _ = at_work(tmp_path / "p.jsonl", makes=object)
     clients(None)
 
-    (told,) = [line.tells_attempts for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
-    assert told is False
+    (rows,) = [line.tells_attempts for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
+    assert rows is False

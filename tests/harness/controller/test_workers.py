@@ -80,7 +80,7 @@ async def test_workers_act_between_start_and_stop_and_their_journals_hold_what_t
     assert len(records) == acks.ok >= 50
 
 
-async def test_a_worker_that_cannot_start_is_told_with_its_log(workers: Any, tmp_path: Path) -> None:
+async def test_a_worker_that_cannot_start_is_reported_with_its_log(workers: Any, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("raise SystemExit(3)")
     processes, _, _ = workers(broken)

@@ -63,6 +63,6 @@ def test_counts_and_marks_are_the_obvious_ones(rows: Rows, cut: int) -> None:
 @settings(deadline=None)
 @given(st.lists(records, min_size=1, max_size=5), st.lists(records, min_size=1, max_size=5))
 def test_each_run_has_a_row_of_its_own(one: Rows, other: Rows) -> None:
-    told = activity_of(pa.concat_tables([table(one, 0), table(other, 3)])).to_pylist()
+    reported = activity_of(pa.concat_tables([table(one, 0), table(other, 3)])).to_pylist()
 
-    assert told == [obvious(one), obvious(other) | {"run": 3}]
+    assert reported == [obvious(one), obvious(other) | {"run": 3}]

@@ -56,10 +56,10 @@ def asked(fault: FaultRow) -> int:
     return begin_of(fault) if fault["asked_ns"] is None else fault["asked_ns"]
 
 
-def whole_again(rows: Sequence[PartitionStateRow], told: Sequence[FaultRow]) -> dict[int, tuple[bool, float]]:
+def whole_again(rows: Sequence[PartitionStateRow], facts: Sequence[FaultRow]) -> dict[int, tuple[bool, float]]:
     found: dict[int, tuple[bool, float]] = {}
     for partition in states_in_force(rows).values():
-        for fault in told:
+        for fault in facts:
             before = [row for row in partition if row["time_ns"] <= asked(fault)]
             members = set(before[-1]["isr"]) if before else set()
             victims = members & set(fault["nodes"])
@@ -74,8 +74,8 @@ def whole_again(rows: Sequence[PartitionStateRow], told: Sequence[FaultRow]) -> 
     return found
 
 
-def culprit(told: Sequence[FaultRow], led: Any, time_ns: int) -> FaultRow | None:
-    known = [fault for fault in told if asked(fault) <= time_ns and led["leader"] in fault["nodes"]]
+def culprit(facts: Sequence[FaultRow], led: Any, time_ns: int) -> FaultRow | None:
+    known = [fault for fault in facts if asked(fault) <= time_ns and led["leader"] in fault["nodes"]]
     on_nodes = [fault for fault in known if fault["kind"] in ("kill", "pause") and led["time_ns"] <= begin_of(fault)]
     in_force = [fault for fault in known if fault["end_ns"] is None or fault["end_ns"] >= time_ns]
     on_links = [fault for fault in in_force if fault["kind"] in ("cut", "slow")]
@@ -85,7 +85,7 @@ def culprit(told: Sequence[FaultRow], led: Any, time_ns: int) -> FaultRow | None
     return None
 
 
-def new_leader(rows: Sequence[PartitionStateRow], told: Sequence[FaultRow]) -> dict[int, tuple[bool, float]]:
+def new_leader(rows: Sequence[PartitionStateRow], facts: Sequence[FaultRow]) -> dict[int, tuple[bool, float]]:
     found: dict[int, tuple[bool, float]] = {}
     for partition in states_in_force(rows).values():
         terms: list[dict[str, Any]] = []
@@ -98,7 +98,7 @@ def new_leader(rows: Sequence[PartitionStateRow], told: Sequence[FaultRow]) -> d
         changes = [(one, two["time_ns"], False) for one, two in pairwise(terms)]
         changes += [(one, one["lost_at"], True) for one in terms[-1:] if one["lost_at"] is not None]
         for led, t, never in changes:
-            fault = culprit(told, led, t)
+            fault = culprit(facts, led, t)
             if fault is None or fault["fault"] in served:
                 continue
             served.add(fault["fault"])

@@ -17,7 +17,7 @@ SECOND = 10**9
 
 
 def fault(number: int, *nodes: int, begin: float | None, end: float | None = None, **more: Any) -> FaultRow:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "fault": number,
         "nodes": list(nodes),
         "proved": begin is not None,
@@ -28,7 +28,7 @@ def fault(number: int, *nodes: int, begin: float | None, end: float | None = Non
         "scheduled": None,
         "step": None,
     } | more
-    return row_of(FaultRow, **told)
+    return row_of(FaultRow, **fields)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ SETTINGS = st.builds(
 )
 
 
-def stored(told: Any) -> Any:
-    return json.loads(json.dumps(told))
+def stored(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
 @given(st.lists(LINKS, max_size=4))

@@ -48,16 +48,16 @@ def send_one(journal: JournalFile, sequence: int, status: Status, transaction: i
 def test_a_client_is_reported_with_what_it_was_made_for(tmp_path: Path) -> None:
     journal_in(tmp_path, "a")
     journal_in(tmp_path, "b", use=MEMBER)
-    told = converted(tmp_path / "a.jsonl", tmp_path / "b.jsonl").processes.to_pylist()
+    reported = converted(tmp_path / "a.jsonl", tmp_path / "b.jsonl").processes.to_pylist()
 
-    assert [(row["role"], row["group"], row["transactional_id"], row["acks"]) for row in told] == [
+    assert [(row["role"], row["group"], row["transactional_id"], row["acks"]) for row in reported] == [
         ("both", "workers", "x-1", -1),
         ("consumer", "readers", None, None),
     ]
-    assert {row["library"] for row in told} == {"kafka-python"}
-    assert [row["offset_reset"] for row in told] == ["none", "earliest"]
-    assert [row["idempotent"] for row in told] == [True, None]
-    assert {row["isolation"] for row in told} == {"read_committed"}
+    assert {row["library"] for row in reported} == {"kafka-python"}
+    assert [row["offset_reset"] for row in reported] == ["none", "earliest"]
+    assert [row["idempotent"] for row in reported] == [True, None]
+    assert {row["isolation"] for row in reported} == {"read_committed"}
 
 
 ends = st.sampled_from(["committed", "aborted", "unknown", None])
@@ -182,10 +182,10 @@ def test_a_partition_gained_by_a_rebalance_or_a_seek_begins_a_new_assignment(tmp
     tables = converted(tmp_path / "w.jsonl")
 
     assert tables.records.column("assignment").to_pylist() == [1, 2, 1, 2]
-    told = {row["function"]: (row["status"], row["count"]) for row in tables.operations.to_pylist()}
-    assert told["subscribe"] == (0, 1)
-    assert told["seek"] == (0, 1)
-    assert told["crash"] == (2, 0)
+    fields = {row["function"]: (row["status"], row["count"]) for row in tables.operations.to_pylist()}
+    assert fields["subscribe"] == (0, 1)
+    assert fields["seek"] == (0, 1)
+    assert fields["crash"] == (2, 0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
@@ -251,10 +251,10 @@ def test_a_send_was_stamped_by_whoever_all_readers_of_its_partition_say(tmp_path
     sends = [Send(topic="orders", partition=part, value=encode(7, part)) for part in stamps]
     outcome = SendOutcome(status="ok", offset=0, error=None, end_ns=9, timestamp_ms=100)
     journal.complete_send(journal.invoke("send", sends), [outcome] * len(sends))
-    for part, told in stamps.items():
+    for part, reported in stamps.items():
         reads = [
             ReadRecord(topic="orders", partition=part, offset=at, epoch=0, value=encode(7, part), log_append=append)
-            for at, append in enumerate(told)
+            for at, append in enumerate(reported)
         ]
         journal.complete_poll(journal.invoke("poll"), reads)
 

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b"[]", "an object is wanted, not a list"), (b"7", "an object is wanted, not a number"),
         (b'"x"', "an object is wanted, not a text"), (b"null", "an object is wanted, not null"),
@@ -52,14 +52,14 @@ def folder(tmp_path: Path) -> RunFolder:
         (b'{"phases": [7]}', "at `$.phases[0]`"), (b'{"environment": []}', "at `$.environment`"),
     ],
 )  # fmt: skip
-def test_a_run_json_that_is_none_is_one_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_run_json_that_is_none_is_one_line(tmp_path: Path, content: bytes, expected: str) -> None:
     (tmp_path / "run.json").write_bytes(content)
 
     with pytest.raises(HarnessError) as error:
         RunFolder(tmp_path)
 
     assert str(error.value).startswith(f"{tmp_path / 'run.json'}: ")
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -72,21 +72,21 @@ def test_a_run_json_of_500_megabytes_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"verdict": 5}, "$.verdict"), ({"verdict": "fine"}, "Invalid enum value 'fine'"), ({"counts": []}, "$.counts"),
         ({"counts": {"violation": "x"}}, "$.counts"), ({"coverage": [{}]}, "$.coverage[0]"),
         ({"expectations": [7]}, "$.expectations[0]"), ({"reasons": [7]}, "$.reasons[0]"),
     ],
 )  # fmt: skip
-def test_a_verdict_json_of_other_types_is_one_line(folder: RunFolder, fields: dict[str, Any], told: str) -> None:
+def test_a_verdict_json_of_other_types_is_one_line(folder: RunFolder, fields: dict[str, Any], expected: str) -> None:
     sound = {"verdict": "pass", "exit_code": 0, "sentence": "", "counts": {}}
     (folder.path / "verdict.json").write_text(json.dumps(sound | fields))
 
     with pytest.raises(HarnessError) as error:
         folder.verdict()
 
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "verdict.json" in str(error.value)
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_known_in_a_run_json_stays(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "place", "told"),
+    ("lines", "place", "expected"),
     [
         ([PROCESS, '{"a":1}', PROCESS], 2, "Expected `array`, got `object`"),
         ([PROCESS, '["Z",1]'], 2, "Invalid value 'Z'"),
@@ -124,7 +124,7 @@ def test_what_is_not_known_in_a_run_json_stays(folder: RunFolder) -> None:
     ],
 )  # fmt: skip
 def test_a_line_that_no_writer_of_ours_left_is_named_and_nothing_is_sealed_over_it(
-    folder: RunFolder, lines: list[str], place: int, told: str
+    folder: RunFolder, lines: list[str], place: int, expected: str
 ) -> None:
     journal = folder.history / "p0.jsonl"
     journal.write_text("\n".join(lines) + "\n")
@@ -133,7 +133,7 @@ def test_a_line_that_no_writer_of_ours_left_is_named_and_nothing_is_sealed_over_
         seal(folder)
 
     assert str(error.value).startswith(f"{journal}:{place}: ")
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert len(str(error.value)) < 400
     assert not folder.has_table("records")
 
@@ -164,7 +164,7 @@ def test_a_line_of_a_gigabyte_is_not_read_to_its_end(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("[]", "Expected `object`"), ('{"table": "faults", "row": []}', "$.row"),
         ('{"table": "faults", "row": {"begin_ns": "noon"}}', "$.begin_ns"),
@@ -177,7 +177,7 @@ def test_a_line_of_a_gigabyte_is_not_read_to_its_end(folder: RunFolder) -> None:
         ('{"table": "faults", "row": {"x": ' + DEEP, "maximum recursion depth"),
     ],
 )  # fmt: skip
-def test_a_row_of_the_controllers_of_another_shape_is_named(folder: RunFolder, line: str, told: str) -> None:
+def test_a_row_of_the_controllers_of_another_shape_is_named(folder: RunFolder, line: str, expected: str) -> None:
     sound = '{"table": "steps", "row": {"step": 0}}'
     (folder.history / ROWS).write_text(f"{sound}\n{line}\n{sound}\n")
 
@@ -185,7 +185,7 @@ def test_a_row_of_the_controllers_of_another_shape_is_named(folder: RunFolder, l
         seal(folder)
 
     assert str(error.value).startswith(f"{folder.history / ROWS}:2: ")
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_more_rows_of_the_controllers_than_memory_holds_are_not_read(
@@ -203,12 +203,12 @@ def test_more_rows_of_the_controllers_than_memory_holds_are_not_read(
 
 
 def names(**columns: Any) -> pa.Table:
-    told = {"run": pa.array([0], pa.int32()), "value": pa.array([1], pa.int64()), "name": ["a"]} | columns
-    return pa.table({name: column for name, column in told.items() if column is not None})
+    fields = {"run": pa.array([0], pa.int32()), "value": pa.array([1], pa.int64()), "name": ["a"]} | columns
+    return pa.table({name: column for name, column in fields.items() if column is not None})
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "expected"),
     [
         (names(name=None), "column name is missing"),
         (names(value=["one"]), "column value is of type string, not int64"),
@@ -218,7 +218,9 @@ def names(**columns: Any) -> pa.Table:
         (names().replace_schema_metadata({"kafka_chaos_schema": "9"}), "schema 9 is newer than this kafka-chaos"),
     ],
 )  # fmt: skip
-def test_a_table_of_other_columns_is_reported_by_file_and_column(folder: RunFolder, table: pa.Table, told: str) -> None:
+def test_a_table_of_other_columns_is_reported_by_file_and_column(
+    folder: RunFolder, table: pa.Table, expected: str
+) -> None:
     path = folder.path / "tables" / "value_names.parquet"
     path.parent.mkdir()
     pq.write_table(table, path)
@@ -226,7 +228,7 @@ def test_a_table_of_other_columns_is_reported_by_file_and_column(folder: RunFold
     with pytest.raises(HarnessError) as error:
         folder.table("value_names")
 
-    assert str(error.value).startswith(f"{path}: {told}")
+    assert str(error.value).startswith(f"{path}: {expected}")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 1000])
@@ -270,16 +272,16 @@ def one_text_many_times(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("write", "told"), [(many_rows, "20000000 rows"), (one_text_many_times, "100000 rows")])
+@pytest.mark.parametrize(("write", "expected"), [(many_rows, "20000000 rows"), (one_text_many_times, "100000 rows")])
 def test_a_small_file_of_very_many_rows_is_refused_before_they_are_made(
-    tmp_path: Path, write: Callable[[Path], None], told: str
+    tmp_path: Path, write: Callable[[Path], None], expected: str
 ) -> None:
     path = tmp_path / "value_names.parquet"
     write(path)
     assert path.stat().st_size < 700_000
 
     with pytest.raises(
-        HarnessError, match=rf"value_names\.parquet: its {told} .* 2048 MB are allowed: give --memory-mb"
+        HarnessError, match=rf"value_names\.parquet: its {expected} .* 2048 MB are allowed: give --memory-mb"
     ):
         rows_of(ValueNameRow, read_table(path, "value_names"), path)
 

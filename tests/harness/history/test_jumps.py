@@ -23,7 +23,7 @@ polls = st.tuples(
 
 def rows_of(history: list[tuple[int, int, int, int | None, int, list[int]]]) -> list[Rows]:
     """By operation; a send lies between any two polls."""
-    told = []
+    received = []
     for op, (kind, status, process, assignment, partition_id, offsets) in enumerate(history):
         blank = dict.fromkeys(TABLES["records"].names) | {
             "run": 0,
@@ -45,8 +45,8 @@ def rows_of(history: list[tuple[int, int, int, int | None, int, list[int]]]) -> 
             "offset": 3,
             "value": 3,
         }
-        told += [poll, [send]]
-    return told
+        received += [poll, [send]]
+    return received
 
 
 def obvious(operations: list[Rows]) -> list[tuple[int, int, int]]:

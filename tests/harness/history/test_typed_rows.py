@@ -44,15 +44,15 @@ def test_a_table_s_type_has_its_columns_in_their_order(table: str) -> None:
 @pytest.mark.parametrize("table", SCHEMAS)
 def test_a_column_may_be_null_in_the_type_where_it_may_be_in_the_table(table: str) -> None:
     columns = columns_of(TYPES[table])
-    told = {name for name, column in columns.items() if not column.nullable}
-    assert told == {"run", *NEVER_NULL[table]}, "run is numbered by whoever reads"
+    fields = {name for name, column in columns.items() if not column.nullable}
+    assert fields == {"run", *NEVER_NULL[table]}, "run is numbered by whoever reads"
 
 
 @pytest.mark.parametrize("table", SCHEMAS)
 def test_a_vocabulary_is_the_same_in_the_type_and_in_what_is_lawful(table: str) -> None:
-    told = {name: column.words for name, column in columns_of(TYPES[table]).items() if column.words}
+    fields = {name: column.words for name, column in columns_of(TYPES[table]).items() if column.words}
     lawful = {place.split(".")[1]: words for place, words in WORDS.items() if place.split(".")[0] == table}
-    assert told == lawful
+    assert fields == lawful
 
 
 def test_the_links_of_faults_have_a_type_of_their_own() -> None:
@@ -81,10 +81,10 @@ def test_an_answer_of_other_columns_than_its_type_is_refused(columns: Mapping[st
 
 
 def test_an_answer_of_its_columns_is_rows() -> None:
-    told = [{"run": 0, "name": None, "nodes": [1]}, {"run": 1, "name": "n", "nodes": []}]
-    assert typed(Small, pa.Table.from_pylist(told, SMALL)) == told
+    rows = [{"run": 0, "name": None, "nodes": [1]}, {"run": 1, "name": "n", "nodes": []}]
+    assert typed(Small, pa.Table.from_pylist(rows, SMALL)) == rows
     nothing = pa.table({"run": pa.array([0]), "name": pa.nulls(1), "nodes": pa.array([[1]])})
-    assert typed(Small, nothing) == told[:1], "a column of nulls has no type of its own"
+    assert typed(Small, nothing) == rows[:1], "a column of nulls has no type of its own"
 
 
 def test_rows_of_which_none_are_kept_are_none() -> None:

@@ -14,11 +14,11 @@ from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import TABLES
 from harness.history.schema.version_1 import old_names, old_schema
 from tests.harness.checks.histories.build import arrow_of
-from tests.outsiders.tale import TALES
+from tests.outsiders.history_builder import CASES
 from tests.outsiders.test_outsiders import THEMES
 from tests.rows import row_of
 
-assert THEMES, "imported, so that all themes are among TALES"
+assert THEMES, "imported, so that all themes are among CASES"
 EVERY = 12
 SAID = {b"kafka_chaos_schema": b"1"}
 
@@ -38,10 +38,12 @@ def row_of_version_1(name: str, row: dict[str, Any]) -> dict[str, Any]:
     return {old_names(name, [column])[0]: value for column, value in row.items() if column not in ("proved", "act")}
 
 
-@pytest.mark.parametrize("tale", sorted(TALES)[::EVERY])
+@pytest.mark.parametrize("case_name", sorted(CASES)[::EVERY])
 @pytest.mark.parametrize("said", [SAID, None], ids=["says its version", "says none"])
-def test_what_version_1_stored_is_read_as_today(tmp_path: Path, tale: str, said: dict[bytes, bytes] | None) -> None:
-    for name, table in arrow_of([TALES[tale].make()]).items():
+def test_what_version_1_stored_is_read_as_today(
+    tmp_path: Path, case_name: str, said: dict[bytes, bytes] | None
+) -> None:
+    for name, table in arrow_of([CASES[case_name].make()]).items():
         path = tmp_path / f"{name}.parquet"
         pq.write_table(stored(name, table).replace_schema_metadata(said), path)
         if name == "faults":

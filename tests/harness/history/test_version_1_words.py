@@ -34,7 +34,7 @@ def test_links_in_other_words_are_not_known(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told", "act", "arguments"),
+    ("kind", "text", "expected", "act", "arguments"),
     [
         ("act", "kill 1", {"kill": 1}, "kill", {"kill": 1}),
         ("act", "delete topic orders", {"delete_topic": "orders"}, "delete_topic", {"delete_topic": "orders"}),
@@ -49,16 +49,16 @@ def test_links_in_other_words_are_not_known(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_steps_act_is_what_its_words_begin_with(
-    kind: str, text: str, told: dict[str, Any] | None, act: str | None, arguments: dict[str, Any] | None
+    kind: str, text: str, expected: dict[str, Any] | None, act: str | None, arguments: dict[str, Any] | None
 ) -> None:
     words = step_words(kind, text)
-    stored = arguments_of(words) if told is None else json.dumps(told)
+    stored = arguments_of(words) if expected is None else json.dumps(expected)
     assert act_of(words, stored) == act
     assert (None if stored is None else json.loads(stored)) == arguments
 
 
 @pytest.mark.parametrize(
-    ("told", "taken"),
+    ("expected", "taken"),
     [
         (fault("wipe", "data directory of broker 2 is empty", 2), {0: True, 39: True, 40: True, 44: True, 45: True}),
         (fault("power-loss", TAIL, 2), {0: False, 39: False, 40: True, 44: True, 45: True}),
@@ -67,8 +67,8 @@ def test_a_steps_act_is_what_its_words_begin_with(
         (fault("damage", f"{BATCH}; {BATCH}", 2, 3), {0: None, 40: None}),
     ],
 )
-def test_what_a_fault_took_is_read_from_its_proof(told: FaultRow, taken: dict[int, bool | None]) -> None:
-    event = disk_events(rows_of([told], ()), [told])[0]
+def test_what_a_fault_took_is_read_from_its_proof(expected: FaultRow, taken: dict[int, bool | None]) -> None:
+    event = disk_events(rows_of([expected], ()), [expected])[0]
     assert {offset: event.took("orders", 1, offset) for offset in taken} == taken
     if event.topic is not None:
         assert event.took("orders", 2, 40) is False, "another partition"

@@ -87,11 +87,11 @@ def test_what_there_are_means_for_is_not_refused(parts: tuple[str, ...]) -> None
     assert list(problems(scenario)) == []
 
 
-def test_what_a_running_cluster_makes_meaningless_is_told() -> None:
+def test_what_a_running_cluster_makes_meaningless_is_reported() -> None:
     settings = 'settings = { "replica.lag.time.max.ms" = 1 }\n'
-    told = ignored(parse(CLUSTER, settings, KILLS, TOPIC, "[coverage]\ntruncations = 1\n"))
-    assert "broker settings are not applied (replica.lag.time.max.ms)" in told[0]
-    assert "truncations will not be met" in told[1]
+    reported = ignored(parse(CLUSTER, settings, KILLS, TOPIC, "[coverage]\ntruncations = 1\n"))
+    assert "broker settings are not applied (replica.lag.time.max.ms)" in reported[0]
+    assert "truncations will not be met" in reported[1]
     assert ignored(parse(TOPIC)) == []
 
 

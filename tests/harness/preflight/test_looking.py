@@ -98,7 +98,7 @@ def steps(*acts: str) -> str:
         (TOPIC + '[workload]\ntopics = ["x"]\n', "s.toml:5: the workload's topic 'x' is not in [[topics]]: ['orders']"),
     ],
 )
-def test_what_is_known_beforehand_is_told_with_its_line_and_its_remedy(text: str, problem: str) -> None:
+def test_what_is_known_beforehand_is_reported_with_its_line_and_its_remedy(text: str, problem: str) -> None:
     found = told(text)
     assert len(found) == 1, found
     assert problem in found[0]
@@ -117,7 +117,7 @@ def test_what_is_known_beforehand_is_told_with_its_line_and_its_remedy(text: str
         (['act = { produce = "a" }', 'act = { elect = "preferred" }'], "nothing has moved a leader by then"),
     ],
 )  # fmt: skip
-def test_a_step_that_has_nothing_to_do_is_told(acts: list[str], problem: str) -> None:
+def test_a_step_that_has_nothing_to_do_is_reported(acts: list[str], problem: str) -> None:
     (found,) = told(steps(*acts))
     assert problem in found
 
@@ -176,7 +176,7 @@ def test_what_an_option_said_is_told_of_the_option() -> None:
     ]
 
 
-def test_a_kafka_that_was_not_fetched_is_told_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kafka_that_was_not_fetched_is_reported_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(Problems, match=r"Kafka 4\.3\.1 is not on this machine; fetch it once: kafka-chaos fetch-kafka"):
         ready("no-faults", overrides=[Override("cluster.system=kafka:4.3.1", "--system kafka:4.3.1")])

@@ -76,10 +76,10 @@ def test_a_night_of_a_campaign_is_on_the_pages_of_the_runs_that_it_kept_and_nowh
 
 def test_a_run_that_cannot_be_read_costs_only_its_own_page(tmp_path: Path, run: Path) -> None:
     store = store_of(tmp_path, run, seen={1}, nights=1)
-    told = write_to_runs(store, [tmp_path / "none", run], render=render)
-    assert told.startswith("1 page of runs say")
-    assert "not so " in told
-    assert "no run folder" in told
+    reported = write_to_runs(store, [tmp_path / "none", run], render=render)
+    assert reported.startswith("1 page of runs say")
+    assert "not so " in reported
+    assert "no run folder" in reported
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"aa": {"nights": "x"}}', b"\xff", b"[]"])

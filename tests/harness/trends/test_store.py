@@ -62,7 +62,7 @@ def test_a_night_that_was_not_written_whole_is_no_night(tmp_path: Path) -> None:
     assert store.names() == [night(1).name]
 
 
-def test_a_night_that_cannot_be_read_or_named_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_night_that_cannot_be_read_or_named_is_one_line(tmp_path: Path) -> None:
     store = Store(tmp_path / "trends")
     with pytest.raises(UsageError, match="no name of a night"):
         store.append(Night(name="../x", runs=[], findings=[]))

@@ -47,8 +47,8 @@ def test_acknowledgements_are_counted_once_and_a_torn_line_waits_for_its_end(tmp
     path.write_bytes(whole[:-5])
     assert run.look()["acknowledged"] == 3
     path.write_bytes(whole)
-    told = run.look()
-    assert (told["acknowledged"], told["unreadable"], told["from_the_beginning"]) == (5, 0, True)
+    state_seen = run.look()
+    assert (state_seen["acknowledged"], state_seen["unreadable"], state_seen["from_the_beginning"]) == (5, 0, True)
 
 
 def test_faults_in_force_leaders_and_isr_are_the_newest_that_were_seen(tmp_path: Path) -> None:
@@ -61,14 +61,16 @@ def test_faults_in_force_leaders_and_isr_are_the_newest_that_were_seen(tmp_path:
     recorder.partition_state(state(epoch=4, leader=2, isr=(2, 3)))
     recorder.partition_state(state(epoch=3, leader=1, isr=(1,)))  # a zombie's view
 
-    told = run.look()
-    assert [each["label"] for each in told["faults"]] == ["kill 1"]
-    assert told["partitions"] == [{"name": "orders-0", "leader": 2, "epoch": 4, "isr": [2, 3], "replicas": [1, 2, 3]}]
+    state_seen = run.look()
+    assert [each["label"] for each in state_seen["faults"]] == ["kill 1"]
+    assert state_seen["partitions"] == [
+        {"name": "orders-0", "leader": 2, "epoch": 4, "isr": [2, 3], "replicas": [1, 2, 3]}
+    ]
     recorder.fault_begun(second, Evidence(sentence="cut", t_ns=2))
     recorder.fault_ended(first, Evidence(sentence="back", t_ns=3))
     recorder.close()
-    told = run.look()
-    assert ([each["label"] for each in told["faults"]], told["faults_over"]) == (["cut 2>1"], 1)
+    state_seen = run.look()
+    assert ([each["label"] for each in state_seen["faults"]], state_seen["faults_over"]) == (["cut 2>1"], 1)
 
 
 def state(*, epoch: int, leader: int, isr: tuple[int, ...]) -> PartitionState:
@@ -86,21 +88,21 @@ def test_a_run_goes_on_while_its_harness_holds_the_lock_and_the_look_takes_no_lo
     with (folder.path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert is_locked(folder.path / "lock")
-        told = run.look()
-        assert (told["status"], told["phase"], told["going_on"]) == ("in progress", "act", True)
+        state_seen = run.look()
+        assert (state_seen["status"], state_seen["phase"], state_seen["going_on"]) == ("in progress", "act", True)
     assert not is_locked(folder.path / "lock")
 
 
-def test_of_a_long_journal_only_its_end_is_read_and_that_is_told(tmp_path: Path, monkeypatch: Any) -> None:
+def test_of_a_long_journal_only_its_end_is_read_and_that_is_reported(tmp_path: Path, monkeypatch: Any) -> None:
     folder = started(tmp_path)
     line = json.dumps(["S", 1, 5, [0], [1], [None], [1], [2]]) + "\n"
     (folder.history / "worker-1.jsonl").write_text(line * 100 + "no line of ours\n")
     monkeypatch.setattr(live, "BYTES_A_LOOK", len(line) * 10)
-    told = looked_at(folder).look()
-    assert 5 <= told["acknowledged"] <= 10
-    assert (told["from_the_beginning"], told["unreadable"]) == (False, 1)
+    state_seen = looked_at(folder).look()
+    assert 5 <= state_seen["acknowledged"] <= 10
+    assert (state_seen["from_the_beginning"], state_seen["unreadable"]) == (False, 1)
 
 
-def test_a_run_that_has_ended_is_told_by_its_verdict(tmp_path: Path) -> None:
-    told = LiveRun(path=loss_run(tmp_path), clock=SystemClock()).look()
-    assert (told["going_on"], told["verdict"], told["faults"]) == (False, "pass", [])
+def test_a_run_that_has_ended_is_reported_by_its_verdict(tmp_path: Path) -> None:
+    state_seen = LiveRun(path=loss_run(tmp_path), clock=SystemClock()).look()
+    assert (state_seen["going_on"], state_seen["verdict"], state_seen["faults"]) == (False, "pass", [])

@@ -206,8 +206,8 @@ def test_head_tells_the_length_and_sends_nothing(site: Site) -> None:
 def test_what_is_huge_or_no_request_is_refused_in_a_line_that_quotes_nothing(
     site: Site, request_: bytes, status: int
 ) -> None:
-    told, _, body = parsed(site.raw(request_))
-    assert told == status
+    stored, _, body = parsed(site.raw(request_))
+    assert stored == status
     assert "script" not in body
     assert site.get("")[0] == 200
 
@@ -231,16 +231,16 @@ def test_clients_that_say_nothing_take_no_more_than_their_places(site: Site) -> 
 
 
 def test_a_path_is_decoded_once_and_cut_at_its_own_slashes() -> None:
-    told = asked("/word/files/a%20b/run.json?x=1&x=2", secret="word")
-    assert told is not None
-    assert told.parts == ("files", "a b", "run.json")
-    assert told.query == {"x": "2"}
+    reported = asked("/word/files/a%20b/run.json?x=1&x=2", secret="word")
+    assert reported is not None
+    assert reported.parts == ("files", "a b", "run.json")
+    assert reported.query == {"x": "2"}
     assert asked("/word", secret="word") is not None
     assert asked("/word/a%0ab", secret="word") is None
     assert asked("/wor%64/a", secret="word") is None
 
 
-def test_where_it_cannot_listen_is_told_in_a_line(tmp_path: Path, site: Site) -> None:
+def test_where_it_cannot_listen_is_one_line(tmp_path: Path, site: Site) -> None:
     with pytest.raises(HarnessError, match="cannot be listened at"):
         Server(tmp_path, address="127.0.0.1", port=site.port)
     with pytest.raises(UsageError, match="no such folder"):

@@ -80,7 +80,9 @@ def run(client: OutsideClient, bootstrap: str, topic: str) -> list[Outcome]:
     )
     lines = [line.split("\t", 3) for line in ended.stdout.splitlines() if line.count("\t") >= 3]
     assert [line[0] for line in lines] == list(OPERATIONS), f"{client.name}: {ended.stdout}{ended.stderr}"
-    return [Outcome(operation=name, seconds=float(took), kind=kind, told=told) for name, took, kind, told in lines]
+    return [
+        Outcome(operation=name, seconds=float(took), kind=kind, told=reported) for name, took, kind, reported in lines
+    ]
 
 
 def _needs(*programs: str) -> Callable[[], str]:

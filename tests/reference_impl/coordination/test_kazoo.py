@@ -90,18 +90,18 @@ def kazoo(service: ServiceProcess) -> KazooClient:
 
 def happened(register: Callable[[Callable[[Any], None]], object]) -> Callable[[], Any]:
     """Registers a watch callback; the returned function waits for its event."""
-    told: list[Any] = []
+    received: list[Any] = []
     event = threading.Event()
 
     def callback(news: Any) -> None:
-        told.append(news)
+        received.append(news)
         event.set()
 
     register(callback)
 
     def wait() -> Any:
         assert event.wait(PATIENCE_S), "the watch did not fire"
-        return told[0]
+        return received[0]
 
     return wait
 

@@ -101,8 +101,8 @@ async def test_a_created_topic_is_led_by_the_first_of_each_assignment_and_everyb
     await create(world.brokers[4], "t", [1, 2, 3], [2, 3, 1])
     assert (await state_of(world.brokers[4], "t", 1)).leader == 2
     await world.until(lambda: all(broker.knows("t", 1) == (2, [2, 3, 1]) for broker in world.brokers.values()))
-    told = [state for body in world.brokers[1].bodies(LEADER_AND_ISR) for state in body.partition_states]
-    assert [(state.topic, state.partition, state.is_new) for state in told] == [("t", 0, True), ("t", 1, True)]
+    rows = [state for body in world.brokers[1].bodies(LEADER_AND_ISR) for state in body.partition_states]
+    assert [(state.topic, state.partition, state.is_new) for state in rows] == [("t", 0, True), ("t", 1, True)]
     assert not [s for body in world.brokers[4].bodies(LEADER_AND_ISR) for s in body.partition_states]
 
 

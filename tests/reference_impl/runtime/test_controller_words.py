@@ -47,7 +47,7 @@ def everything_below(folder: Path) -> set[str]:
 async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadata(
     cluster: InProcessCluster, tmp_path: Path, topic: str
 ) -> None:
-    broker, told = cluster.brokers[BROKER], word_of_the_controller(cluster)
+    broker, reported = cluster.brokers[BROKER], word_of_the_controller(cluster)
     before = everything_below(tmp_path)
     states = [
         state_of(LEADER_AND_ISR, topic),
@@ -55,7 +55,7 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
         state_of(LEADER_AND_ISR, "orders", -1),
     ]
     answer = await broker.replicas.leader_and_isr(
-        through_the_wire(LEADER_AND_ISR, **told, is_full=False, partition_states=states, live_brokers=[])
+        through_the_wire(LEADER_AND_ISR, **reported, is_full=False, partition_states=states, live_brokers=[])
     )
     assert [(entry.partition, entry.error_code) for entry in answer.partition_errors] == [
         (0, ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -66,13 +66,13 @@ async def test_a_topic_that_may_not_be_called_so_leaves_no_folder_and_no_metadat
 
     stop = request_class(STOP_REPLICA).fields["partitions"].data_class
     stopped = [stop(topic=name, partition=0, leader_epoch=0, delete=True) for name in ("orders", topic)]
-    answer = await broker.replicas.stop_replica(through_the_wire(STOP_REPLICA, **told, partitions=stopped))
+    answer = await broker.replicas.stop_replica(through_the_wire(STOP_REPLICA, **reported, partitions=stopped))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert "orders" in {key.topic for key in broker.replicas.partitions}
 
     states = [state_of(UPDATE_METADATA, topic)]
     answer = broker.replicas.update_metadata(
-        through_the_wire(UPDATE_METADATA, **told, is_full=False, live_brokers=[], partition_states=states,
+        through_the_wire(UPDATE_METADATA, **reported, is_full=False, live_brokers=[], partition_states=states,
                          topics=[], deleted_topics=[])
     )  # fmt: skip
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -37,8 +37,8 @@ async def test_a_base_offset_that_jumps_is_cut_off_reported_and_copied_anew(
     await cluster.until(lambda: cluster.brokers[3].replicas.partitions[ORDERS].log.log_end_offset == 4)
     assert cluster.brokers[3].replicas.partitions[ORDERS].log.all_batches() == whole
     journals = (tmp_path / "3").rglob("*.jsonl")
-    told = [json.loads(line) for journal in journals for line in journal.read_text().splitlines()]
-    (cut,) = [event for event in told if event["event"] == "truncation"]
+    stored = [json.loads(line) for journal in journals for line in journal.read_text().splitlines()]
+    (cut,) = [event for event in stored if event["event"] == "truncation"]
     assert (cut["from_offset"], cut["to_offset"], cut["reason"]) == (4, damaged, "corrupt batch found in recovery")
 
 

@@ -141,7 +141,7 @@ def test_the_coordination_service_may_die_and_return(processes: Processes) -> No
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         ("broker.id=one\n", "server.properties: broker.id=one"),
         (
@@ -151,7 +151,7 @@ def test_the_coordination_service_may_die_and_return(processes: Processes) -> No
         ),
     ],
 )
-def test_a_bad_configuration_is_one_line_and_exit_code_2(tmp_path: Path, lines: str, told: str) -> None:
+def test_a_bad_configuration_is_one_line_and_exit_code_2(tmp_path: Path, lines: str, expected: str) -> None:
     path = tmp_path / "server.properties"
     path.write_text(lines.format(folder=tmp_path))
     ended = subprocess.run(
@@ -160,4 +160,4 @@ def test_a_bad_configuration_is_one_line_and_exit_code_2(tmp_path: Path, lines: 
     )  # fmt: skip
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
-    assert told in ended.stderr
+    assert expected in ended.stderr

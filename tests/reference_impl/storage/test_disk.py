@@ -10,22 +10,22 @@ from reference_impl.storage.errors import StorageError
 
 
 def test_a_failed_write_is_reported_once_and_nothing_is_written_after_it(tmp_path: Path) -> None:
-    told: list[OSError] = []
-    disk = Disk(tmp_path, told.append)
+    received: list[OSError] = []
+    disk = Disk(tmp_path, received.append)
     full = OSError(28, "No space left on device")
     with pytest.raises(OSError, match="No space"), disk:
         raise full
     with pytest.raises(StorageError, match=f"{tmp_path}: offline since a write failed"), disk:
         pytest.fail("nothing may be written")
-    assert told == [full]
+    assert received == [full]
 
 
 def test_writes_within_writes_fail_as_one(tmp_path: Path) -> None:
-    told: list[OSError] = []
-    disk = Disk(tmp_path, told.append)
+    received: list[OSError] = []
+    disk = Disk(tmp_path, received.append)
     with pytest.raises(OSError, match="Input/output"), disk, disk:
         raise OSError(5, "Input/output error")
-    assert len(told) == 1
+    assert len(received) == 1
 
 
 def test_what_is_no_failure_of_the_disk_leaves_it_as_it_is(tmp_path: Path) -> None:
@@ -41,11 +41,11 @@ def test_what_is_no_failure_of_the_disk_leaves_it_as_it_is(tmp_path: Path) -> No
 def test_a_process_without_descriptors_and_a_name_too_long_are_no_failure_of_the_disk(
     tmp_path: Path, number: int
 ) -> None:
-    told: list[OSError] = []
-    disk = Disk(tmp_path, told.append)
+    received: list[OSError] = []
+    disk = Disk(tmp_path, received.append)
     with pytest.raises(OSError, match="not the disk"), disk:
         raise OSError(number, "not the disk")
     with disk:
         (tmp_path / "written").touch()
-    assert told == []
+    assert received == []
     assert disk.error is None

@@ -273,14 +273,14 @@ def test_a_lost_epoch_checkpoint_is_rebuilt_from_the_batches(tmp_path: Path, mak
 
 
 def test_a_cut_below_the_recovery_point_takes_it_down_at_once(tmp_path: Path, make_batch: MakeBatch) -> None:
-    told: list[int] = []
-    log = Log.open(tmp_path, ORDERS, SMALL, recovery_point_lowered=lambda: told.append(log.recovery_point))
+    received: list[int] = []
+    log = Log.open(tmp_path, ORDERS, SMALL, recovery_point_lowered=lambda: received.append(log.recovery_point))
     batches = fill(log, make_batch, 10)
     assert log.recovery_point == 0
     log.flush()
     assert log.recovery_point == log.log_end_offset
     log.truncate_to(starts_of(batches)[4])
-    assert told == [log.log_end_offset]
+    assert received == [log.log_end_offset]
 
 
 def test_a_write_that_fails_leaves_no_torn_batch(

@@ -158,8 +158,8 @@ def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(tmp_path: Path, 
 
 
 def test_a_topic_of_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
-    told: list[OSError] = []
-    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
+    received: list[OSError] = []
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=received.append)
     longest, short = TopicPartition("x" * 249, 12), TopicPartition("y", 3)
     names = [directory._deleted_name(key) for key in (longest, short)]
     assert len(names[0]) == 255
@@ -167,7 +167,7 @@ def test_a_topic_of_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
     assert re.fullmatch(r"y-3\.[0-9a-f]{32}-delete", names[1])
     directory.create(longest, TOPIC_ID)
     directory.delete(longest)
-    assert told == []
+    assert received == []
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
     directory.abandon()
 
@@ -235,8 +235,8 @@ def test_two_brokers_never_share_a_directory(tmp_path: Path) -> None:
 def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_informed_once(
     tmp_path: Path, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[OSError] = []
-    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=told.append)
+    received: list[OSError] = []
+    directory = LogDirectory(tmp_path, broker_id=1, segment_bytes=1000, failed=received.append)
     orders, payments = directory.create(ORDERS, TOPIC_ID), directory.create(PAYMENTS, TOPIC_ID)
     append(payments, make_batch)
 
@@ -252,7 +252,7 @@ def test_after_the_first_failed_write_the_directory_is_offline_and_its_owner_is_
     for write in (partial(directory.checkpoint_recovery_points, {}), payments.flush):
         with pytest.raises(StorageError, match="offline since a write failed"):
             write()
-    assert [error.errno for error in told] == [28]
+    assert [error.errno for error in received] == [28]
     directory.abandon()
     assert directory_at(tmp_path).logs[PAYMENTS].log_end_offset == 1
 

@@ -51,8 +51,8 @@ def made_up_campaign(folder: Path, *, runs: int = 60, groups: int = 5, text: str
     }  # fmt: skip
     (folder / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
-        told = [_with_text(row, text) for row in rows] if text else rows
-        pq.write_table(pa.Table.from_pylist(told, schema=SCHEMAS[name]), folder / "tables" / f"{name}.parquet")
+        built_rows = [_with_text(row, text) for row in rows] if text else rows
+        pq.write_table(pa.Table.from_pylist(built_rows, schema=SCHEMAS[name]), folder / "tables" / f"{name}.parquet")
     plan = {"name": "made-up", "seed": 15, "begun": "2026-11-23 03:00:00 UTC", "harness_version": "0.3.0",
             "command": f"kafka-chaos campaign --random {runs} --seed 15"}  # fmt: skip
     sentence = f"{runs} runs: {len(violated)} violation."
@@ -62,19 +62,19 @@ def made_up_campaign(folder: Path, *, runs: int = 60, groups: int = 5, text: str
     return folder
 
 
-def _write(file: Path, told: Mapping[str, Any]) -> None:
-    file.write_text(json.dumps(told), encoding="utf-8")
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _with_text(row: Row, text: str) -> Row:
     """But for what is no text of anybody's: verdicts, classes and the fingerprints that join the tables."""
     kept = ("verdict", "class", "fingerprint", "profile")
-    told = {name: text if isinstance(value, str) and name not in kept else value for name, value in row.items()}
+    fields = {name: text if isinstance(value, str) and name not in kept else value for name, value in row.items()}
     if row.get("profile"):
-        told["profile"] = text
+        fields["profile"] = text
     if "faults" in row:
-        told["faults"] = [text] * len(row["faults"])
-    return told
+        fields["faults"] = [text] * len(row["faults"])
+    return fields
 
 
 def verdict_of(number: int) -> str:

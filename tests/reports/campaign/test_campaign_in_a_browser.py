@@ -48,8 +48,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers(opened: Opened, selector: str = "#runs tbody.one") -> list[str]:
     """Of the runs whose rows, or what else has a run's number, can be seen."""
-    told = opened.ask(f"{_SHOWN.replace('SELECTOR', selector)}.map((one) => one.dataset.run)")
-    return [str(number) for number in told]
+    reported = opened.ask(f"{_SHOWN.replace('SELECTOR', selector)}.map((one) => one.dataset.run)")
+    return [str(number) for number in reported]
 
 
 def pick(opened: Opened, field: str, value: str) -> None:

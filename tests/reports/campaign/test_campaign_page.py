@@ -116,11 +116,11 @@ def test_a_shard_has_the_runs_that_it_has_on_its_axis(tmp_path: Path) -> None:
 
 
 def test_situations_are_summed_over_runs_and_what_never_came_together_is_named(page: CampaignPage) -> None:
-    told = page.situations
-    assert told is not None
-    assert told.reached == 7 * 3 * 3 * 3 - 9
-    assert [row.times for row in told.rows] == sorted((row.times for row in told.rows), reverse=True)
-    assert ("slow", "controller", "any", "any", "any", "any") in told.never
+    reported = page.situations
+    assert reported is not None
+    assert reported.reached == 7 * 3 * 3 * 3 - 9
+    assert [row.times for row in reported.rows] == sorted((row.times for row in reported.rows), reverse=True)
+    assert ("slow", "controller", "any", "any", "any", "any") in reported.never
 
 
 def test_distributions_have_the_median_and_number_of_all_values(page: CampaignPage, folder: Path) -> None:

@@ -22,12 +22,12 @@ def test_verdicts_and_groups_are_counted_for_each_and_what_one_has_alone_comes_f
     assert headline == "5 different violations: 1 only in B, 4 in both."
     assert headline in html
     assert html.index("fp6") < html.index("fp0")
-    told = json.loads((tmp_path / "out" / "campaigns.json").read_text(encoding="utf-8"))
-    assert [(each["letter"], each["runs"], each["counts"]["violation"]) for each in told["campaigns"]] == [
+    stored = json.loads((tmp_path / "out" / "campaigns.json").read_text(encoding="utf-8"))
+    assert [(each["letter"], each["runs"], each["counts"]["violation"]) for each in stored["campaigns"]] == [
         ("A", 60, 8),
         ("B", 80, 11),
     ]
-    assert "fp6" not in told["campaigns"][0]["groups"]
+    assert "fp6" not in stored["campaigns"][0]["groups"]
 
 
 def test_distributions_stand_below_each_other_and_lead_to_the_runs_of_the_right_campaign(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def test_what_happens_in_every_run_of_one_and_in_none_of_the_other_differs_howev
 
 
 def test_the_resolution_of_the_recording_is_a_spread_too() -> None:
-    told = [[0.10, 0.11], [0.30, 0.31]]
-    assert compare(measure(*told)).kind == "differs"
-    assert compare(measure(*told, resolution=1.0)).kind == "within"
+    rows = [[0.10, 0.11], [0.30, 0.31]]
+    assert compare(measure(*rows)).kind == "differs"
+    assert compare(measure(*rows, resolution=1.0)).kind == "within"
 
 
 def test_a_row_that_only_one_column_has_is_not_compared() -> None:

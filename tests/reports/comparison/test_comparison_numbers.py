@@ -13,10 +13,10 @@ from harness.history.schema.schemas import TABLES
 from reports.comparison.faults import fault_numbers, silence_after
 from reports.comparison.numbers import numbers_of, sends_of
 from reports.run_data import RunData
+from tests.links import struck
 from tests.reports.stories.crash_story import HEALED_S, KILL_S, crash_run, kill_row, state
 from tests.reports.stories.judged_folder import at, filled, quiet_run
 from tests.reports.stories.unclean_story import loss_run
-from tests.struck import struck
 
 
 def rewrite(run: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> RunData:

@@ -141,7 +141,7 @@ def build_run(
     folder = RunFolder.create(runs, scenario="unclean-election", clock=clock, seed=7, stamp="20260101-000000")
     folder.write_scenario(SCENARIO)
     folder.update(status="complete", load_began_ns=at(0), load_ended_ns=at(8), versions={"kafka-chaos": "0.1.0"})
-    told = [finding()] if findings is None else findings
+    built_rows = [finding()] if findings is None else findings
     fault = {
         "run": 0, "fault": 0, "kind": "kill", "label_text": "kill broker 1", "nodes": [1], "links": [], "proved": True,
         "trigger_text": "", "asked_ns": at(3), "begin_ns": at(3), "end_asked_ns": at(5), "end_ns": at(5.5),
@@ -166,13 +166,13 @@ def build_run(
              "end_ns": at(3.1), "outcome": "ok", "seen_text": "gone"}
         ],
         "value_names": [{"run": 0, "value": value, "name": text} for value, text in (names or {}).items()],
-        "findings": told,
+        "findings": built_rows,
     }  # fmt: skip
     for name in (*TABLES, "findings"):
         schema = FINDINGS if name == "findings" else TABLES[name]
         folder.write_table(name, pa.Table.from_pylist(rows.get(name, []), schema=schema))
-    _write_evidence(folder.path, told)
-    lost = sum(row["count"] for row in told if row["check"] == "lost-write")
+    _write_evidence(folder.path, built_rows)
+    lost = sum(row["count"] for row in built_rows if row["check"] == "lost-write")
     (folder.path / "verdict.json").write_text(
         json.dumps(
             {
@@ -180,7 +180,7 @@ def build_run(
                 "exit_code": {"pass": 0, "violation": 1, "error": 4}.get(verdict, 3),
                 "sentence": sentence,
                 "reasons": [] if verdict == "pass" else [sentence],
-                "counts": {"violation": 0, "permitted": len(told), "observation": 0},
+                "counts": {"violation": 0, "permitted": len(built_rows), "observation": 0},
                 "coverage": [
                     {"condition": "elections", "meaning": "elections", "required": "1", "seen": 1, "met": True}
                 ],
@@ -195,8 +195,8 @@ def build_run(
     return folder.path
 
 
-def _write_evidence(run: Path, told: list[dict[str, Any]]) -> None:
-    lost = sum(row["count"] for row in told if row["check"] == "lost-write")
+def _write_evidence(run: Path, rows_given: list[dict[str, Any]]) -> None:
+    lost = sum(row["count"] for row in rows_given if row["check"] == "lost-write")
     common = {"topic": "orders", "partition": 0, "acks": -1}
     accounting = [
         {**common, "outcome": "acknowledged", "in_final_log": True, "count": 30 - lost},
@@ -208,7 +208,7 @@ def _write_evidence(run: Path, told: list[dict[str, Any]]) -> None:
             "replica": node, "leader_epoch": 0, "value": value if node == 1 else None, "truncated": node == 1,
             "truncated_ns": at(6), "final_epoch": 2, "final_value": values.number(9, offset),
         }
-        for row in told
+        for row in rows_given
         for offset, value in zip(row["offsets"] or (), row["values"] or (), strict=True)
         for node in (1, 2)
     ]  # fmt: skip

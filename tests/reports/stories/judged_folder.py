@@ -71,7 +71,7 @@ def folder_of(runs: Path, scenario: str, text: str) -> RunFolder:
 
 
 def write_verdict(folder: RunFolder, **fields: Any) -> Path:
-    told: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "verdict": "pass",
         "exit_code": 0,
         "sentence": "",
@@ -84,13 +84,13 @@ def write_verdict(folder: RunFolder, **fields: Any) -> Path:
         "accounting": {},
         **fields,
     }
-    (folder.path / "verdict.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder.path / "verdict.json").write_text(json.dumps(entries), encoding="utf-8")
     return folder.path
 
 
 def states() -> Rows:
     """(part, t, leader, epoch, isr)"""
-    told = [
+    built_rows = [
         (0, -2.0, 1, 1, [1, 2, 3]),
         (0, 7.498, 1, 1, [1, 3]),
         (0, 7.511, 1, 1, [1]),
@@ -106,7 +106,7 @@ def states() -> Rows:
     ]
     rows: list[dict[str, Any]] = []
     before: dict[int, tuple[int, list[int]]] = {}
-    for number, (part, t, leader, epoch, isr) in enumerate(told):
+    for number, (part, t, leader, epoch, isr) in enumerate(built_rows):
         led, was = before.get(part, (None, None))
         rows.append(
             {
@@ -148,7 +148,7 @@ def accounting(lost: int) -> Rows:
             row(part, "unknown", False, indeterminate[1]),
             row(part, "refused", False, refused),
         ]
-    return [told for told in rows if told["count"]]
+    return [reported for reported in rows if reported["count"]]
 
 
 def summary(lost: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from harness.history.facts import values
 from harness.scenario.file import load
 from harness.scenario.written import written_out
+from tests.links import struck
 from tests.reports.stories.judged_folder import (
     DURATION_S,
     ELECTED_END,
@@ -27,7 +28,6 @@ from tests.reports.stories.judged_folder import (
     write_verdict,
 )
 from tests.reports.stories.unclean_findings import acknowledged_at, findings, lost_values
-from tests.struck import struck
 
 # ---- the loss -------------------------------------------------------------------------------------------------------
 

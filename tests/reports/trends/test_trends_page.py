@@ -37,8 +37,8 @@ def test_findings_have_their_first_and_last_night_and_a_new_one_is_told_first(tm
 
 def test_a_change_is_marked_at_its_night_and_named(tmp_path: Path) -> None:
     curves = {curve.measure: curve for curve in build(filled_store(tmp_path)).curves[0].curves}
-    ((_, told),) = curves["Recovery, the longest after a fault"].changes
-    assert told == "20261115-020000-nightly: from 2 to 5 s"
+    ((_, reported),) = curves["Recovery, the longest after a fault"].changes
+    assert reported == "20261115-020000-nightly: from 2 to 5 s"
     assert curves["Records acknowledged per second"].changes == []
 
 

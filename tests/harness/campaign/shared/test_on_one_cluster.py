@@ -64,9 +64,9 @@ async def test_a_run_is_judged_by_its_own_history_whatever_happened_on_its_clust
             await comes_true(is_settled, "the health check")
     finally:
         await clusters.close()
-    first, told = [judge(folder, spark) for folder in folders]
+    first, rows = [judge(folder, spark) for folder in folders]
     assert first.verdict.value == "pass", first.sentence
-    assert (told.verdict.value, told.sentence[:5]) == ("pass", "Pass:"), told.sentence
+    assert (rows.verdict.value, rows.sentence[:5]) == ("pass", "Pass:"), rows.sentence
     folder = RunFolder(folders[1])
     assert folder.table("faults").num_rows == 0
     exact = [row for row in folder.table("partition_states").to_pylist() if row["exact"]]

@@ -16,8 +16,8 @@ from harness.checks.spark.detection import Flagged
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.finding_facts import Hold
 from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
+from tests.links import struck
 from tests.rows import row_of
-from tests.struck import struck
 
 REPLICAS = (1, 2, 3)
 
@@ -63,7 +63,7 @@ def _ruling() -> Ruling:
         ([50, 70], ()),  # one by a deposed leader, whose own ISR nobody recorded
     ],
 )
-def test_the_isr_at_acknowledgement_is_told_only_of_the_epoch_that_acknowledged(
+def test_the_isr_at_acknowledgement_is_reported_only_of_the_epoch_that_acknowledged(
     acknowledged_at: list[int], isr: tuple[int, ...]
 ) -> None:
     assert in_sync_at_acknowledgement(_story(), _ruling(), [_row(t) for t in acknowledged_at]) == isr
@@ -100,7 +100,7 @@ def test_waiting_for_a_replica_whose_disk_was_lost_would_have_kept_nothing() -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "nodes", "links", "told"),
+    ("kind", "nodes", "links", "expected"),
     [
         ("cut", [1, 2, 3], "n2>n1 n3>n1", ("cut", 3.0)),
         ("cut", [1, 2, 3], "n2>n1", None),  # broker 3 could fetch
@@ -110,12 +110,12 @@ def test_waiting_for_a_replica_whose_disk_was_lost_would_have_kept_nothing() -> 
     ],
 )
 def test_a_shrunk_isr_names_the_fault_that_kept_every_one_who_left(
-    kind: str, nodes: list[int], links: str, told: tuple[Hold, float] | None
+    kind: str, nodes: list[int], links: str, expected: tuple[Hold, float] | None
 ) -> None:
     second = 10**9
     fault = row_of(FaultRow, fault=0, kind=kind, nodes=nodes, links=struck(links), begin_ns=second, end_ns=9 * second)
     row = _state(4 * second, 1, 0, [1])
-    assert what_held(_story(faults=[fault]), row, {2, 3}) == told
+    assert what_held(_story(faults=[fault]), row, {2, 3}) == expected
 
 
 def test_a_disk_lost_to_a_fault_that_nobody_saw_begin_is_in_the_chain_by_itself() -> None:
@@ -138,15 +138,15 @@ def test_a_disk_lost_to_a_fault_that_was_seen_to_begin_is_in_the_chain_once() ->
 
 
 @pytest.mark.parametrize(
-    ("kinds", "told"),
+    ("kinds", "expected"),
     [(("kill", "kill"), ("dead", 2.0)), (("kill", "pause"), None), (("pause", "pause"), ("paused", 2.0))],
 )
 def test_each_of_those_who_left_may_have_been_kept_by_a_fault_of_its_own(
-    kinds: tuple[str, str], told: tuple[Hold, float] | None
+    kinds: tuple[str, str], expected: tuple[Hold, float] | None
 ) -> None:
     second = 10**9
     faults = [
         row_of(FaultRow, fault=number, kind=kind, nodes=[2 + number], links=[], begin_ns=(1 + number) * second)
         for number, kind in enumerate(kinds)
     ]
-    assert what_held(_story(faults=faults), _state(4 * second, 1, 0, [1]), {2, 3}) == told
+    assert what_held(_story(faults=faults), _state(4 * second, 1, 0, [1]), {2, 3}) == expected

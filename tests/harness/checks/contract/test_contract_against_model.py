@@ -95,10 +95,13 @@ def test_a_loss_is_ruled_as_the_brokers_logs_say(seed: int) -> None:
 @settings(max_examples=BATCHES, deadline=None)
 def test_where_no_log_with_the_record_was_read_it_is_ruled_right_or_left_open(seed: int) -> None:
     run = FailOvers(random.Random(seed))
-    told = read_run_history(small_tables(run.history), 0, None, 0).partitions[0]
+    partition_history = read_run_history(small_tables(run.history), 0, None, 0).partitions[0]
     for record in lost(run):
         holding = {copy.snapshot for copy in lost_record_of(run, record).copies}
-        story = replace(told, snapshots=tuple(row for row in told.snapshots if row["snapshot"] not in holding))
+        story = replace(
+            partition_history,
+            snapshots=tuple(row for row in partition_history.snapshots if row["snapshot"] not in holding),
+        )
         fate = LostRecord(
             offset=record.offset, epoch=None, acks=record.acks, t_acknowledged=int(record.time_ns * SECOND),
             committed=record.was_read, in_a_log=False,
@@ -128,13 +131,13 @@ def test_a_ruling_that_records_share_is_the_one_that_each_would_get_alone(seed: 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=BATCHES, deadline=None)
-def test_unclean_elections_are_told_and_no_others(seed: int) -> None:
+def test_unclean_elections_are_reported_and_no_others(seed: int) -> None:
     run = FailOvers(random.Random(seed))
     story = read_run_history(small_tables(run.history), 0, None, 0)
     context = RunContext(history=story, flagged=(), counts={})
-    told = {(finding.epoch, finding.classification) for finding in unclean_election.find(context)}
+    fields = {(finding.epoch, finding.classification) for finding in unclean_election.find(context)}
     wanted = "observation" if run.allowed else "violation"  # what it cost is told by the lost records
-    assert told == {(leader.epoch, wanted) for leader in run.leaders if leader.unclean}
+    assert fields == {(leader.epoch, wanted) for leader in run.leaders if leader.unclean}
 
 
 def test_the_histories_have_losses_of_every_kind() -> None:

@@ -88,15 +88,15 @@ def reading(tables: Tables, story: RunHistory) -> None:
 
 @pytest.mark.parametrize("work", [reading, shortages, elections, measures])
 def test_the_work_grows_with_what_happened(work: Callable[[Tables, RunHistory], None]) -> None:
-    told = []
+    received = []
     for partitions in (FEW, 2 * FEW):
         tables = tables_of(partitions)
         story = story_of(tables)
         with counted() as lines:
             work(tables, story)
-        told.append(lines[0])
-    assert told[0] > FEW
-    assert told[1] < ALLOWED * told[0], told
+        received.append(lines[0])
+    assert received[0] > FEW
+    assert received[1] < ALLOWED * received[0], received
 
 
 def state(number: int, before: list[int] | None) -> PartitionStateRow:

@@ -257,7 +257,7 @@ def test_the_verdict_follows_the_evidence(
     assert (judged[name].verdict, sums) == (verdict, expected), judged[name].sentence
 
 
-def test_a_served_record_is_told_with_who_refused_it_and_why_it_counts(judged: dict[str, Judgement]) -> None:
+def test_a_served_record_is_reported_with_who_refused_it_and_why_it_counts(judged: dict[str, Judgement]) -> None:
     ((_, finding),) = judged["a_damaged_batch_was_served_and_refused"].findings
     assert "2 reads were answered with a batch whose checksum does not hold, the first at 6." in finding.sentence
     assert "(consumer-1): the log of broker 1 had been damaged, and other in-sync copies were sound" in finding.sentence

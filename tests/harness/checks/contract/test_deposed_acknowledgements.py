@@ -63,16 +63,16 @@ def test_only_the_end_of_a_pause_of_who_answered_is_a_resume(fault: FaultRow) ->
 def test_what_was_acknowledged_before_and_after_the_election_is_told_apart() -> None:
     history = _history(_pause(50, 85, 88))
     chain = cause_chain(history, _ruling(), [_row(45), _row(90)], history.truncations)
-    told = [(link.t_ns, link.count, link.deposed, link.leader) for link in chain if link.event == "acknowledged"]
-    assert told == [(45, 1, False, 1), (90, 1, True, 1)]
+    rows = [(link.t_ns, link.count, link.deposed, link.leader) for link in chain if link.event == "acknowledged"]
+    assert rows == [(45, 1, False, 1), (90, 1, True, 1)]
     assert [link.event for link in chain if link.decisive] == ["election"]
 
 
 def test_its_words_say_who_was_deposed_and_by_whom() -> None:
     history = _history(_pause(50, 50 + 6 * SECOND, 50 + 7 * SECOND))
     chain = cause_chain(history, _ruling(), [_row(60 + 7 * SECOND)], history.truncations)
-    told = {link.event: link.sentence for link in chain}
-    assert told["resume"] == (
+    fields = {link.event: link.sentence for link in chain}
+    assert fields["resume"] == (
         "Broker 1 was resumed after a pause of 6.0 s; it did not know yet that broker 2 led in epoch 1."
     )
-    assert told["acknowledged"].endswith(", by a leader that had been deposed already.")
+    assert fields["acknowledged"].endswith(", by a leader that had been deposed already.")

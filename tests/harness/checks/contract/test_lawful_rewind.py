@@ -66,9 +66,11 @@ def test_a_fail_over_to_a_log_that_went_on_beyond_the_offset_explains_nothing() 
 
 def test_of_a_record_that_came_before_an_election_it_explains_nothing() -> None:
     second = election(1, 2, start=3, leader_before=1)
-    told = story(FIRST, replace(second, time_ns=20))
-    assert lawful_rewind(told, offset=OFFSET, epoch=None, time_ns=9, strict=False) is None
-    assert lawful_rewind(told, offset=OFFSET, epoch=None, time_ns=None, strict=False) is not None, "nobody knows when"
+    partition_history = story(FIRST, replace(second, time_ns=20))
+    assert lawful_rewind(partition_history, offset=OFFSET, epoch=None, time_ns=9, strict=False) is None
+    assert lawful_rewind(partition_history, offset=OFFSET, epoch=None, time_ns=None, strict=False) is not None, (
+        "nobody knows when"
+    )
 
 
 def flagged(offset: int, *flags: str, invoked_ns: int, value: int = 0) -> Flagged:

@@ -22,12 +22,12 @@ def test_a_partition_whose_replicas_are_not_listed_has_those_of_its_last_state()
 
 def test_states_of_one_moment_follow_each_other_by_their_partition_epochs() -> None:
     def state(partition_epoch: int, **columns: Any) -> PartitionStateRow:
-        told = {"time_ns": 5, "exact": True, "partition_epoch": partition_epoch} | columns
-        return row_of(PartitionStateRow, **told)
+        fields = {"time_ns": 5, "exact": True, "partition_epoch": partition_epoch} | columns
+        return row_of(PartitionStateRow, **fields)
 
     rows = [state(2), state(0), state(1), state(0, time_ns=4)]
-    told = [(row["time_ns"], row["partition_epoch"]) for row in exact_states(rows)]
-    assert told == [(4, 0), (5, 0), (5, 1), (5, 2)]
+    built_rows = [(row["time_ns"], row["partition_epoch"]) for row in exact_states(rows)]
+    assert built_rows == [(4, 0), (5, 0), (5, 1), (5, 2)]
 
 
 def test_what_a_broker_that_was_cut_off_said_of_an_older_epoch_is_no_state() -> None:

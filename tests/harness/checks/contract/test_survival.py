@@ -161,9 +161,9 @@ def test_destruction_excuses_what_was_not_seen_afterwards() -> None:
     history = wiped(seen_at=None)
     ruling = ruled(history, fate(history, 4))
     assert (ruling.classification, ruling.cause) == ("permitted", "destruction")
-    told = ruling.rules[-1].evidence
-    assert isinstance(told, Destruction)
-    assert (told.isr, told.elr, told.alone) == ((1,), (), None), "it says whose copies these were"
+    reported = ruling.rules[-1].evidence
+    assert isinstance(reported, Destruction)
+    assert (reported.isr, reported.elr, reported.alone) == ((1,), (), None), "it says whose copies these were"
 
 
 def test_destruction_does_not_excuse_what_a_replica_in_sync_still_had_afterwards() -> None:

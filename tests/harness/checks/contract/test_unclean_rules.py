@@ -18,10 +18,10 @@ MOMENT = 100
 def step(
     outcome: str = "ok", *, begin_ns: int = 50, end_ns: int | None = 60, kind: str = "act", **arguments: Any
 ) -> StepRow:
-    told = {"elect": "unclean", "topic": "orders", "partition": 0} | arguments
+    fields = {"elect": "unclean", "topic": "orders", "partition": 0} | arguments
     return row_of(
         StepRow, step=0, kind=kind, act="elect", begin_ns=begin_ns, end_ns=end_ns, outcome=outcome, step_text="",
-        arguments=arguments_text(told),
+        arguments=arguments_text(fields),
     )  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def test_a_request_allows_the_election_that_it_asked_for(asked: StepRow, answer:
 
 
 def fault(*, asked_ns: int | None = 50, begin_ns: int | None = 60, scheduled: int | None = 0, **more: Any) -> FaultRow:
-    told: dict[str, Any] = {"kind": "unclean-election", "proved": begin_ns is not None, "step": None}
-    return row_of(FaultRow, asked_ns=asked_ns, begin_ns=begin_ns, scheduled=scheduled, **{**told, **more})
+    fields: dict[str, Any] = {"kind": "unclean-election", "proved": begin_ns is not None, "step": None}
+    return row_of(FaultRow, asked_ns=asked_ns, begin_ns=begin_ns, scheduled=scheduled, **{**fields, **more})
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,15 @@ def test_one_that_the_configuration_forbids_does_not() -> None:
 
 def test_one_that_wrote_at_or_below_the_record_had_its_log_end_there() -> None:
     first = EpochRead(epoch=1, is_final=True, first_offset=3, last_offset=8)
-    told = story(election(1, 2, unclean=True))
-    ruling = rule(told, LOST, Survival(told, [first]))
+    partition_history = story(election(1, 2, unclean=True))
+    ruling = rule(partition_history, LOST, Survival(partition_history, [first]))
     assert (ruling.classification, ruling.cause) == ("permitted", "unclean-election")
 
 
 def test_one_after_which_later_records_of_the_same_epoch_are_still_there_did_not_cost_it() -> None:
     last = EpochRead(epoch=0, is_final=True, first_offset=0, last_offset=8)
-    told = story(election(1, 2, unclean=True))
-    assert rule(told, LOST, Survival(told, [last])).classification == "violation"
+    partition_history = story(election(1, 2, unclean=True))
+    assert rule(partition_history, LOST, Survival(partition_history, [last])).classification == "violation"
 
 
 def test_a_clean_election_without_a_known_log_end_explains_nothing() -> None:
@@ -179,7 +179,7 @@ def test_nor_is_a_restart_of_the_same_leader_a_fail_over_there() -> None:
     assert ruling.cause == "restart"
 
 
-def test_a_rule_that_nobody_can_decide_is_told_before_which_of_several_leaders_it_was() -> None:
+def test_a_rule_that_nobody_can_decide_is_reported_before_which_of_several_leaders_it_was() -> None:
     forbidden, unknown = election(1, 2, unclean=True, allowed=False), election(2, 3, unclean=True)
     unknown = replace(unknown, permission=Permission(allowed=None, source="brokers-differ"), start=3)
     one = story(forbidden)
@@ -190,7 +190,7 @@ def test_a_rule_that_nobody_can_decide_is_told_before_which_of_several_leaders_i
 
 
 @pytest.mark.parametrize(
-    ("told_by_followers", "expected"),
+    ("follower_epochs", "expected"),
     [
         ((), "observation"),
         (("0:0 1:7",), "permitted"),
@@ -201,14 +201,14 @@ def test_a_rule_that_nobody_can_decide_is_told_before_which_of_several_leaders_i
     ],
 )
 def test_followers_checkpoints_stand_in_for_the_leaders_word_where_they_agree(
-    told_by_followers: Sequence[str], expected: str
+    follower_epochs: Sequence[str], expected: str
 ) -> None:
     history = History()
     history.unclean_config("true")
     history.state(1, 0, (1, 2, 3), at=0, start=0)
     history.state(1, 0, (1,), at=3)
     history.state(2, 1, (2,), at=8)
-    for number, epochs in enumerate(told_by_followers):
+    for number, epochs in enumerate(follower_epochs):
         history.snapshot(3 + number, [], at=20, reason="heal", epochs=epochs)
     assert ruled(history, fate(history, 8)).classification == expected
 

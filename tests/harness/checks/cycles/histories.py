@@ -31,7 +31,7 @@ STATUS = {"ok": 0, "fail": 1, "info": 2}
 
 
 @dataclass(kw_only=True)
-class Told:
+class SearchHistory:
     """One history. Keys and values are whatever they are called; they are numbered in order of first sight."""
 
     operations: list[tuple[Any, ...]] = field(default_factory=list)
@@ -88,17 +88,18 @@ def frame(
     return spark.read.parquet(str(folder / f"{name}.parquet"))
 
 
-def search_told(
-    spark: SparkSession, folder: Path, told: Sequence[Told], mode: Mode, *, ww_deps: bool | Collection[int] = True,
+def searched(
+    spark: SparkSession, folder: Path, histories: Sequence[SearchHistory], mode: Mode, *,
+    ww_deps: bool | Collection[int] = True,
     limits: Limits | None = None,
 ) -> Search:  # fmt: skip
     """All of them in one job; run i is the i-th."""
-    orders = [(run, *row) for run, history in enumerate(told) for row in history.ordered()]
-    records = [(run, *row) for run, history in enumerate(told) for row in history.records]
-    ops = [(run, *row) for run, history in enumerate(told) for row in history.operations]
+    orders = [(run, *row) for run, history in enumerate(histories) for row in history.ordered()]
+    records = [(run, *row) for run, history in enumerate(histories) for row in history.records]
+    ops = [(run, *row) for run, history in enumerate(histories) for row in history.operations]
     return search_histories(
         spark, records=frame(spark, folder, "records", RECORDS, records), operations=frame(spark, folder, "operations",
             OPS, ops),
         orders=frame(spark, folder, "orders", ORDERS, orders), mode=mode, ww_deps=ww_deps, limits=limits,
-        key_of=lambda run, partition_id: told[run].key_of(partition_id),
+        key_of=lambda run, partition_id: histories[run].key_of(partition_id),
     )  # fmt: skip

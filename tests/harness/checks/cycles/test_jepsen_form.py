@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
 from harness.checks.cycles.champ import components_in_order, murmur3, murmur3_digits, operations_in_order
-from tests.harness.checks.cycles.histories import Told, search_told
+from tests.harness.checks.cycles.histories import SearchHistory, searched
 
 
 def test_murmur3_is_clojures_hash_of_a_long() -> None:
@@ -27,26 +27,26 @@ def test_the_order_of_a_set_does_not_depend_on_how_it_was_made() -> None:
     assert sorted(map(min, components_in_order(sets))) == list(range(0, 60, 2))
 
 
-def _two_readers_of_each_other(keys: list[str]) -> Told:
-    told = Told()
+def _two_readers_of_each_other(keys: list[str]) -> SearchHistory:
+    history = SearchHistory()
     for index, begin in ((2, 0), (3, 1)):
-        told.operation(index, begin, "txn", "ok")
+        history.operation(index, begin, "txn", "ok")
     for mop, key in enumerate(keys):
-        told.sent(2, mop, key, f"a{key}")
-        told.sent(3, mop, key, f"b{key}")
+        history.sent(2, mop, key, f"a{key}")
+        history.sent(3, mop, key, f"b{key}")
     for mop, key in enumerate(keys, start=len(keys)):
-        told.read(2, mop, key, [f"b{key}"])
-        told.read(3, mop, key, [f"a{key}"])
-    return told
+        history.read(2, mop, key, [f"b{key}"])
+        history.read(3, mop, key, [f"a{key}"])
+    return history
 
 
-def _two_sends(second_begin: int, status: str) -> Told:
-    told = Told()
-    told.operation(2, 0, "send", status)
-    told.sent(2, 0, "x", "a")
-    told.operation(4, second_begin, "send", "ok")
-    told.sent(4, 0, "y", "b")
-    return told
+def _two_sends(second_begin: int, status: str) -> SearchHistory:
+    history = SearchHistory()
+    history.operation(2, 0, "send", status)
+    history.sent(2, 0, "x", "a")
+    history.operation(4, second_begin, "send", "ok")
+    history.sent(4, 0, "y", "b")
+    return history
 
 
 HISTORIES = {
@@ -60,8 +60,8 @@ HISTORIES = {
 
 @pytest.fixture(scope="module")
 def errors(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
-    told = list(HISTORIES.values())
-    search = search_told(spark, tmp_path_factory.mktemp("form"), told, Mode.JEPSEN, ww_deps=False)
+    reported = list(HISTORIES.values())
+    search = searched(spark, tmp_path_factory.mktemp("form"), reported, Mode.JEPSEN, ww_deps=False)
     return {
         name: jepsen_errors(search, run, key_of=history.key_of, value_of=history.value_of)
         for run, (name, history) in enumerate(HISTORIES.items())

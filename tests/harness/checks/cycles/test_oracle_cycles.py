@@ -6,38 +6,38 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from harness.checks.cycles import Mode, jepsen_errors
-from tests.harness.checks.cycles.histories import Told, search_told
+from tests.harness.checks.cycles.histories import SearchHistory, searched
 from tests.harness.checks.jepsen.build import cases, golden
 
 CYCLIC = ("G0", "G1c", "PL-", "strong-PL-", "empty-transaction-graph", "cycle-search-timeout")
 
 
-def _told(case: dict[str, Any], answer: dict[str, Any]) -> Told:
-    told = Told()
+def _history_of(case: dict[str, Any], answer: dict[str, Any]) -> SearchHistory:
+    history = SearchHistory()
     open_invocations: dict[int, int] = {}
     for event in case["ops"]:
         if event["type"] == "invoke":
             open_invocations[event["process"]] = event["index"]
             continue
         begin = open_invocations.pop(event["process"])
-        told.operation(event["index"], begin, event["f"], event["type"])
+        history.operation(event["index"], begin, event["f"], event["type"])
         for mop, (kind, *rest) in enumerate(event["value"] if event["f"] in ("txn", "send", "poll") else ()):
             if kind == "send":
                 value = rest[1][1] if isinstance(rest[1], list) else rest[1]
-                told.sent(event["index"], mop, str(rest[0]), value)
+                history.sent(event["index"], mop, str(rest[0]), value)
             elif rest:
                 for key, pairs in rest[0].items():
-                    told.read(event["index"], mop, str(key), [value for _, value in pairs])
+                    history.read(event["index"], mop, str(key), [value for _, value in pairs])
     for key, order in answer["version-orders"].items():
-        told.orders[str(key)] = order["by-index"] if isinstance(order, dict) else order
-    return told
+        history.orders[str(key)] = order["by-index"] if isinstance(order, dict) else order
+    return history
 
 
 def test_every_case_of_the_oracle_has_jepsens_cycles(spark: SparkSession, tmp_path: Path) -> None:
     answers, known = {answer["name"]: answer for answer in golden()}, cases()
-    told = [_told(case, answers[case["name"]]) for case in known]
+    history = [_history_of(case, answers[case["name"]]) for case in known]
     with_ww = [run for run, case in enumerate(known) if case["opts"].get("ww-deps")]
-    search = search_told(spark, tmp_path, told, Mode.JEPSEN, ww_deps=with_ww)
+    search = searched(spark, tmp_path, history, Mode.JEPSEN, ww_deps=with_ww)
     assert not search.not_searched
     for run, case in enumerate(known):
         wanted = {
@@ -45,7 +45,7 @@ def test_every_case_of_the_oracle_has_jepsens_cycles(spark: SparkSession, tmp_pa
             for name, found in answers[case["name"]]["errors"].items()
             if name.startswith(CYCLIC)
         }
-        found = jepsen_errors(search, run, key_of=told[run].key_of, value_of=told[run].value_of)
+        found = jepsen_errors(search, run, key_of=history[run].key_of, value_of=history[run].value_of)
         assert {name: _canonical(one) for name, one in found.items()} == wanted, case["name"]
 
 

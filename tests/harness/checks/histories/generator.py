@@ -183,14 +183,14 @@ class Simulation:
     # -- consumers ----------------------------------------
 
     def _event(self, consumer: Consumer, event: str, partition_id: int, *, after: int = 0, **columns: object) -> None:
-        told = {
+        fields = {
             "process": consumer.process, "event": event, "partition": partition_id, "status": OK,
             "invoked_ns": self.time_ns + after, "completed_ns": self.time_ns + after + 1,
         }  # fmt: skip
         if self.grouped:
             generation = consumer.generation if self._tells_generation else None
-            told |= {"group": GROUP, "member": f"m{consumer.process}", "generation": generation}
-        self.events.append(told | columns)
+            fields |= {"group": GROUP, "member": f"m{consumer.process}", "generation": generation}
+        self.events.append(fields | columns)
 
     def _rebalance(self) -> None:
         """Everything is given up and handed out anew: in a group from what is committed, else from where one likes."""
@@ -346,33 +346,33 @@ class Simulation:
     # -- rows ---------------------------------------------
 
     def history(self, run: int) -> History:
-        told = Rows(run, log_append=self._log_append)
+        rows = Rows(run, log_append=self._log_append)
         completed: list[Send | Poll] = sorted([*self.sends, *self.polls], key=lambda done: done.completed_ns)
         for done in completed:
             if isinstance(done, Send):
-                told.send(done)
+                rows.send(done)
             else:
-                told.poll(done)
+                rows.poll(done)
         for txn in self.transactions:
-            told.transaction(txn)
+            rows.transaction(txn)
         for event in self.events:
-            told.event(**event)
-        self._describe(told)
+            rows.event(**event)
+        self._describe(rows)
         for partition_id, partition in enumerate(self.partitions):
-            told.cluster(partition_id, partition)
-        number_steps(told.history)
-        return told.history
+            rows.cluster(partition_id, partition)
+        number_steps(rows.history)
+        return rows.history
 
-    def _describe(self, told: Rows) -> None:
+    def _describe(self, rows: Rows) -> None:
         """The clients."""
         for process in {send.process for send in self.sends if send.process in self._values} | {_LAST_PRODUCER}:
             acks = self._acks.get(process, -1)
             name = "tx" if process == _TRANSACTIONAL else None
-            told.client(process, role="producer", acks=acks, idempotent=acks == -1, tells_attempts=True,
+            rows.client(process, role="producer", acks=acks, idempotent=acks == -1, tells_attempts=True,
                         transactional_id=name)  # fmt: skip
         for consumer in self._consumers:
             group = GROUP if self.grouped else None
-            told.client(consumer.process, role="consumer", isolation=self._isolation, group=group,
+            rows.client(consumer.process, role="consumer", isolation=self._isolation, group=group,
                         offset_reset=self._reset if self.grouped else "earliest")  # fmt: skip
         for process in {poll.process for poll in self.polls if poll.final}:
-            told.client(process, role="consumer", isolation=COMMITTED_ONLY, offset_reset="none")
+            rows.client(process, role="consumer", isolation=COMMITTED_ONLY, offset_reset="none")

@@ -96,13 +96,13 @@ def answer_an_older_committed_offset(history: History, chance: random.Random) ->
     if not found:
         return False
     row = chance.choice(found)
-    told = {**row, "event": "fetched", "offset": row["offset"] - 1, "invoked_ns": _LATE, "completed_ns": _LATE + 1}
+    fields = {**row, "event": "fetched", "offset": row["offset"] - 1, "invoked_ns": _LATE, "completed_ns": _LATE + 1}
     if any(
-        other["offset"] == told["offset"] and other["completed_ns"] >= row["invoked_ns"]
+        other["offset"] == fields["offset"] and other["completed_ns"] >= row["invoked_ns"]
         for other in _events(history, "committed")
     ):
         return False
-    history.rows["group_events"].append(told)
+    history.rows["group_events"].append(fields)
     return True
 
 

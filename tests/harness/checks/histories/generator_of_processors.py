@@ -262,10 +262,10 @@ class Processing(Simulation):
                 self._vanish(processor)
         super()._finish()
 
-    def _describe(self, told: Rows) -> None:
-        super()._describe(told)
+    def _describe(self, rows: Rows) -> None:
+        super()._describe(rows)
         for value, text in self.names:
-            told.history._add("value_names", value=value, name=text)
+            rows.history._add("value_names", value=value, name=text)
         for processor in self.processors:
-            told.client(processor.process, role="both", acks=-1, idempotent=True, isolation=COMMITTED_ONLY,
+            rows.client(processor.process, role="both", acks=-1, idempotent=True, isolation=COMMITTED_ONLY,
                         group=PROCESSORS, transactional_id=processor.name, offset_reset="earliest")  # fmt: skip

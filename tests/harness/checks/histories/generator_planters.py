@@ -37,8 +37,8 @@ def planter(
     of: type[Simulation] = Simulation,
 ) -> Callable[[Plant], Plant]:  # fmt: skip
     def register(plant: Plant) -> Plant:
-        told: dict[str, Any] = {"must": frozenset(must), "may": may or {}, "classification": classification, "of": of}
-        PLANTERS[plant.__name__] = Planter(plant=plant, **told)
+        fields: dict[str, Any] = {"must": frozenset(must), "may": may or {}, "classification": classification, "of": of}
+        PLANTERS[plant.__name__] = Planter(plant=plant, **fields)
         return plant
 
     return register

@@ -128,14 +128,14 @@ class Rows:
         txn = None if done.transaction is None else done.transaction.number
         operation = self._operation_row("send", done, len(done.values), txn)
         answered = (done.status == OK or txn is not None) and done.acks != 0
-        told = done.offsets if answered else None
+        reported = done.offsets if answered else None
         for i, value in enumerate(done.values):
             self.history._add(
                 "records", kind=0, status=done.status, acks=done.acks, operation=operation, process=done.process,
                 assignment=0, topic="t", partition=done.partition_id, partition_id=done.partition_id, position=i,
-                offset=None if told is None else told[i], value=value, invoked_ns=done.invoked_ns,
+                offset=None if reported is None else reported[i], value=value, invoked_ns=done.invoked_ns,
                 completed_ns=done.completed_ns, error=None if done.status == OK else "TimeoutError", transaction=txn,
-                timestamp_ms=done.stamp_ms if told is not None else done.invoked_ns // 1_000_000,
+                timestamp_ms=done.stamp_ms if reported is not None else done.invoked_ns // 1_000_000,
                 log_append=self._log_append,
             )  # fmt: skip
 

@@ -93,10 +93,10 @@ def torn(history: History) -> set[tuple[int, int, int]]:
         readers = [
             final[row["partition_id"], row["value"]] for row in sent if (row["partition_id"], row["value"]) in final
         ]
-        told = txn["outcome"] == _COMMITTED or (
+        reported = txn["outcome"] == _COMMITTED or (
             bool(readers) and _clients(history)[min(readers)]["isolation"] == "read_committed"
         )
-        if told and 0 < len(readers) < len(sent):
+        if reported and 0 < len(readers) < len(sent):
             found.add((txn["transaction"], len(sent), len(readers)))
     return found
 
@@ -155,11 +155,11 @@ def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
         possible, certain = may_be_committed(
             history, fetch["group"], fetch["partition"], fetch["invoked_ns"], fetch["completed_ns"]
         )
-        told = fetch["offset"]
-        if told is None and certain:
+        reported = fetch["offset"]
+        if reported is None and certain:
             kind = "lost"
-        elif told is not None and told not in possible:
-            kind = "regressed" if possible and told < min(possible) else "foreign"
+        elif reported is not None and reported not in possible:
+            kind = "regressed" if possible and reported < min(possible) else "foreign"
         else:
             continue
         found.add((fetch["process"], fetch["partition"], fetch["invoked_ns"], kind))

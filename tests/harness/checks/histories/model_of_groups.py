@@ -145,7 +145,7 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
             for _, row in every
             if (row["partition_id"], row["process"], row["assignment"]) == (partition_id, process, assignment)
         ]
-        told = [
+        rows = [
             row["invoked_ns"] for row in _events(history, "assigned", "seek")
             if (row["process"], row["partition"]) == (process, partition_id)
             and row["invoked_ns"] <= min(row["completed_ns"] for row in own)
@@ -155,7 +155,7 @@ def read_after_commit(history: History) -> set[tuple[int, str, int, int, int, in
             if (row["process"], row["partition"]) == (process, partition_id)
             and row["invoked_ns"] <= max(row["completed_ns"] for row in own)
         ]  # fmt: skip
-        began = min(*(row["invoked_ns"] for row in own), max(told, default=_NEVER))
+        began = min(*(row["invoked_ns"] for row in own), max(rows, default=_NEVER))
         possible, certain = may_be_committed(history, group, partition_id, began, began)
         again = [row["offset"] for row in own if certain and row["offset"] < min(possible)]
         if again and not sought:

@@ -21,18 +21,18 @@ def test_two_questions_are_answered_at_the_same_time(monkeypatch: pytest.MonkeyP
         assert sorted(answer.result() for answer in answers) == [0, 1]
 
 
-def test_while_a_long_question_is_answered_it_is_the_one_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_long_question_is_answered_it_is_the_one_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    told: list[str] = []
+    received: list[str] = []
     others_answered = threading.Event()
-    with concurrent_queries(0, told.append) as questions:
+    with concurrent_queries(0, received.append) as questions:
         questions.ask("records", lambda: others_answered.wait(20))
-        until(lambda: told == ["records"])
+        until(lambda: received == ["records"])
         for name in ("isolation", "availability"):
             questions.ask(name, lambda: None).result()
         others_answered.set()
 
-    assert told == ["records"] * 3
+    assert received == ["records"] * 3
 
 
 def test_of_a_long_history_one_question_is_asked_after_the_other() -> None:

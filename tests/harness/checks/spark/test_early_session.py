@@ -108,7 +108,7 @@ def test_a_jvm_is_last_in_the_queue_only_beside_a_load(stand_in: Spark, monkeypa
     assert stand_in.places == ["last", "as any other"]
 
 
-def test_a_warm_up_that_fails_is_told_and_the_session_stays(
+def test_a_warm_up_that_fails_is_reported_and_the_session_stays(
     stand_in: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: object, **__: object) -> None:

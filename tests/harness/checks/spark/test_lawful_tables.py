@@ -86,7 +86,7 @@ def first_poll(**columns: Any) -> Callable[[list[Row]], list[Row]]:
         ("activity", lambda rows: rows * 2, "the run is there 2 times"),
     ],
 )  # fmt: skip
-def test_rows_that_no_writer_leaves_are_told_by_table_column_and_number(
+def test_rows_that_no_writer_leaves_are_reported_by_table_column_and_number(
     folder: Path, name: str, changed: Callable[[list[Row]], list[Row]], why: str, statistics: bool
 ) -> None:
     change(folder, name, changed, statistics=statistics)

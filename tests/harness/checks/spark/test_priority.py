@@ -45,16 +45,16 @@ def places(pid: int) -> list[tuple[int, int]]:
 
 
 def session_niceness(pid: int) -> int:
-    told = Path(f"/proc/{pid}/autogroup")
-    return int(told.read_text().split()[-1]) if told.exists() and told.read_text() else 0
+    reported = Path(f"/proc/{pid}/autogroup")
+    return int(reported.read_text().split()[-1]) if reported.exists() and reported.read_text() else 0
 
 
 def seen(pid: int) -> list[tuple[list[tuple[int, int]], int]]:
-    place, told = Place(pid), []
+    place, reported = Place(pid), []
     for move in (place.last, place.as_any_other):
         move()
-        told.append((places(pid), session_niceness(pid)))
-    return told
+        reported.append((places(pid), session_niceness(pid)))
+    return reported
 
 
 def in_the_name_of_nobody(answer: Connection, pid: int) -> None:

@@ -46,7 +46,7 @@ def test_a_jvm_started_ahead_goes_to_whoever_asks_for_such_a_one_and_else_ends(a
     assert not ahead.scratch.exists()
 
 
-def test_where_no_java_fits_nothing_is_started_ahead_and_whoever_asks_is_told(
+def test_where_no_java_fits_nothing_is_started_ahead_and_whoever_asks_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -100,7 +100,7 @@ def test_much_to_check_is_divided_into_more_shares_and_only_while_it_is_checked(
 
 
 @pytest.mark.parametrize(("waits", "lines"), [(False, 0), (True, 1)])
-def test_the_wait_for_the_kept_classes_is_told_in_one_line_when_there_is_one(
+def test_the_wait_for_the_kept_classes_is_one_line_when_there_is_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, waits: bool, lines: int
 ) -> None:
     class Process:
@@ -123,7 +123,7 @@ def test_the_wait_for_the_kept_classes_is_told_in_one_line_when_there_is_one(
 
     Jvm(process=process, scratch=tmp_path / "scratch", stderr_path=tmp_path, archive=archive, used=True).end()
 
-    told = capsys.readouterr().err
-    assert told.count("\n") == lines
-    assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in told) == waits
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == lines
+    assert ("KAFKA_CHAOS_NO_CLASS_ARCHIVE" in printed) == waits
     assert archive.path.exists()

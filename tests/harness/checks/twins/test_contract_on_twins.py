@@ -142,7 +142,7 @@ def test_every_accounting_adds_up(judged_twins: Judged) -> None:
     assert [name for name, judgement in judged_twins.items() if not judgement.accounting["adds_up"]] == []
 
 
-def test_a_loss_is_told_with_its_records_its_election_and_its_reason(judged_twins: Judged) -> None:
+def test_a_loss_is_reported_with_its_records_its_election_and_its_reason(judged_twins: Judged) -> None:
     name, finding = judged_twins["unclean_election_lost_three"].findings[0]
     assert name == "F1"
     assert finding.sentence == (

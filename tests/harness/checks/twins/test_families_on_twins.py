@@ -228,14 +228,14 @@ def test_every_accounting_adds_up(judged: Judged) -> None:
         ),
     ],
 )
-def test_a_second_delivery_is_told_by_what_had_been_committed(
+def test_a_second_delivery_is_reported_by_what_had_been_committed(
     judged: Judged, name: str, causes: dict[str, int]
 ) -> None:
     again = [finding for _, finding in judged[name].findings if finding.kind == "at-least-once"]
     assert {finding.cause.code: finding.count for finding in again if finding.cause is not None} == causes
 
 
-def test_the_steps_of_a_cycle_are_told_by_their_names(judged: Judged) -> None:
+def test_the_steps_of_a_cycle_are_reported_by_their_names(judged: Judged) -> None:
     ((_, finding),) = judged["transactions_interleaved_in_two_partitions"].findings
     one, other = "transaction 7 of id", "transaction 8 of other"
     steps = {(step["source"], step["target"]): step for step in finding.evidence["steps"]}
@@ -246,7 +246,7 @@ def test_the_steps_of_a_cycle_are_told_by_their_names(judged: Judged) -> None:
     assert f"T1 is {one}; T2 is {other}" in finding.sentence or f"T1 is {other}; T2 is {one}" in finding.sentence
 
 
-def test_what_nobody_asked_for_is_told_by_the_start_of_the_log(judged: Judged) -> None:
+def test_what_nobody_asked_for_is_reported_by_the_start_of_the_log(judged: Judged) -> None:
     ((_, unknown),) = judged["removed_by_nobody_knows_whom_in_somebody_elses_cluster"].findings
     assert "the log's start was moved to 4, beyond them, by an unknown hand" in unknown.sentence
     assert "DeleteRecords" in " ".join(judged["removed_by_nobody_knows_whom_in_somebody_elses_cluster"].reasons)

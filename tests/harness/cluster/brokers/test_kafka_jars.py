@@ -53,9 +53,9 @@ def fake_java(home: Path, output: str, code: int) -> Path:
 
 
 def test_a_fetched_version_is_whole_with_a_manifest_and_nothing_beside_it(cache: Path, mirror: Path) -> None:
-    told: Told = []
+    received: Told = []
 
-    home = fetch(SMALL, progress=told.append)
+    home = fetch(SMALL, progress=received.append)
 
     assert home == KafkaHome(version=SMALL, class_path=f"{cache / SMALL.version}/*", libs=cache / SMALL.version)
     assert installed(SMALL) == home
@@ -67,9 +67,11 @@ def test_a_fetched_version_is_whole_with_a_manifest_and_nothing_beside_it(cache:
         data = (home.libs / jar["name"]).read_bytes()
         assert (jar["bytes"], jar["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
     assert {path.name for path in cache.iterdir()} == {SMALL.version, ".lock"}
-    assert any(line.startswith("found 1: ") for line in told)
-    assert "2 jars" in told[-2]
-    assert told[-1].endswith("2 jars verified against the repository's own checksums alone: this version is not pinned")
+    assert any(line.startswith("found 1: ") for line in received)
+    assert "2 jars" in received[-2]
+    assert received[-1].endswith(
+        "2 jars verified against the repository's own checksums alone: this version is not pinned"
+    )
 
 
 def test_a_version_that_is_there_is_not_fetched_again(
@@ -77,10 +79,10 @@ def test_a_version_that_is_there_is_not_fetched_again(
 ) -> None:
     put(cache, SMALL)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "no Ivy is needed", 1)))
-    told: Told = []
+    received: Told = []
 
-    assert fetch(SMALL, progress=told.append) == installed(SMALL)
-    assert told == [
+    assert fetch(SMALL, progress=received.append) == installed(SMALL)
+    assert received == [
         f"Kafka {SMALL} is in {cache / SMALL.version}",
         f"Kafka {SMALL}: 2 jars verified against the SHA-256 of the first fetch alone: this version is not pinned",
     ]
@@ -91,11 +93,11 @@ def test_a_damaged_version_is_reported_and_fetched_anew(cache: Path, mirror: Pat
     jar = home.libs / f"kafka-clients-{SMALL}.jar"
     whole = jar.read_bytes()
     jar.write_bytes(whole[:-1])
-    told: Told = []
+    received: Told = []
 
-    fetch(SMALL, progress=told.append)
+    fetch(SMALL, progress=received.append)
 
-    assert f"{jar.name} has {len(whole) - 1} bytes, not {len(whole)}" in told[0]
+    assert f"{jar.name} has {len(whole) - 1} bytes, not {len(whole)}" in received[0]
     assert jar.read_bytes() == whole
     assert installed(SMALL) is not None
 
@@ -103,9 +105,9 @@ def test_a_damaged_version_is_reported_and_fetched_anew(cache: Path, mirror: Pat
 def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Path) -> None:
     jar_in(mirror, f"kafka-clients-{SMALL}.jar").write_bytes(b"something else")
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
-    assert f"org.apache.kafka:kafka-clients:{SMALL} (invalid sha1: " in told
+    assert f"org.apache.kafka:kafka-clients:{SMALL} (invalid sha1: " in reported
     assert installed(SMALL) is None
     assert {path.name for path in cache.iterdir()} == {".lock"}
 
@@ -113,17 +115,17 @@ def test_a_jar_whose_checksum_does_not_fit_is_not_taken(cache: Path, mirror: Pat
 def test_a_missing_module_is_named(mirror: Path) -> None:
     shutil.rmtree(jar_in(mirror, f"kafka-clients-{SMALL}.jar").parent)
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
-    assert f"does not give org.apache.kafka:kafka-clients:{SMALL} (not found)" in told
+    assert f"does not give org.apache.kafka:kafka-clients:{SMALL} (not found)" in reported
 
 
 def test_no_network_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")  # nobody listens on port 1
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
-    assert told.startswith("Maven Central could not be reached (java.net.ConnectException")
+    assert reported.startswith("Maven Central could not be reached (java.net.ConnectException")
 
 
 def test_a_java_that_fails_is_reported_with_where_its_words_are(
@@ -131,10 +133,10 @@ def test_a_java_that_fails_is_reported_with_where_its_words_are(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", "Error: could not create the machine\n", 3)))
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
     log = cache.parent / "ivy" / "ivy.log"
-    assert told == f"Ivy ended with code 3: see {log}"
+    assert reported == f"Ivy ended with code 3: see {log}"
     assert "could not create the machine" in log.read_text()
 
 
@@ -144,9 +146,9 @@ def test_success_without_the_brokers_jar_is_no_success(
     output = "\t0 artifacts copied, 44 already retrieved (0kB/1ms)\n"
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", output, 0)))
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
-    assert f"came without {SMALL.artifact}-{SMALL}.jar" in told
+    assert f"came without {SMALL.artifact}-{SMALL}.jar" in reported
     assert installed(SMALL) is None
 
 
@@ -196,9 +198,9 @@ def test_a_listed_version_comes_from_maven_central_as_it_is_pinned(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache.parent.mkdir(parents=True)
     (cache.parent / "ivy").symlink_to(kept)
-    listed, told = resolve_version("0.9"), Told()
+    listed, reported = resolve_version("0.9"), Told()
     try:
-        home = fetch(listed, progress=told.append)
+        home = fetch(listed, progress=reported.append)
     except HarnessError as error:
         if "could not be reached" in str(error):
             pytest.skip(f"needs Maven Central: {error}")
@@ -206,7 +208,7 @@ def test_a_listed_version_comes_from_maven_central_as_it_is_pinned(
 
     jars = {path.name for path in home.libs.glob("*.jar")}
     assert {*listed.needed_jars(), "zookeeper-3.4.6.jar", "slf4j-log4j12-1.7.6.jar"} <= jars
-    assert told[-1] == f"Kafka {listed}: 17 jars verified against pinned SHA-256"
+    assert reported[-1] == f"Kafka {listed}: 17 jars verified against pinned SHA-256"
     assert installed(listed) == home
 
 
@@ -258,9 +260,9 @@ def test_a_damaged_version_is_not_used_and_reported_with_the_remedy(cache: Path,
         )(manifest)
 
     refusal = refused(lambda: installed(SMALL))
-    [(_, well, told)] = kafka_health()
+    [(_, well, reported)] = kafka_health()
     assert not well
-    for line in (refusal, told):
+    for line in (refusal, reported):
         assert named in line
         assert line.endswith(f"fetch it anew: kafka-chaos fetch-kafka {SMALL}")
 
@@ -271,15 +273,15 @@ def test_health_lists_the_versions_newest_first_with_the_java_that_runs_them(cac
 
     rows = kafka_health()
 
-    assert [told.partition(":")[0] for _, _, told in rows] == ["4.3.0", "3.9.0", "0.10.2.1", "0.9.0.0"]
-    assert all(well and "none pinned" in told and "runs on Java" in told for _, well, told in rows)
+    assert [reported.partition(":")[0] for _, _, reported in rows] == ["4.3.0", "3.9.0", "0.10.2.1", "0.9.0.0"]
+    assert all(well and "none pinned" in reported and "runs on Java" in reported for _, well, reported in rows)
 
 
 def test_health_without_any_kafka_is_good_and_says_how_to_get_one() -> None:
-    [(_, well, told)] = kafka_health()
+    [(_, well, reported)] = kafka_health()
 
     assert well
-    assert "kafka-chaos fetch-kafka" in told
+    assert "kafka-chaos fetch-kafka" in reported
 
 
 def test_a_relative_cache_folder_is_void(monkeypatch: pytest.MonkeyPatch) -> None:

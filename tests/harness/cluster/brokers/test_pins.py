@@ -104,13 +104,13 @@ def test_a_jar_exchanged_together_with_its_manifest_is_refused_by_its_pin(cache:
             jar.update(bytes=4, sha256=hashlib.sha256(b"evil").hexdigest())
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
-    told = refused(lambda: installed(SMALL))
+    reported = refused(lambda: installed(SMALL))
 
-    assert re.search(rf"{CLIENTS} is not what was pinned .*; fetch it anew: kafka-chaos fetch-kafka {SMALL}$", told)
+    assert re.search(rf"{CLIENTS} is not what was pinned .*; fetch it anew: kafka-chaos fetch-kafka {SMALL}$", reported)
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "expected"),
     [
         ({"a.jar": "1", "b.jar": "2"}, ""),
         ({"a.jar": "1", "b.jar": "3"}, "b.jar is not what was pinned"),
@@ -119,11 +119,11 @@ def test_a_jar_exchanged_together_with_its_manifest_is_refused_by_its_pin(cache:
         ({}, "a.jar is pinned and missing"),
     ],
 )
-def test_jars_differ_from_their_pins_by_content_and_by_being_there(found: dict[str, str], told: str) -> None:
+def test_jars_differ_from_their_pins_by_content_and_by_being_there(found: dict[str, str], expected: str) -> None:
     said = difference({"a.jar": "1", "b.jar": "2"}, found)
 
-    assert said.startswith(told)
-    assert bool(said) == bool(told)
+    assert said.startswith(expected)
+    assert bool(said) == bool(expected)
 
 
 # ---- fetching and pinning -------------------------------------------------------------------------------------------
@@ -131,20 +131,20 @@ def test_jars_differ_from_their_pins_by_content_and_by_being_there(found: dict[s
 
 def test_what_is_fetched_as_pinned_is_reported_so_each_time(mirror: Path) -> None:
     pin(SMALL)
-    told: Told = []
+    received: Told = []
 
-    fetch(SMALL, progress=told.append)
-    assert told[-1] == f"Kafka {SMALL}: 2 jars verified against pinned SHA-256"
+    fetch(SMALL, progress=received.append)
+    assert received[-1] == f"Kafka {SMALL}: 2 jars verified against pinned SHA-256"
 
 
 def test_a_repository_that_gives_another_jar_than_the_pinned_is_not_believed(cache: Path, mirror: Path) -> None:
     give_pins(SMALL, dict.fromkeys(SMALL.needed_jars(), "0" * 64))
 
-    told = refused(lambda: fetch(SMALL, progress=lambda line: None))
+    reported = refused(lambda: fetch(SMALL, progress=lambda line: None))
 
-    assert f"Kafka {SMALL} is not taken: kafka" in told
-    assert "is not what was pinned" in told
-    assert f"remove {cache.parent / 'ivy'} and fetch again" in told
+    assert f"Kafka {SMALL} is not taken: kafka" in reported
+    assert "is not what was pinned" in reported
+    assert f"remove {cache.parent / 'ivy'} and fetch again" in reported
     assert {path.name for path in cache.iterdir()} == {".lock"}
 
 
@@ -187,9 +187,9 @@ def test_a_jar_that_another_version_has_otherwise_is_not_pinned(mirror: Path) ->
     listed = resolve_version("0.9")
     give_pins(listed, {CLIENTS: "0" * 64})
 
-    told = refused(lambda: pin(SMALL))
+    reported = refused(lambda: pin(SMALL))
 
-    assert told.startswith(f"{CLIENTS} is not the one of {pins_file(listed)}")
+    assert reported.startswith(f"{CLIENTS} is not the one of {pins_file(listed)}")
     assert not pins_file(SMALL).exists()
 
 
@@ -200,8 +200,10 @@ def test_pins_are_not_made_of_what_came_by_plain_http(tmp_path: Path) -> None:
         pin(SMALL)
 
 
-@pytest.mark.parametrize(("guarded", "told"), [(True, "the pinned SHA-256 alone protect"), (False, "nothing protects")])
-def test_a_mirror_by_plain_http_is_reported_with_what_protects(tmp_path: Path, guarded: bool, told: str) -> None:
+@pytest.mark.parametrize(
+    ("guarded", "expected"), [(True, "the pinned SHA-256 alone protect"), (False, "nothing protects")]
+)
+def test_a_mirror_by_plain_http_is_reported_with_what_protects(tmp_path: Path, guarded: bool, expected: str) -> None:
     name_mirror(tmp_path / "home", "http://127.0.0.1:1/")
     if guarded:
         give_pins(SMALL, dict.fromkeys(SMALL.needed_jars(), "0" * 64))
@@ -209,4 +211,4 @@ def test_a_mirror_by_plain_http_is_reported_with_what_protects(tmp_path: Path, g
 
     refused(lambda: fetch(SMALL, progress=said.append))
 
-    assert any(line.startswith("the mirror of Maven Central") and told in line for line in said)
+    assert any(line.startswith("the mirror of Maven Central") and expected in line for line in said)

@@ -18,7 +18,7 @@ def test_the_probe_says_what_works_and_leaves_nothing_behind(engine: Engine, inf
 
 
 def test_each_capability_is_reported_in_words(capabilities: Capabilities) -> None:
-    told = capabilities.explained()
-    assert told["packet rules"] == "yes"
-    assert told["delay, loss, duplication, reordering"] == (capabilities.netem or "yes")
+    reported = capabilities.explained()
+    assert reported["packet rules"] == "yes"
+    assert reported["delay, loss, duplication, reordering"] == (capabilities.netem or "yes")
     assert capabilities.netem is None or "has no netem" in capabilities.netem

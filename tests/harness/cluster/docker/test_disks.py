@@ -81,8 +81,8 @@ def test_links_and_devices_that_were_made_in_the_container_are_not_kept(node: Co
     secret = tmp_path / "secret"
     secret.write_text("this machine's own")
     made = f"ln -s {secret} {PLACE}/link; ln -s {tmp_path} {PLACE}/data/away; mknod {PLACE}/device c 1 3"
-    code, told = node.infra.container.exec_run(["sh", "-c", made])
-    assert code == 0, told
+    code, reported = node.infra.container.exec_run(["sh", "-c", made])
+    assert code == 0, reported
     node.refresh()
     node.keep(tmp_path / "kept")
     kept = [path.relative_to(tmp_path / "kept") for path in (tmp_path / "kept").rglob("*")]

@@ -95,8 +95,8 @@ def built(engine: Engine) -> Iterator[list[str]]:
 
 
 def _output(engine: Engine, image: str, *command: str) -> str:
-    told: bytes = engine.client.containers.run(image, list(command), remove=True, network_mode="none")
-    return told.decode()
+    reported: bytes = engine.client.containers.run(image, list(command), remove=True, network_mode="none")
+    return reported.decode()
 
 
 def test_the_reference_broker_starts_from_its_image(engine: Engine, infra_image: str) -> None:
@@ -109,8 +109,8 @@ def test_kafkas_jars_are_in_its_image_beside_a_java(
 ) -> None:
     recipe = images.kafka_recipe(jars)
     built.append(images.provide(engine, recipe))
-    told = _output(engine, recipe.tag, "sh", "-c", "java -version 2>&1; ls /opt/kafka/libs")
-    assert told.splitlines()[-1] == "kafka_2.13-9.9.9.jar"
+    reported = _output(engine, recipe.tag, "sh", "-c", "java -version 2>&1; ls /opt/kafka/libs")
+    assert reported.splitlines()[-1] == "kafka_2.13-9.9.9.jar"
     first = engine.client.images.get(recipe.tag).id
     assert images.provide(engine, recipe) == recipe.tag
     assert engine.client.images.get(recipe.tag).id == first, "it was not built again"

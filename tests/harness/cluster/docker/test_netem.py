@@ -70,22 +70,22 @@ def test_more_kinds_than_tc_has_room_for_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         ({"loss_percent": 101}, "loss_percent lies between 0 and 100, not 101"),
         ({"delay_ms": -1}, "a delay is not negative: -1 ms"),
         ({"reorder_percent": 5}, "reordering and jitter need a delay"),
     ],
 )
-def test_an_impairment_that_cannot_be_is_refused(wrong: dict[str, float], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_an_impairment_that_cannot_be_is_refused(wrong: dict[str, float], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         Impairment(**wrong)
 
 
 def test_a_kernel_without_netem_is_named_with_the_way_out() -> None:
-    told = not_here("6.1.0", "Error: Specified qdisc\n kind is unknown.")
-    assert "kernel 6.1.0 has no netem (tc: Error: Specified qdisc kind is unknown.)" in told
-    assert "--world local" in told
+    reported = not_here("6.1.0", "Error: Specified qdisc\n kind is unknown.")
+    assert "kernel 6.1.0 has no netem (tc: Error: Specified qdisc kind is unknown.)" in reported
+    assert "--world local" in reported
 
 
 def test_an_impairment_takes_hold_or_the_kernel_is_known_to_have_no_netem(

@@ -56,8 +56,8 @@ async def rules(nodes: Nodes, namespaces: dict[NodeId, Namespace]) -> AsyncItera
 async def test_a_cut_link_is_closed_and_the_opposite_one_and_all_others_stay_open(
     rules: PacketRules, namespaces: dict[NodeId, Namespace], nodes: Nodes
 ) -> None:
-    told = await rules.cut([TWO_TO_ONE], mode="hang")
-    assert told == "packet rules stop 2>1 (no traffic; a new connection is silent)"
+    reported = await rules.cut([TWO_TO_ONE], mode="hang")
+    assert reported == "packet rules stop 2>1 (no traffic; a new connection is silent)"
     one, two, three = (namespaces[NodeId(node)] for node in (1, 2, 3))
     assert two.reaches(nodes.address(1), PEER_PORT, timeout_s=0.2) == "silent"
     assert one.reaches(nodes.address(2), PEER_PORT, timeout_s=PATIENCE_S) == "open"
@@ -74,8 +74,8 @@ async def test_a_cut_link_is_closed_and_the_opposite_one_and_all_others_stay_ope
 async def test_a_reset_refuses_new_connections_at_once(
     rules: PacketRules, namespaces: dict[NodeId, Namespace], nodes: Nodes
 ) -> None:
-    told = await rules.cut([TWO_TO_ONE, THREE_TO_ONE], mode="reset")
-    assert told.startswith("packet rules stop 2>1 (no traffic; a new connection is refused), 3>1 ")
+    reported = await rules.cut([TWO_TO_ONE, THREE_TO_ONE], mode="reset")
+    assert reported.startswith("packet rules stop 2>1 (no traffic; a new connection is refused), 3>1 ")
     assert namespaces[NodeId(1)].reaches(nodes.address(2), PEER_PORT, timeout_s=PATIENCE_S) == "open"
 
 
@@ -100,11 +100,13 @@ async def test_one_client_is_cut_from_one_node_and_no_other_client_notices(rules
     try:
         writer.write(b"before")
         assert await asyncio.wait_for(reader.readexactly(6), 5) == b"before"
-        told = asyncio.create_task(rules.cut([CLIENT_TO_ONE], mode="hang"))
+        reported = asyncio.create_task(rules.cut([CLIENT_TO_ONE], mode="hang"))
         while not rules.cuts:
             await asyncio.sleep(0.01)
         writer.write(b"during")
-        assert re.fullmatch(r"packet rules stop c1>1 \(\d+ packets dropped\)", await told), "a busy link's own packets"
+        assert re.fullmatch(r"packet rules stop c1>1 \(\d+ packets dropped\)", await reported), (
+            "a busy link's own packets"
+        )
         other_writer.write(b"other")
         assert await asyncio.wait_for(other_reader.readexactly(5), 5) == b"other"
         with pytest.raises(TimeoutError):
@@ -154,10 +156,10 @@ async def test_a_rule_that_somebody_takes_away_is_an_error_and_no_proof(
 ) -> None:
     class Undone(Namespace):
         def run(self, command: Sequence[str], *, given: str = "") -> str:
-            told = namespaces[NodeId(1)].run(command, given=given)
+            reported = namespaces[NodeId(1)].run(command, given=given)
             if command[0] == "iptables-restore":
                 namespaces[NodeId(1)].run(["iptables", "-F", "KAFKA_CHAOS"])
-            return told
+            return reported
 
     undone = Undone(nodes.infra[NodeId(1)].container, entry="exec")
     with pytest.raises(HarnessError, match="are not the ones written: 0 of 2 rules"):

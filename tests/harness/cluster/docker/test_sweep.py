@@ -99,9 +99,9 @@ def test_what_cannot_be_removed_is_reported_and_the_rest_is_removed(engine: Engi
     image = engine.client.containers.get(left).attrs["Config"]["Image"]
     user = engine.client.containers.create(image, volumes={left: {"bind": "/data", "mode": "rw"}})
     try:
-        told = sweep_engine(engine)
+        reported = sweep_engine(engine)
     finally:
         user.remove(force=True)
-    assert told[2].startswith(f"volume {left}, left behind by {run}, cannot be removed: ")
-    assert "in use" in told[2]
+    assert reported[2].startswith(f"volume {left}, left behind by {run}, cannot be removed: ")
+    assert "in use" in reported[2]
     assert sweep_engine(engine) == [f"removed volume {volume.name} that {run} had left behind"]

@@ -211,8 +211,8 @@ async def test_a_damaged_follower_cuts_its_log_after_a_kill_and_copies_it_again(
     assert len(cluster.read_replicas(_FOLLOWER)[0].records) < len(sound)
     await cluster.start_node(_FOLLOWER)
     await _until(lambda: len(cluster.read_replicas(_FOLLOWER)[0].records) >= len(sound))
-    told = [event for event in cluster.collect().broker_events if event.reason == "corrupt batch found in recovery"]
-    assert [(event.node, event.event, event.from_offset) for event in told] == [(_FOLLOWER, "truncation", end)]
+    rows = [event for event in cluster.collect().broker_events if event.reason == "corrupt batch found in recovery"]
+    assert [(event.node, event.event, event.from_offset) for event in rows] == [(_FOLLOWER, "truncation", end)]
 
 
 async def test_a_link_cut_by_reset_stops_the_follower_and_heals(cluster: LocalCluster, load: Load) -> None:

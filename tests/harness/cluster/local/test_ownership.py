@@ -150,7 +150,7 @@ def _open_to_all(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tamper", "told"),
+    ("tamper", "expected"),
     [
         (_another_in_its_place, "another folder was put in its place"),
         (_a_link_in_its_place, "it cannot be opened as a folder"),
@@ -163,7 +163,7 @@ def _open_to_all(run: Path) -> None:
     ],
 )
 def test_nothing_is_read_or_done_in_a_folder_that_is_not_the_runs(
-    over: Path, children: list[subprocess.Popen[Any]], tamper: Callable[[Path], None], told: str
+    over: Path, children: list[subprocess.Popen[Any]], tamper: Callable[[Path], None], expected: str
 ) -> None:
     undone: list[LeftRun] = []
 
@@ -174,7 +174,7 @@ def test_nothing_is_read_or_done_in_a_folder_that_is_not_the_runs(
     tamper(over)
     (over / LOCK).unlink()
     (sentence,) = sweep(undo)
-    assert sentence.startswith(f"{over} is not the folder of the run that was entered ({told}")
+    assert sentence.startswith(f"{over} is not the folder of the run that was entered ({expected}")
     assert undone == []
     assert children[1].poll() is None
     assert not (over / LOCK).exists()

@@ -111,20 +111,20 @@ async def test_the_books_tell_leaders_controllers_registrations_lost_disks_and_s
     await _until(is_led_by_two)
     assert await cluster.controller() in (_TWO, _THREE)
     await cluster.stop()
-    told = cluster.collect()
-    assert (told.partition_states[0].leader, told.partition_states[0].isr) == (1, (1, 2, 3))
-    assert told.partition_states[0].replicas == (1, 2, 3)
-    assert told.partition_states[-1].leader == 2
-    assert all(state.exact for state in told.partition_states)
-    epochs = [state.partition_epoch for state in told.partition_states]
+    reported = cluster.collect()
+    assert (reported.partition_states[0].leader, reported.partition_states[0].isr) == (1, (1, 2, 3))
+    assert reported.partition_states[0].replicas == (1, 2, 3)
+    assert reported.partition_states[-1].leader == 2
+    assert all(state.exact for state in reported.partition_states)
+    epochs = [state.partition_epoch for state in reported.partition_states]
     assert epochs == list(range(len(epochs))), "every change of the partition is there"
-    assert told.controllers[0].node == 1
-    assert told.controllers[-1].node in (2, 3)
-    assert (told.controllers[-1].controller_epoch or 0) == (told.controllers[0].controller_epoch or 0) + 1
-    assert ("min.insync.replicas", "2") in [(change.key, change.value) for change in told.configuration]
-    seen = {(event.event, event.node) for event in told.broker_events}
+    assert reported.controllers[0].node == 1
+    assert reported.controllers[-1].node in (2, 3)
+    assert (reported.controllers[-1].controller_epoch or 0) == (reported.controllers[0].controller_epoch or 0) + 1
+    assert ("min.insync.replicas", "2") in [(change.key, change.value) for change in reported.configuration]
+    seen = {(event.event, event.node) for event in reported.broker_events}
     assert {("broker_registered", _ONE), ("broker_gone", _ONE), ("directory_lost", _THREE)} <= seen
-    times = [state.t_ns for state in told.partition_states]
+    times = [state.t_ns for state in reported.partition_states]
     assert times == sorted(times)
     assert 0 <= time.monotonic_ns() - times[0] < 120 * 10**9, "on the run's own axis"
 

@@ -18,28 +18,28 @@ ORDERS = {"name": "orders", "assignment": [[1, 2, 3]]}
 
 async def with_orders(world: Commanded) -> Asking:
     asking = await world.connect()
-    told = await asking.ask(topic=ORDERS)
-    assert told["ok"], told
+    reported = await asking.ask(topic=ORDERS)
+    assert reported["ok"], reported
     return asking
 
 
-def numbers(told: Mapping[str, Any]) -> list[int]:
-    assert told["ok"], told
-    return [fault["fault"] for fault in told["faults"]]
+def numbers(lines: Mapping[str, Any]) -> list[int]:
+    assert lines["ok"], lines
+    return [fault["fault"] for fault in lines["faults"]]
 
 
 async def test_state_has_nodes_leaders_epochs_and_isr_of_every_topic_that_was_named(world: Commanded) -> None:
     asking = await with_orders(world)
-    told = await asking.ask(id=3, state={})
-    assert [(node["node"], node["role"], node["state"]) for node in told["nodes"]] == [
+    reported = await asking.ask(id=3, state={})
+    assert [(node["node"], node["role"], node["state"]) for node in reported["nodes"]] == [
         (1, "broker", "up"), (2, "broker", "up"), (3, "broker", "up"),
     ]  # fmt: skip
-    (partition,) = told["partitions"]
+    (partition,) = reported["partitions"]
     assert (partition["leader"], partition["leader_epoch"], partition["isr"]) == (1, 0, [1, 2, 3])
-    assert (told["id"], told["controller"], told["faults"], told["recording"]) == (3, 1, [], None)
+    assert (reported["id"], reported["controller"], reported["faults"], reported["recording"]) == (3, 1, [], None)
 
 
-async def test_a_fault_strikes_by_role_is_told_in_the_state_and_heals_by_its_number(world: Commanded) -> None:
+async def test_a_fault_strikes_by_role_is_reported_in_the_state_and_heals_by_its_number(world: Commanded) -> None:
     asking = await with_orders(world)
     begun = await asking.ask(act={"pause": "leader(orders/0)"})
     (number,) = numbers(begun)
@@ -69,8 +69,8 @@ async def test_every_fault_of_the_book_may_be_asked_for_with_its_own_options(wor
 
 async def test_the_order_of_the_keys_of_a_request_means_nothing(world: Commanded) -> None:
     asking = await with_orders(world)
-    told = await asking.ask(act={"from": "coordination", "mode": "reset", "isolate": "leader(orders/0)"})
-    assert (told["faults"][0]["name"], told["faults"][0]["links"]) == ("isolate", ["1>100"])
+    reported = await asking.ask(act={"from": "coordination", "mode": "reset", "isolate": "leader(orders/0)"})
+    assert (reported["faults"][0]["name"], reported["faults"][0]["links"]) == ("isolate", ["1>100"])
     assert (await asking.ask(wait={"partition": 0, "topic": "orders", "leader": 1}))["ok"]
     assert (await asking.ask(act={"topic": "orders", "elect": "preferred"}))["ok"]
 
@@ -79,9 +79,9 @@ async def test_chance_draws_anew_for_each_request(world: Commanded) -> None:
     asking = await with_orders(world)
     drawn = set()
     for _ in range(20):
-        told = await asking.ask(act={"pause": "random(1)"})
-        drawn.add(told["faults"][0]["nodes"][0])
-        await asking.ask(heal=numbers(told))
+        reported = await asking.ask(act={"pause": "random(1)"})
+        drawn.add(reported["faults"][0]["nodes"][0])
+        await asking.ask(heal=numbers(reported))
     assert drawn == {1, 2, 3}
 
 
@@ -104,29 +104,29 @@ async def test_start_resume_elect_and_configure_are_those_of_a_scenarios_steps(w
         "kill 3", "start 3", "pause 2", "resume 2", "elect orders-0 unclean", "set orders {'min.insync.replicas': '1'}",
     ]  # fmt: skip
     world.cluster.election_error = 84
-    told = await asking.ask(act={"elect": "preferred", "topic": "orders"})
-    assert told["error"]["code"] == "failed"
-    assert "error 84" in told["error"]["message"]
+    reported = await asking.ask(act={"elect": "preferred", "topic": "orders"})
+    assert reported["error"]["code"] == "failed"
+    assert "error 84" in reported["error"]["message"]
 
 
 async def test_of_a_fault_that_fails_on_one_of_its_victims_nothing_stays_in_force(world: Commanded) -> None:
     asking = await with_orders(world)
     world.cluster.obstacle = "pause 2"
-    told = await asking.ask(act={"pause": [1, 2]})
-    assert (told["error"]["code"], "pause 2 did not work" in told["error"]["message"]) == ("failed", True)
+    reported = await asking.ask(act={"pause": [1, 2]})
+    assert (reported["error"]["code"], "pause 2 did not work" in reported["error"]["message"]) == ("failed", True)
     assert (await asking.ask(state={}))["faults"] == []
     assert world.cluster.paused == set()
 
 
 async def test_an_act_and_a_wait_that_run_out_say_what_was_seen(world: Commanded) -> None:
     asking = await with_orders(world)
-    told = await asking.ask(wait={"leader": 3, "topic": "orders"}, within="50 ms")
-    assert (told["error"]["code"], "last seen: leader 1" in told["error"]["message"]) == ("timeout", True)
-    told = await asking.ask(wait={"new_leader": 1, "topic": "orders"}, within="50 ms")
-    assert (told["error"]["code"], "last seen: leader 1" in told["error"]["message"]) == ("timeout", True)
+    reported = await asking.ask(wait={"leader": 3, "topic": "orders"}, within="50 ms")
+    assert (reported["error"]["code"], "last seen: leader 1" in reported["error"]["message"]) == ("timeout", True)
+    reported = await asking.ask(wait={"new_leader": 1, "topic": "orders"}, within="50 ms")
+    assert (reported["error"]["code"], "last seen: leader 1" in reported["error"]["message"]) == ("timeout", True)
     world.cluster.slow_s = 5.0
-    told = await asking.ask(act={"kill": 1}, within="50 ms")
-    assert (told["error"]["code"], "not done within 0.05 s" in told["error"]["message"]) == ("timeout", True)
+    reported = await asking.ask(act={"kill": 1}, within="50 ms")
+    assert (reported["error"]["code"], "not done within 0.05 s" in reported["error"]["message"]) == ("timeout", True)
     world.cluster.slow_s = 0.0
     assert (await asking.ask(heal="all"))["ok"]
 
@@ -142,8 +142,8 @@ async def test_a_wait_holds_nobody_up_and_ends_when_another_connection_brings_it
 
 async def test_a_topic_is_created_once_and_a_role_without_one_is_refused(world: Commanded) -> None:
     asking = await world.connect()
-    told = await asking.ask(act={"kill": "leader(orders/0)"})
-    assert (told["error"]["code"], "nobody has that role" in told["error"]["message"]) == ("failed", True)
+    reported = await asking.ask(act={"kill": "leader(orders/0)"})
+    assert (reported["error"]["code"], "nobody has that role" in reported["error"]["message"]) == ("failed", True)
     assert (await asking.ask(topic=ORDERS))["ok"]
     assert (await asking.ask(topic=ORDERS))["error"]["code"] == "bad-request"
 

@@ -57,8 +57,8 @@ def test_a_socket_that_nobody_serves_any_more_is_replaced_and_one_in_use_is_not(
 async def test_another_user_is_refused_and_learns_nothing(private: Path) -> None:
     async with commanded(private, uid=os.geteuid() + 1) as world:
         asking = await world.connect()
-        told = await asking.answer()
-        assert (told["ok"], told["error"]["code"]) == (False, "not-allowed")
+        reported = await asking.answer()
+        assert (reported["ok"], reported["error"]["code"]) == (False, "not-allowed")
         assert await asking.is_closed()
 
 
@@ -104,10 +104,10 @@ async def test_nonsense_is_answered_by_one_line_with_a_code_and_a_remedy_and_the
     world: Commanded, line: bytes, code: str
 ) -> None:
     asking = await world.connect()
-    told = await asking.line(line)
-    assert (told["ok"], told["error"]["code"]) == (False, code)
-    assert told["error"]["message"]
-    assert told["error"]["remedy"]
+    reported = await asking.line(line)
+    assert (reported["ok"], reported["error"]["code"]) == (False, code)
+    assert reported["error"]["message"]
+    assert reported["error"]["remedy"]
     again = await asking.ask(id="next", state={})
     assert (again["id"], again["ok"], again["faults"]) == ("next", True, [])
 
@@ -118,8 +118,8 @@ async def test_a_line_of_the_greatest_length_is_read_and_a_longer_one_ends_its_c
     asking = await world.connect()
     fits = b'{"id": 1, "state": {}}'
     assert (await asking.line(fits + b" " * (LINE_BYTES_MAX - len(fits)) + b"\n"))["ok"]
-    told = await asking.line(b"x" * (4 * LINE_BYTES_MAX) + b"\n")
-    assert told["error"]["code"] == "too-long"
+    reported = await asking.line(b"x" * (4 * LINE_BYTES_MAX) + b"\n")
+    assert reported["error"]["code"] == "too-long"
     other = await world.connect()
     assert (await other.ask(state={}))["ok"]
 

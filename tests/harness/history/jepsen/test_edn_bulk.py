@@ -54,9 +54,9 @@ class _Spelled:
         return "[" + self._rather(" ", "  ", ", ", "").join(pairs) + "]"
 
     def _polled(self, keys: int) -> str:
-        told = self._between.join(f"{self._key()} {self._pairs()}" for _ in range(keys))
+        reported = self._between.join(f"{self._key()} {self._pairs()}" for _ in range(keys))
         return self._rather(
-            f"[:poll {{{told}}}]", f"[:poll [{told}]]", f"[:poll  {{{told}}} ]", "[:poll nil]", "[:pull]"
+            f"[:poll {{{reported}}}]", f"[:poll [{reported}]]", f"[:poll  {{{reported}}} ]", "[:poll nil]", "[:pull]"
         )
 
     def _value(self, f: str, *, done: bool) -> str:
@@ -70,9 +70,9 @@ class _Spelled:
         return self._rather(f"[{' '.join(micro)}]", "nil", "[]", "5", f"({' '.join(micro)})")
 
     def _map(self, process: int, kind: str, f: str, value: str, more: str) -> str:
-        told = {"index": self._number(), "time": self._number(), "type": f":{kind}", "process": str(process),
+        entries = {"index": self._number(), "time": self._number(), "type": f":{kind}", "process": str(process),
                 "f": f":{f}", "value": value}  # fmt: skip
-        fields = [f":{name} {told[name]}" for name in self._fields if not self._chance(self._odd / 10)]
+        fields = [f":{name} {entries[name]}" for name in self._fields if not self._chance(self._odd / 10)]
         return f"{self._tag}{{{self._gap.join(fields)}{more}}}"
 
     def _lines(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ DIGITS = "9" * 5_000
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[" * DEEP + "]" * DEEP, "nested more than 100 deep"),
         ("(" * DEEP + ")" * DEEP, "nested more than 100 deep"),
@@ -36,11 +36,11 @@ DIGITS = "9" * 5_000
         ("1e99999999999999999999M", "beyond every number"),
     ],
 )
-def test_what_is_too_deep_or_too_long_is_one_line_with_its_place(text: str, told: str) -> None:
+def test_what_is_too_deep_or_too_long_is_one_line_with_its_place(text: str, expected: str) -> None:
     with pytest.raises(HarnessError) as error:
         list(read_text(f"nil\n{text}\n", place="history.edn"))
 
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert str(error.value).startswith("history.edn:2: ")
     assert len(str(error.value)) < 200
 
@@ -68,7 +68,7 @@ def test_of_a_large_set_with_one_element_twice_that_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "expected"),
     [
         (":process 99999999999999999999", ":process is 99999999999999999999, more than 32 bits"),
         (":process 4294967296", ":process is 4294967296, more than 32 bits"),
@@ -80,12 +80,12 @@ def test_of_a_large_set_with_one_element_twice_that_is_named() -> None:
          "an end offset is 9999999999"),
     ],
 )  # fmt: skip
-def test_a_number_that_no_kafka_has_is_one_line_with_its_place(event: str, told: str) -> None:
+def test_a_number_that_no_kafka_has_is_one_line_with_its_place(event: str, expected: str) -> None:
     with pytest.raises(HarnessError) as error:
         import_text("history.edn", f"{{:type :invoke, :f :poll, :process 0}}\n{{:type :ok, {event}}}\n")
 
     assert str(error.value).startswith("history.edn:2: ")
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_a_value_of_any_size_is_a_value(tmp_path: Path) -> None:

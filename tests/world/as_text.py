@@ -1,4 +1,4 @@
-"""`python -m tests.world.told SEED`: a history as the world itself tells it, with what was lost and what took it."""
+"""`python -m tests.world.as_text SEED`: a history as the world itself tells it, with what was lost and what took it."""
 
 import sys
 
@@ -8,13 +8,13 @@ from tests.world.truth import lost_records
 from tests.world.world import BEGIN, MS
 
 
-def lines(told: History) -> list[str]:
-    rows: list[tuple[int, str]] = [(each.time_ns, _words(each)) for each in told.chronicle.happenings]
-    for fault in told.chronicle.faults:
+def lines(history: History) -> list[str]:
+    rows: list[tuple[int, str]] = [(each.time_ns, _words(each)) for each in history.chronicle.happenings]
+    for fault in history.chronicle.faults:
         rows.append((fault.begin_ns, f"FAULT {fault.number} begins: {fault.label}"))
         if fault.end_ns is not None:
             rows.append((fault.end_ns, f"FAULT {fault.number} ends: {fault.label}"))
-    for send in told.chronicle.sends:
+    for send in history.chronicle.sends:
         values = f"{send.values[0]}" if len(send.values) == 1 else f"{send.values[0]} to {send.values[-1]}"
         answer = f"offset {send.base} by {send.acknowledged_by}" if send.status == 0 else f"unknown ({send.error})"
         place = f"{send.partition[0]}-{send.partition[1]}"
@@ -24,7 +24,7 @@ def lines(told: History) -> list[str]:
                 f"{place} producer {send.process} acks {send.acks}: {values}: {answer}",
             )
         )
-    for poll in told.chronicle.polls:
+    for poll in history.chronicle.polls:
         for read in poll.reads:
             end = read.first + len(read.entries) - 1
             kind = "final read" if poll.final else f"consumer {poll.process}"
@@ -35,12 +35,12 @@ def lines(told: History) -> list[str]:
                 )
             )
     texts = [f"{(t - BEGIN) / MS:9.1f} ms  {text}" for t, text in sorted(rows, key=lambda row: row[0]) if text]
-    for lost in lost_records(told.chronicle):
+    for lost in lost_records(history.chronicle):
         place = f"{lost.partition[0]}-{lost.partition[1]} offset {lost.offset} value {lost.value} acks {lost.acks}"
         texts.append(
             f"LOST {place}: {lost.verdict.value}, {lost.took} at {(lost.time_ns - BEGIN) / MS:.1f} ms: {lost.story}"
         )
-    return [str(told.setup), *texts, f"flaws that acted: {sorted(told.chronicle.flaws_acted)}"]
+    return [str(history.setup), *texts, f"flaws that acted: {sorted(history.chronicle.flaws_acted)}"]
 
 
 def _words(each: object) -> str:

@@ -22,7 +22,7 @@ UNJUDGED = {"availability observation", "recovery observation"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ExpectedJudgement:
     """says: exactly these findings, but for those in `also`, which may be there or not."""
 
     name: str
@@ -55,18 +55,18 @@ class Told:
         return wrong
 
 
-TALES: dict[str, Told] = {}
+CASES: dict[str, ExpectedJudgement] = {}
 T = TypeVar("T", bound=History)
 
 
-def tale(
+def case(
     story: str, verdicts: Verdict | tuple[Verdict, ...], says: Says | None = None, *, why: str,
     also: Collection[str] = (),
 ) -> Callable[[Callable[[], T]], Callable[[], T]]:  # fmt: skip
     def keep(make: Callable[[], T]) -> Callable[[], T]:
         name = make.__name__
-        assert name not in TALES, name
-        TALES[name] = Told(
+        assert name not in CASES, name
+        CASES[name] = ExpectedJudgement(
             name=name, story=story, verdicts=verdicts if isinstance(verdicts, tuple) else (verdicts,),
             says=says or {}, also=frozenset(also), why=why, make=make,
         )  # fmt: skip
@@ -75,7 +75,7 @@ def tale(
     return keep
 
 
-class Tale(History):
+class HistoryBuilder(History):
     """Partition t-0 (number 0) on `brokers`, and others as `place` names them. `log`: what the leader of t-0 holds."""
 
     def __init__(
@@ -251,10 +251,10 @@ class Tale(History):
                 row["leader_epoch"] = epochs[row["offset"]]
 
 
-def led(count: int = 10, *, acks: int = -1, **more: Any) -> Tale:
+def led(count: int = 10, *, acks: int = -1, **more: Any) -> HistoryBuilder:
     """The first broker leads t-0 in epoch 0, all in sync, and acknowledges values 0.. at offsets 0.. from second 1."""
-    told = Tale(**more)
-    told.state(told.brokers[0], 0, told.brokers, at=0, start=0)
+    history = HistoryBuilder(**more)
+    history.state(history.brokers[0], 0, history.brokers, at=0, start=0)
     for value in range(count):
-        told.ack(value, at=1 + value / 10, acks=acks)
-    return told
+        history.ack(value, at=1 + value / 10, acks=acks)
+    return history

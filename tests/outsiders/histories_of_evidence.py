@@ -1,0 +1,289 @@
+"""Evidence that is withheld, polled only, at odds with itself, or ends early."""
+
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@case("a record is in no log and no event of any kind was seen, by exact "
+      "books", VIOLATION, {"lost-write violation": {4}},
+      why="there is nothing that could have been allowed to take it")  # fmt: skip
+def gone_without_an_event() -> HistoryBuilder:
+    history = led()
+    history.log = [entry for entry in history.log if entry[2] != 4]
+    history.finish()
+    return history
+
+
+@case("the same with acks=1", VIOLATION, {"lost-write violation": {4}}, why="leadership never moved")  # fmt: skip
+def gone_without_an_event_acks_1() -> HistoryBuilder:
+    history = led(acks=1)
+    history.log = [entry for entry in history.log if entry[2] != 4]
+    history.finish()
+    return history
+
+
+@case("a loss, and no states of the partition at all; unclean elections are allowed", OPEN,
+      {"lost-write observation": {7, 8, 9}}, also=("evidence observation",),
+      why="the lawful cause could have passed unseen; never a pass")  # fmt: skip
+def no_states_at_all() -> HistoryBuilder:
+    history = led(topics={"t": {UNCLEAN: "true"}})
+    history.fail_over(2, kept=7)
+    history.rows["partition_states"].clear()
+    history.rows["broker_events"].clear()
+    history.rows["replica_snapshots"].clear()
+    history.rows["replica_log"].clear()
+    history.finish(snapshots=False)
+    return history
+
+
+def _polled_only(history: HistoryBuilder) -> HistoryBuilder:
+    """What three observers told twice a second, in place of the books."""
+    exact = [dict(row) for row in history.rows["partition_states"]]
+    history.rows["partition_states"].clear()
+    for tick in range(90):
+        at = tick / 2
+        known = [row for row in exact if row["time_ns"] <= at * 10**9]
+        if known:
+            for node in history.brokers:
+                history.polled(
+                    node, known[-1]["leader"], known[-1]["leader_epoch"], known[-1]["isr"], at=at + node / 100
+                )
+    return history
+
+
+@case("polled states show a clean fail-over that lost acks=all records; unclean elections are "
+      "allowed", (OPEN, VIOLATION),
+      {}, also=("lost-write observation", "lost-write violation", "unclean-election observation"),
+      why="the ISR may have changed unseen between two polls: undecided, and never a pass")  # fmt: skip
+def polled_clean_fail_over_where_unclean_is_allowed() -> HistoryBuilder:
+    history = led(topics={"t": {UNCLEAN: "true"}})
+    history.fail_over(2, kept=7)
+    _polled_only(history)
+    history.finish()
+    return history
+
+
+@case("polled states show a fail-over that lost acks=all records; unclean elections are forbidden, no disk was harmed",
+      VIOLATION, {"lost-write violation": {7, 8, 9}}, also=("unclean-election observation",),
+      why="whatever passed unseen, nothing lawful could have taken them")  # fmt: skip
+def polled_fail_over_where_nothing_is_allowed() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2, kept=7)
+    _polled_only(history)
+    history.finish()
+    return history
+
+
+@case("polled states alone, and nothing lost", PASS, {}, why="a sound history")  # fmt: skip
+def polled_and_sound() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2)
+    history.ack(10, at=20)
+    _polled_only(history)
+    history.poll([(offset, offset) for offset in range(11)], at=30)
+    history.finish()
+    return history
+
+
+@case("the books say broker 2 leads epoch 1, broker 3 answers that itself leads epoch 1", VIOLATION,
+      {"two-leaders violation": SOME}, why="two brokers in one epoch, by what one of them answered")  # fmt: skip
+def two_leaders_of_whom_one_is_polled() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2)
+    history.polled(3, 3, 1, (2, 3), at=12)
+    history.finish()
+    return history
+
+
+@case("the books say broker 2 leads epoch 1, broker 3 journals that it began to lead epoch 1", VIOLATION,
+      {"two-leaders violation": SOME}, also=("evidence violation",),
+      why="two brokers in one epoch, by one's journal")  # fmt: skip
+def two_leaders_of_whom_one_journals() -> HistoryBuilder:
+    history = led()
+    history.fail_over(2)
+    history.leads(3, 1, 10, at=12)
+    history.finish()
+    return history
+
+
+@case("broker 1, cut off, answers for ten seconds that it leads epoch 0 while broker 2 leads epoch 1", PASS, {},
+      why="two leaders in different epochs are lawful")  # fmt: skip
+def a_zombie_that_says_so() -> HistoryBuilder:
+    history = led()
+    history.fault("cut", [1], at=5, until=20)
+    history.state(2, 1, (2, 3), at=8, start=10)
+    for at in range(9, 20):
+        history.polled(1, 1, 0, (1, 2, 3), at=at)
+        history.polled(2, 2, 1, (2, 3), at=at)
+    history.state(2, 1, (1, 2, 3), at=22)
+    history.finish()
+    return history
+
+
+@case("two producers are told the same offset in one epoch, and the log has one of the two", VIOLATION,
+      {"inconsistent-offsets violation": SOME, "lost-write violation": {60}},
+      why="offset to value is a function; no event took the other")  # fmt: skip
+def one_offset_for_two_in_one_epoch() -> HistoryBuilder:
+    history = led(5)
+    history.ack(50, at=4)
+    history.send(60, 5, at=4, process=2)
+    history.finish()
+    return history
+
+
+@case("final reads from two replicas give different records at one offset", VIOLATION,
+      {"inconsistent-offsets violation": SOME}, also=("lost-write violation", "replica-divergence violation"),
+      why="two final reads that disagree are always a violation")  # fmt: skip
+def final_reads_that_disagree() -> HistoryBuilder:
+    history = led(5)
+    history.send(60, None, at=4, process=2, status=2)
+    history.send(61, None, at=4, process=2, status=2)
+    log = list(history.log)
+    history.log = [*log, (5, 0, 60)]
+    history.finish(logs={2: [*log, (5, 0, 61)]})
+    history.poll([(offset, value) for offset, _, value in log] + [(5, 60)], at=101, final=True, process=98, replica=1)
+    history.poll([(offset, value) for offset, _, value in log] + [(5, 61)], at=102, final=True, process=97, replica=2)
+    return history
+
+
+@case("two in-sync replicas hold different records at one offset below both high watermarks; clients saw "
+      "one", VIOLATION,
+      {"replica-divergence violation": SOME}, why="always a violation between members of the ISR")  # fmt: skip
+def in_sync_replicas_that_differ() -> HistoryBuilder:
+    history = led(6)
+    history.finish(logs={3: [*history.log[:5], (5, 0, 77)]})
+    return history
+
+
+@case("the two logs differ in the epoch of the record alone", VIOLATION, {"replica-divergence violation": SOME},
+      why="another leader epoch is a difference")  # fmt: skip
+def in_sync_replicas_that_differ_in_an_epoch() -> HistoryBuilder:
+    history = led(6)
+    history.finish(logs={3: [*history.log[:5], (5, 1, 5)]})
+    return history
+
+
+@case("a dead replica, out of the ISR since before, has its own tail above its high watermark", PASS,
+      {"lost-write permitted": {6, 7}},
+      also=("inconsistent-offsets permitted", "acknowledged-regression permitted"),
+      why="acks=1, cut off by a fail-over; the dead disk was never asked to cut")  # fmt: skip
+def a_dead_replica_with_a_tail_of_its_own() -> HistoryBuilder:
+    history = led(8, acks=1)
+    full = list(history.log)
+    history.fault("kill", [1], at=6)
+    history.state(2, 1, (2, 3), at=8, start=6)
+    history.log = history.log[:6]
+    history.ack(20, at=12, process=2)
+    history.ack(21, at=13, process=2)
+    for node in (2, 3):
+        history.replica(node, history.log, high_watermark=8)
+    history.replica(1, full, high_watermark=6)
+    history.finish(snapshots=False)
+    return history
+
+
+@case("the final read ended early, and only the leader's disk could be read; it lacks the record", OPEN,
+      {"unseen-tail observation": {7, 8, 9}}, also=("lost-write observation",),
+      why="nobody looked that far, and two in-sync logs were not read")  # fmt: skip
+def final_read_ends_early_with_one_disk_read() -> HistoryBuilder:
+    history = led(read_to_end=False)
+    history.replica(1, history.log[:7], high_watermark=7)
+    history.finish(high_watermark=7, snapshots=False)
+    history.partition["end_offset"] = None
+    return history
+
+
+@case("the final read ended early, but returned a record above the one that is missing", VIOLATION,
+      {"lost-write violation": {4}, "unseen-tail observation": {8, 9}},
+      why="it read a higher offset: it went past it")  # fmt: skip
+def final_read_ends_early_above_a_hole() -> HistoryBuilder:
+    history = led(read_to_end=False)
+    history.log = [entry for entry in history.log if entry[2] != 4]
+    history.finish(high_watermark=8, snapshots=False)
+    history.partition["end_offset"] = None
+    return history
+
+
+@case("the final read ended early, and every in-sync disk was read: none has the record", VIOLATION,
+      {"lost-write violation": {7, 8, 9}},
+      why="every in-sync replica's log was read from disk, and none has it")  # fmt: skip
+def final_read_ends_early_and_no_disk_has_it() -> HistoryBuilder:
+    history = led(read_to_end=False)
+    history.log = history.log[:7]
+    history.finish()
+    history.partition["end_offset"] = None
+    return history
+
+
+@case("the leader is elected twice in a row, cleanly, at the same nanosecond as an acknowledgement; nothing is lost",
+      PASS, {}, why="equal times are no offence")  # fmt: skip
+def everything_at_one_moment() -> HistoryBuilder:
+    history = led()
+    history.send(10, 10, at=8, took=0)
+    history.log.append((10, 0, 10))
+    history.state(2, 1, (2, 3), at=8, start=11)
+    history.state(3, 2, (2, 3), at=8, start=11)
+    history.state(3, 2, (1, 2, 3), at=8)
+    history.poll([(offset, offset) for offset in range(11)], at=8, epoch=0)
+    history.finish()
+    return history
+
+
+@case("acknowledged and polled rows stand in the table in no order of time; nothing is lost", PASS, {},
+      why="rows need no order; times tell")  # fmt: skip
+def rows_out_of_order() -> HistoryBuilder:
+    history = led()
+    history.poll([(offset, offset) for offset in range(5)], at=3)
+    history.poll([(offset, offset) for offset in range(5, 10)], at=4)
+    history.fail_over(2)
+    history.finish()
+    for table in ("records", "partition_states", "replica_snapshots", "broker_events", "faults"):
+        history.rows[table].reverse()
+    return history
+
+
+@case("all disks' logs are missing at the end; the final read reached the end without three acks=1 records, after a "
+      "clean fail-over", PASS, {"lost-write permitted": {7, 8, 9}},
+      why="acks=1, leadership moved, its journal tells a log end of 7")  # fmt: skip
+def no_disks_but_a_journal() -> HistoryBuilder:
+    history = led(acks=1)
+    history.fail_over(2, kept=7)
+    history.rows["replica_snapshots"].clear()
+    history.rows["replica_log"].clear()
+    history.finish(snapshots=False)
+    return history
+
+
+@case("the final read reached the answered end 7, and every in-sync disk has ten records under high watermark 10",
+      (VIOLATION, OPEN, PASS), {}, also=("unreadable observation", "evidence violation", "evidence observation",
+                                         "lost-write violation", "lost-write observation"),
+      why="unsure: the page calls it unreadable; but a mark of 10 and an end of 7 contradict each other")  # fmt: skip
+def end_offset_below_the_high_watermark() -> HistoryBuilder:
+    history = led()
+    for node in history.brokers:
+        history.replica(node, history.log, high_watermark=10)
+    history.log = history.log[:7]
+    history.finish(snapshots=False)
+    return history
+
+
+@case("readers saw a record in the final read that all three logs on disk lack", (VIOLATION, OPEN), {},
+      also=("evidence violation", "evidence observation", "replica-divergence violation", "lost-write violation"),
+      why="what contradicts itself is never a pass")  # fmt: skip
+def final_read_against_all_disks() -> HistoryBuilder:
+    history = led()
+    for node in history.brokers:
+        history.replica(node, history.log[:9], high_watermark=9)
+    history.finish(snapshots=False)
+    return history
+
+
+@case("an in-sync follower's log ends at 8 at the end, though the leader's high watermark is 10", (VIOLATION, OPEN), {},
+      also=("evidence violation", "evidence observation", "replica-divergence violation",
+            "replica-divergence observation"),
+      why="a record below the high watermark is on every member of the ISR; one lacks two: never a pass")  # fmt: skip
+def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
+    history = led()
+    history.finish(logs={3: history.log[:8]})
+    return history
