@@ -1,0 +1,85 @@
+"""Campaigns of real runs: killed and interrupted without shared clusters, and with shared clusters on real Kafka."""
+
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.cluster.brokers.kafka_jars import installed
+from harness.cluster.brokers.kafka_versions import resolve_version
+from tests.end_to_end.shell import Shell, read_json
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
+
+APART = """
+[[matrix]]
+scenarios = ["no-faults"]
+seeds = [1, 2]
+set = ["workload.duration=3 s"]
+"""
+ON_KAFKA = """
+[campaign]
+share_clusters = SHARED
+stated_is_pass = true
+keep = "all"
+[[matrix]]
+scenarios = ["no-faults", "leader-crash-acks-all"]
+systems = ["kafka:4.3.1"]
+set = ["workload.duration=5 s"]
+"""
+
+
+def begun(folder: Path) -> list[tuple[int, int]]:
+    """(run, attempt) of each beginning."""
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    return [(line["number"], line["attempt"]) for line in lines if line["type"] == "begun"]
+
+
+def test_a_campaign_of_real_runs_goes_on_after_a_kill_and_after_ctrl_c_and_ends_in_one_verdict(
+    fresh_shell: Shell,
+) -> None:
+    (fresh_shell.directory / "night.toml").write_text(APART)
+    folder = fresh_shell.runs / "campaigns" / "night"
+    for start, sent in ((1, signal.SIGKILL), (2, signal.SIGINT)):
+        campaign = fresh_shell.start("campaign", "night.toml")
+        try:
+            until(lambda start=start: len(list(folder.glob("runs/0001/*/run.json"))) == start, "a run")  # type: ignore[misc]
+            until(fresh_shell.processes, "its cluster")
+            campaign.send_signal(sent)
+            campaign.wait(120)
+        finally:
+            campaign.kill()
+            campaign.wait(30)
+        until(lambda: not fresh_shell.processes(), "the end of what it had started")
+    assert (folder / "campaign.html").is_file()
+    assert read_json(folder / "verdict.json")["exit_code"] == campaign.returncode
+    ended = fresh_shell.run("campaign", "night.toml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert begun(folder) == [(1, 1), (1, 2), (1, 1), (1, 2), (2, 1)]  # one that was interrupted does not count
+    assert read_json(folder / "verdict.json")["counts"]["pass"] == 2
+    assert [path.name for path in folder.parent.iterdir()] == ["night"]
+    assert fresh_shell.processes() == []
+
+
+def test_runs_on_a_shared_cluster_of_real_kafka_come_to_the_verdicts_that_they_come_to_apart(
+    fresh_shell: Shell,
+) -> None:
+    if installed(resolve_version("4.3.1")) is None:
+        pytest.skip("Kafka 4.3.1 is not on this machine: kafka-chaos fetch-kafka 4.3.1")
+    verdicts: dict[str, Mapping[str, str]] = {}
+    for name, shared in (("shared", "true"), ("apart", "false")):
+        (fresh_shell.directory / f"{name}.toml").write_text(ON_KAFKA.replace("SHARED", shared))
+        ended = fresh_shell.run("campaign", f"{name}.toml", timeout_s=300)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert fresh_shell.processes() == []
+        folder = fresh_shell.runs / "campaigns" / name
+        runs = pq.read_table(folder / "tables" / "runs.parquet").to_pylist()
+        verdicts[name] = {run["key"]: run["verdict"] for run in runs}
+        shares = [read_json(path).get("shared_cluster") for path in folder.glob("runs/*/*/run.json")]
+        assert all(shares) is (name == "shared")
+        assert any(each and each["number"] > 1 for each in shares) is (name == "shared")
+    assert verdicts["shared"] == verdicts["apart"]
