@@ -3,13 +3,14 @@
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import TopicPartition as Theirs
 from kafka import errors
 
-from harness.clients import answers, kafka_python
+from harness.clients import answers, kafka_python, kafka_python_member
 from harness.clients.catalogue import CLIENTS
 from harness.clients.kafka_python_member import KafkaPythonMember, Listener
 from harness.errors import UsageError
@@ -38,11 +39,14 @@ class Coordinator:
 
 
 class Library:
-    """Stands for KafkaConsumer and KafkaProducer both; `raises[call]` is what that call ends with."""
+    """Stands for KafkaConsumer and KafkaProducer both; `raises[call]` is what that call ends with.
+
+    Each call takes `takes_s` by the member's clock, and no time otherwise."""
 
     def __init__(self, raises: dict[str, Exception], *, takes_s: float = 0.0) -> None:
         self.raises = raises
         self.takes_s = takes_s
+        self.now_ns = 1
         self.configuration: dict[str, Any] = {}
         self.calls: list[str] = []
         self.listener: Any = None
@@ -57,7 +61,7 @@ class Library:
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
-        threading.Event().wait(self.takes_s)  # the library blocks the thread that called it
+        self.now_ns += int(self.takes_s * 1e9)
         if name in self.raises:
             raise self.raises[name]
 
@@ -109,6 +113,7 @@ Make = Callable[..., tuple[Library, KafkaPythonMember]]
 def member_of(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(raises: dict[str, Exception] | None = None, *, takes_s: float = 0.0) -> tuple[Library, KafkaPythonMember]:
         library = Library(raises or {}, takes_s=takes_s)
+        monkeypatch.setattr(kafka_python_member, "time", SimpleNamespace(monotonic_ns=lambda: library.now_ns))
         monkeypatch.setattr(kafka_python, "KafkaConsumer", library)
         monkeypatch.setattr(kafka_python, "KafkaProducer", library)
         for watch in ("watch_producer", "watch_consumer"):  # of the real ones: test_client_events.py

@@ -101,6 +101,7 @@ class FaultyCluster(MemoryCluster):
         self.answer: tuple[str, int | None] = ("ok", 0)  # what every produce request is answered with
         self.ends_known = True
         self.isr: tuple[int, ...] | None = None
+        self.ends: dict[int, int] = {}  # of the logs of these nodes; the others' are as long as what was sent
         self.nobody_leads = False
         self.controller_epochs: list[int] = []
         self.fails: OSError | TimeoutError | None = None
@@ -120,6 +121,9 @@ class FaultyCluster(MemoryCluster):
         if self.nobody_leads:
             states = [dataclasses.replace(state, leader=-1, leader_epoch=state.leader_epoch + 1) for state in states]
         return states if self.isr is None else [dataclasses.replace(state, isr=self.isr) for state in states]
+
+    def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
+        return self.ends.get(int(node), super().log_end(node, topic, partition))
 
     async def kill(self, node: NodeId) -> Evidence:
         if int(node) not in self.running:

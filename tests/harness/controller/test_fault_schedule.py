@@ -223,6 +223,24 @@ async def test_a_fault_begins_when_nobody_leads_any_more(suffer: Any, when: str)
     assert world.cluster.deeds == ["pause 1", "resume 1"]
 
 
+@pytest.mark.parametrize("ends_now_at", [6, 10, 12])
+async def test_a_fault_begins_when_a_replicas_log_ends_sooner_than_before(suffer: Any, ends_now_at: int) -> None:
+    async def cut(world: FaultWorld) -> None:
+        world.cluster.ends = {2: 10}
+        await world.context.observer.wait_until(lambda: bool(world.context.observer.isr("orders", 0)), timeout_s=2)
+        for _ in range(3):
+            await world.context.observer.next_round()
+        world.cluster.ends = {2: ends_now_at}
+
+    result, world = await suffer(
+        FaultSpec(kind="pause", target="1", when="truncated(orders/0)", for_s=0.01), during=cut, duration_s=0.5
+    )
+
+    struck = ["pause 1", "resume 1"] if ends_now_at < 10 else []
+    assert world.cluster.deeds == struck
+    assert [skipped.why for skipped in result.skipped] == ([] if struck else ["no-trigger"])
+
+
 async def test_a_power_loss_of_more_than_a_replica_holds_is_skipped_and_kills_nobody(suffer: Any) -> None:
     fault = FaultSpec(kind="power-loss", target="2", at_s=0.0, for_s=0.01, options={"records": 1000})
     result, world = await suffer(fault)
