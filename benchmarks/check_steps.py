@@ -37,7 +37,7 @@ def table_mb(folder: Path) -> float:
 
 
 def convert_as_beside_a_run(folder: Path) -> None:
-    """What the process that follows a run's journals leaves when it has come to their ends and is told to stop."""
+    """What the process that follows a run's journals leaves when it has come to their ends and is asked to stop."""
     follow(folder.resolve(), stopped=once())
 
 

@@ -35,7 +35,7 @@ def _work(spec: str) -> None:
         from harness.client_process import work
 
         work(spec)
-    except BaseException as error:  # noqa: BLE001  # told as every command tells it
+    except BaseException as error:  # noqa: BLE001  # reported as every command reports it
         from harness.cli.exits import code_for, finished
 
         sys.exit(finished(code_for(error)))

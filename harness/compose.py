@@ -180,7 +180,7 @@ def _logging_to(folder: RunFolder) -> Iterator[None]:
 def _noticing_healing(
     progress: Callable[[Progress], None], on_healed: Callable[[], None]
 ) -> Callable[[Progress], None]:
-    """Tells once when the run has passed its last heal."""
+    """Says once when the run has passed its last heal."""
     is_shown = False
 
     def show(seen: Progress) -> None:
@@ -372,7 +372,7 @@ def render(path: Path) -> tuple[Path | None, str]:
         return write_report(path), ""
     except HarnessError as error:
         return None, str(error)
-    except Exception as error:  # noqa: BLE001  # a broken page is told in one line; the verdict stands
+    except Exception as error:  # noqa: BLE001  # a broken page is reported in one line; the verdict stands
         return None, f"the page could not be made: {type(error).__name__}: {error}"
 
 

@@ -81,7 +81,7 @@ def write_report(run: Path) -> Path:
 
 
 def write_comparison(given: Sequence[GivenColumn], *, out: Path) -> tuple[Path, Comparison]:
-    """OUT/comparison.html and OUT/comparison.json, each replaced as a whole: (the page, what it tells).
+    """OUT/comparison.html and OUT/comparison.json, each replaced as a whole: (the page, its headline).
 
     Raises UsageError for runs that cannot be compared, HarnessError where nothing can be read or written.
     """

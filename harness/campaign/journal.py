@@ -1,7 +1,7 @@
 """The journal of a campaign: what was begun, ended and judged, so that a later start goes on where this one stopped.
 
-A line is on the disk before what it tells of is built upon. The last line may be torn by a kill or a power cut; it is
-left out, and what it told of is done again. Any other line that cannot be read is an error.
+A line is on the disk before anything is built upon it. The last line may be torn by a kill or a power cut; it is
+left out, and that step is done again. Any other line that cannot be read is an error.
 """
 
 import os

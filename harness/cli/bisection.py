@@ -86,7 +86,7 @@ def wanted_finding(folder: Path, named: str) -> Wanted:
                 fingerprint=row["fingerprint"],
             )  # fmt: skip
     known = ", ".join(row["finding"] for row in rows[:20]) or "none"
-    raise UsageError(f"{named}: no finding of {folder}; it has: {known} (`kafka-chaos show {folder}` tells them)")
+    raise UsageError(f"{named}: no finding of {folder}; it has: {known} (`kafka-chaos show {folder}` lists them)")
 
 
 def releases_of(versions: str, systems: Sequence[str], variants: Sequence[str]) -> list[Variant]:

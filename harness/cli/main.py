@@ -372,7 +372,7 @@ def main() -> None:
         _sweep_first(sys.argv[1:])
         answer: Any = app(standalone_mode=False, prog_name=PROGRAM)
         code = answer if isinstance(answer, int) else 0
-    except BaseException as error:  # noqa: BLE001  # the last one, which tells it
+    except BaseException as error:  # noqa: BLE001  # the last one, which reports it
         code = exits.code_for(error)
     sys.exit(exits.finished(code))
 

@@ -1,4 +1,4 @@
-"""A cluster alone, for whoever wants to try something: it serves until Ctrl-C, and what ends of it is told."""
+"""A cluster alone, for whoever wants to try something: it serves until Ctrl-C, and every node that ends is reported."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ Ready = Callable[[dict[str, Any]], None]  # gets the addresses, the nodes, the p
 def run_cluster(
     spec: ClusterSpec, *, ready: Ready, tell: Callable[[str], None], control: Control | None = None
 ) -> None:
-    """In a temporary folder, until SIGINT or SIGTERM, or until `control` ends it. `told` gets lines: a node's logs are
+    """In a temporary folder, until SIGINT or SIGTERM, or until `control` ends it. `tell` gets lines: a node's logs are
     gone when this returns."""
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as top:
         folder = Path(top)

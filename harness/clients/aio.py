@@ -229,7 +229,7 @@ async def _bounded(ending: Coroutine[Any, Any, Any]) -> None:
 def limits(settings: WorkloadSpec) -> list[str]:
     """How this library deviates from the workload's settings."""
     limitations = [
-        f"a consumer tells no leader epochs; delivery_timeout_ms = {settings.delivery_timeout_ms} is the harness's"
+        f"a consumer reports no leader epochs; delivery_timeout_ms = {settings.delivery_timeout_ms} is the harness's"
     ]
     if settings.retries is not None:
         limitations.append(f"retries = {settings.retries} cannot be set: it retries until it gives a batch up")

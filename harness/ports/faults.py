@@ -48,12 +48,12 @@ class Fault(ABC):
     name: ClassVar[str]
     says: ClassVar[str]  # what it does, in a few words
     kind: ClassVar[str]  # what the tables call it; several faults may be of one kind
-    needs: ClassVar[tuple[type, ...]]  # capabilities: a cluster without them is told before the run begins
+    needs: ClassVar[tuple[type, ...]]  # capabilities: a cluster without them is refused before the run begins
     aliases: ClassVar[Aliases] = {}  # other names in files, and the options each stands for
     may_hit: ClassVar[tuple[Role, ...]] = ("broker", "coordination", "controller")  # (): links alone
     each_apart: ClassVar[bool] = True  # every victim suffers a fault of its own, with its own proof; else one for all
     in_turn: ClassVar[bool] = False  # victims are struck one after the other, not together
-    destroys: ClassVar[Destroys] = "nothing"  # of the victims' disks; how much, its evidence tells (disk_facts.py)
+    destroys: ClassVar[Destroys] = "nothing"  # of the victims' disks; how much, its evidence says (disk_facts.py)
     undone_by: ClassVar[Undo] = "heal"  # the step that ends it; `for`, the plan's end and the run end it too
     weight: ClassVar[float] = 1.0  # how often it is drawn beside others; 0: never
     lasting_s: ClassVar[tuple[float, float]] = (2.0, 10.0)  # between which lengths it is drawn

@@ -29,7 +29,7 @@ def problems(scenario: Scenario, traits: Traits) -> Iterator[Problem]:
             asks = f"client {workload.client!r}: it asks brokers for their version, and {kafka} cannot answer that"
             yield Problem(place=of_client, what=asks, remedy=f"use {' or '.join(_CAN_BE_TOLD_THE_VERSION)}")
         elif version < NAMED_LISTENERS_SINCE and workload.client not in _RESOLVE_IN_PYTHON:
-            named = f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot be told"
+            named = f"client {workload.client!r}: {kafka} advertises itself by names, which this library cannot resolve"
             yield Problem(place=of_client, what=named, remedy=f"use {' or '.join(_RESOLVE_IN_PYTHON)}")
         if version < _IDEMPOTENCE_SINCE and workload.idempotent:
             yield Problem(

@@ -47,7 +47,7 @@ class Foreseen:
         wrong = None
         try:
             planned = faults.catalogue.of_step(step)
-        except UsageError:  # names.py tells it
+        except UsageError:  # names.py reports it
             return None
         if planned is not None and planned.fault.undone_by == "heal":
             links = planned.given.get("links")
@@ -68,7 +68,7 @@ class Foreseen:
     def _named(self, names: Any) -> frozenset[Link] | None:
         try:
             return frozenset(faults.links.named(self._cast.links, names)) if self._cast.links else None
-        except UsageError:  # names.py tells it
+        except UsageError:  # names.py reports it
             return None
 
     def _heal(self, value: Any) -> Wrong | None:

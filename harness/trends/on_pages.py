@@ -1,4 +1,4 @@
-"""What the nights of a store tell of a run's findings, kept in the run's folder, so that its page can say it.
+"""What the nights of a store show of a run's findings, kept in the run's folder, so that its page can say it.
 
 The page of a run is made of its folder alone. So a night that is appended leaves `nights.json` in the folders of its
 runs, and their pages are made once more. A run that no store knows has no such file; its page says nothing of nights.
@@ -19,7 +19,7 @@ _BYTES_MAX = 4 << 20  # of nights.json; a fingerprint takes some 200
 
 
 def write_to_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path], tuple[Path | None, str]]) -> str:
-    """Says of how many runs the pages now tell when their findings were seen, and why a page of others does not.
+    """Says of how many runs the pages now say when their findings were seen, and why a page of others does not.
 
     runs: folders; one without findings that the store knows stays as it is. render: makes the page of a run, and
     answers with it, or with None and the reason. A run that cannot be read costs only its own page. Raises HarnessError
@@ -69,7 +69,7 @@ def nights_of(folder: RunFolder) -> dict[str, SeenLately]:
     except FileNotFoundError:
         return {}
     if len(content) > _BYTES_MAX:
-        raise UsageError(f"{path}: more than {_BYTES_MAX >> 20} MB; remove it, it only tells of nights")
+        raise UsageError(f"{path}: more than {_BYTES_MAX >> 20} MB; remove it, it only holds facts of nights")
     try:
         return msgspec.json.decode(content, type=dict[str, SeenLately])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

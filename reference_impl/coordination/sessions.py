@@ -12,7 +12,7 @@ from reference_impl.coordination.records import PASSWORD_LENGTH
 class _Session:
     timeout_ms: int
     deadline: float
-    """In seconds, of whatever clock the caller tells."""
+    """In seconds, of the caller's clock."""
 
 
 def password_of(session_id: int) -> bytes:

@@ -19,7 +19,7 @@ class EpochEntry(NamedTuple):
 
 
 EpochsChanged = Callable[[tuple[EpochEntry, ...], bool], None]
-"""Told the entries after a change, and True when they must be on disk before it returns."""
+"""Called with the entries after a change, and True when they must be on disk before it returns."""
 
 _UNDEFINED = (UNDEFINED_EPOCH, UNKNOWN_OFFSET)
 _epoch_of = attrgetter("epoch")

@@ -1,6 +1,6 @@
 """Distributions of what faults did, by fault and system: one axis for each measure, a box and dots for each pair.
 
-Bounded: a pair with many values shows those outside its whiskers and an even choice of the others, and tells its
+Bounded: a pair with many values shows those outside its whiskers and an even choice of the others, and says its
 median and number of all of them.
 """
 

@@ -159,7 +159,7 @@ def _lead(columns: Sequence[Column], found: Sequence[Difference]) -> str:
         (counts["differs"], "differ by more than the repeats spread"),
         (counts["within"], "are within the spread"),
         (counts["same"], "are the same"),
-        (counts["unknown"], "cannot be told"),
+        (counts["unknown"], "are not known"),
     ]
     asked = f"Of {len(found)} things compared, "
     return asked + ", ".join(f"{count} {words}" for count, words in parts if count) + "."

@@ -13,7 +13,7 @@ from reports.run_data import RunData
 ROWS_MAX = 40
 CELL_MAX = 400
 _CELL_LEAST = 6
-# Told in words, pictures and tables of their own wherever a finding has them.
+# Shown in words, pictures and tables of their own wherever a finding has them.
 SHOWN_ELSEWHERE = frozenset(
     {
         "rules", "cause_chain", "prevention", "log_ends", "truncation", "truncations", "lost_range", "by_time", "cause",

@@ -142,7 +142,7 @@ def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None 
 
 
 def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:
-    """Where no log tells the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
+    """Where no log shows the record's epoch, a deposed leader that had not heard yet may have acknowledged it."""
     if lost.epoch is not None or lost.t_acknowledged is None:
         return ruling
     for election in history.elections_near(lost.t_acknowledged):

@@ -17,7 +17,7 @@ class Mode(Enum):
 
 
 class Kind:
-    """Names of cycles. FULL tells those of write-read edges alone (`G1c-wr`) from those that need a ww edge (`G1c`)."""
+    """Names of cycles. FULL sets those of write-read edges alone (`G1c-wr`) apart from those that need ww (`G1c`)."""
 
     G0 = "G0"
     G1C_WR = "G1c-wr"

@@ -34,7 +34,7 @@ _UNTIMED = {base + Kind.REALTIME_SUFFIX: base for base in (Kind.G0, Kind.G1C_WR,
 
 @dataclass(frozen=True, kw_only=True)
 class CycleRow:
-    """A kind of cycle found in a run. `count`: components that hold one; the rest tells of the shortest of them.
+    """A kind of cycle found in a run. `count`: components that hold one; the rest describes the shortest of them.
 
     `promised`: Kafka promises that no such cycle is; `reason` says why, or why it is allowed.
     """

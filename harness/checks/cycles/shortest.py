@@ -1,6 +1,6 @@
-"""The shortest cycle of each kind in one component, by breadth-first search back to the source of a telling edge.
+"""The shortest cycle of each kind in one component, by breadth-first search back to the source of its own edge.
 
-A kind is told by one edge that every cycle of it has (ww, wr or rw) and by the relations that may lead back. Real time
+A kind is known by one edge that every cycle of it has (ww, wr or rw) and by the relations that may lead back. Real time
 counts as one step however many completions lie between. Realtime kinds are looked for when their plain kind is absent,
 and besides when an edge is contradicted outright: its target had completed before its source was invoked.
 """
@@ -16,7 +16,7 @@ from harness.checks.cycles.strong import strong_components
 
 Edges: TypeAlias = Mapping[int, Mapping[int, int]]
 
-# kind -> (the edge that tells it, the relations that may lead back, the kinds whose presence makes it no news)
+# kind -> (the edge that distinguishes it, the relations that may lead back, the kinds whose presence makes it no news)
 _PLAIN = {
     Kind.G0: (WW, WW, ()),
     Kind.G1C_WR: (WR, WR, ()),
@@ -45,7 +45,7 @@ class _Component:
         self.time = moments(operations)
         self.visits = 0
 
-    def telling(self, relation: int, allowed: int) -> dict[int, list[int]]:
+    def distinguishing(self, relation: int, allowed: int) -> dict[int, list[int]]:
         """target -> sources of the edges of this relation that may lie on a cycle with the allowed ones."""
         successors = [[target for target, bits in targets if bits & (allowed | relation)] for targets in self.data] + [
             [] for _ in range(len(self.time) - len(self.data))
@@ -154,7 +154,7 @@ def _shortest(
     best: Cycle | None = None
     proven = True
     bound = component.visits + limits.shortest_visits
-    for target, sources in sorted(component.telling(relation, allowed).items()):
+    for target, sources in sorted(component.distinguishing(relation, allowed).items()):
         if component.visits > bound:
             if best is None and not relation & allowed:
                 undecided.append(kind)

@@ -64,7 +64,7 @@ def _tails(run: RunRows) -> Mapping[bool, list[Error]]:
 
 
 def _ends(run: RunRows) -> Mapping[int, tuple[int, int]]:
-    """Partition -> (who told last where its log ends, where)."""
+    """Partition -> (who reported last where its log ends, where)."""
     ends: dict[int, tuple[int, int]] = {}
     for row in run.history.tables["imported_keys"].filter(pc.field("what") == "end").to_pylist():
         ends[row["partition_id"]] = max(ends.get(row["partition_id"], (-1, 0)), (row["operation"], row["offset"]))

@@ -31,7 +31,7 @@ def _torn(stages: Stages) -> Rows:
 
 
 def _regressions(stages: Stages) -> Rows:
-    """An offset below the highest that another process had been told before this send was invoked."""
+    """An offset below the highest that another process had been answered before this send was invoked."""
     records = stages.records
     rows = np.flatnonzero(records.sends & (records.status == STATUS_OK) & (records.offset != NONE))
     rows = rows[np.lexsort((records.operation[rows], records.key[rows]))]
@@ -141,9 +141,9 @@ BAD = frozenset({
     "seen-only-by-aborted-poll", "torn-transaction", "aborted-read-in-aborted-poll",
 })  # fmt: skip
 # Cycles with read-write edges, which Jepsen's code leaves out, between transactions: Kafka promises no serializability,
-# so they are told. Between plain sends and polls, and with edges of real time, every poll that lags would be one.
+# so they are reported. Between plain sends and polls, and with edges of real time, every poll that lags would be one.
 READ_WRITE_CYCLES = frozenset({"G-single", "G2-item"})
-# Kinds that tell more of what Jepsen's `unseen` already counts, or of what Kafka permits.
+# Kinds that say more of what Jepsen's `unseen` already counts, or of what Kafka permits.
 TOLD = READ_WRITE_CYCLES | frozenset({
     "acknowledged-without-offset", "unread-tail", "torn-transaction-candidate", "group-redelivery",
 })  # fmt: skip

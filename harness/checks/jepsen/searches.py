@@ -1,7 +1,7 @@
 """Which histories are searched for cycles: those in which an edge runs backward at all (checks/cycles/graph.py).
 
 A history of plain sends and polls has none as long as nobody reads a value before its send began, and most have none.
-What tells that of a history's values is one pass over its columns; the search is for the others.
+What shows that of a history's values is one pass over its columns; the search is for the others.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -73,7 +73,7 @@ class FoldedRow(TypedDict):
 
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
 # lies around it in its partition's log and in its sender's order. `a_...`: the line of the accounting that its value is
-# in, told by one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps. What leaves are the
+# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps. What leaves are the
 # rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this text.
 QUERY = f"""
 with said as (

@@ -7,7 +7,7 @@ from harness.checks.model.elections import Election
 from harness.checks.wording.rulings import doubt_words, log_end_words, permission_words
 from harness.checks.wording.words import nodes_words
 
-# Each is filled with the fields of its cause. What is not here is told of an election.
+# Each is filled with the fields of its cause. What is not here is worded by its election.
 _WORDS: Mapping[CauseCode, str] = {
     "nothing-permits-it": "nothing permits it",
     # ---- single records

@@ -70,7 +70,7 @@ def with_containers(plan: Plan, *, engine: bool, tell: Callable[[str], None]) ->
 
 
 def after(folder: Path, store: Store, *, master: str) -> list[str]:
-    """Keeps the night and writes the pages of it. What cannot be made of them is told, and costs no verdict."""
+    """Keeps the night and writes the pages of it. What cannot be made of them is reported, and costs no verdict."""
     from harness.compose import render
     from harness.trends.nights import night_of_campaign
     from harness.trends.on_pages import kept_runs, write_to_runs

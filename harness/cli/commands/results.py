@@ -1,4 +1,4 @@
-"""The command that tells a CI what a campaign came to."""
+"""The command that reports to a CI what a campaign came to."""
 
 import os
 from pathlib import Path

@@ -2,7 +2,7 @@
 the run began is no part of the run's history.
 
 `ReusedCluster` is for a run on a cluster on which other runs were before, with topics of the same names. What its
-records tell is cut to the run. What still holds from the time before is told as if it had come about when the run
+records say is cut to the run. What still holds from the time before is recorded as if it had come about when the run
 began: who is controller, the settings of brokers, and that each broker has started.
 """
 
@@ -91,7 +91,7 @@ def _size(path: Path) -> int:
 
 
 def since(whole: ClusterHistory, events: Sequence[BrokerEvent], began_ns: int) -> ClusterHistory:
-    """What `whole` tells of a run that began then. events: of the run's own log lines."""
+    """What `whole` holds of a run that began then. events: of the run's own log lines."""
     return ClusterHistory(
         partition_states=[state for state in whole.partition_states if state.t_ns >= began_ns],
         controllers=_controllers(whole.controllers, began_ns),

@@ -1,7 +1,7 @@
 """What a run leaves on a cluster that goes on, and whether the cluster is as after a start.
 
-Topics are looked for wherever a later topic of the same name could be mistaken for them: in what each broker tells its
-clients, on the disks, and in the brokers' checkpoints of high watermarks.
+Topics are looked for wherever a later topic of the same name could be mistaken for them: in what each broker answers
+its clients, on the disks, and in the brokers' checkpoints of high watermarks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set

@@ -79,7 +79,7 @@ class ControlSession:
             return await self._words[request.word](request)
         except (HarnessError, OSError, TimeoutError) as error:
             raise refusal_of(error) from error
-        except MISFITS as error:  # a request of a kind that nobody thought of, or a bug of ours: told, and survived
+        except MISFITS as error:  # a request of a kind that nobody thought of, or a bug of ours: reported, and survived
             what = f"{request.word}: {type(error).__name__}: {error}"
             raise Refused(
                 "failed", what, "look whether docs/control.md has such a request; else this is a bug"
@@ -134,7 +134,7 @@ class ControlSession:
         }  # fmt: skip
 
     async def _watch(self, topics: Sequence[str]) -> None:
-        """Topics that somebody else created. Returns when a broker told of each, or told of none for a while."""
+        """Topics that somebody else created. Returns when a broker has named each, or named none for a while."""
         observer = self._context.observer
         observer.watch(topics)
         await observer.wait_until(

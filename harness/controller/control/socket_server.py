@@ -31,7 +31,7 @@ Answer = Callable[[Request], Awaitable[Mapping[str, Any]]]
 
 
 class ControlSocket:
-    """Listens from `open` to `close`. Whoever is not user `only_uid` is told so, and nothing else."""
+    """Listens from `open` to `close`. Whoever is not user `only_uid` is refused, and nothing else."""
 
     def __init__(self, path: Path, answer: Answer, *, only_uid: int) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class ControlSocket:
         try:
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the client has gone, or the cluster ends: what was asked is done, and nobody is told
+            pass  # the client has gone, or the cluster ends: what was asked is done, and nobody is left to answer
         finally:
             self._connections.discard(task)
             writer.close()

@@ -116,7 +116,7 @@ class Journals:
                 raise PiecesUnfit(f"{_name(number)} is missing")
             for name, growth, integers in _read(path):
                 if name not in there:
-                    raise PiecesUnfit(f"{path.name} tells of {name!r}, and there is no such journal")
+                    raise PiecesUnfit(f"{path.name} names {name!r}, and there is no such journal")
                 known = before.setdefault(name, Before())
                 known.state = growth.state
                 known.words += growth.words

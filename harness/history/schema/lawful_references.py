@@ -98,7 +98,7 @@ def check_together(
         named = sum(row[name] for row in small["activity"].get(run, ()) for name in _COUNTED)
         if named != count and is_there("activity", run):
             place = place_of("activity", run)
-            raise HarnessError(f"{place} tells of {named} records, and there are {count}: {REMEDY}")
+            raise HarnessError(f"{place} counts {named} records, and there are {count}: {REMEDY}")
 
 
 def _check_once(rows: Sequence[Mapping[str, Any]], key: Sequence[str], place: object) -> None:

@@ -192,7 +192,7 @@ def _step(row: Mapping[str, Any]) -> dict[str, Any]:
 def disk_events(tables: Path, faults: Sequence[FaultRow], recorded: Sequence[DiskEventRow]) -> list[DiskEventRow]:
     """Rows of `disk_events` that a folder of version 1 had only in its faults' proofs; otherwise none.
 
-    faults, told: its rows in the current columns.
+    faults, recorded: its rows in the current columns.
     """
     found = disk_events_of(faults, recorded)
     return found if found and is_old(pq.read_schema(path_of(tables, "faults")), "faults") else []

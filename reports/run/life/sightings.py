@@ -1,4 +1,4 @@
-"""What was recorded of one lost record: when it was sent, told and read, and what each replica's log had at its offset.
+"""What was recorded of one lost record: when it was sent, acknowledged and read, and what each log had at its offset.
 
 A log is seen where its disk was read, where its leader answered for it, and where a broker said that it cut it. Between
 two sightings nothing is concluded here.
@@ -271,7 +271,7 @@ def _elected(record: Followed, finding: FindingRow) -> Iterator[Seen]:
 
 
 def _overwritten(data: RunData, record: Followed, finding: str) -> Iterator[Seen]:
-    """The record that stands there in the end, when its sender was told so, on the leader that told it."""
+    """The record that stands there in the end, when its sender was answered so, on the leader that answered."""
     ends = {
         (row["final_value"], row["final_epoch"])
         for row in data.evidence_of_finding(LOG_ROWS, finding)

@@ -1,6 +1,6 @@
 """The application's own clients, recorded: everything they can do they still do, and what they send and read is kept.
 
-A library is told by the module of the client's class, and nothing of it is imported: whoever gives a client has it.
+A library is known by the module of the client's class, and nothing of it is imported: whoever gives a client has it.
 """
 
 from typing import Any

@@ -49,7 +49,7 @@ class RecordedKafkaProducer(Wrapped):
             return serializer(data)
 
     def _delivered(self, operation: int, metadata: Any) -> None:
-        known = metadata.offset is not None and metadata.offset >= 0  # acks=0 tells none
+        known = metadata.offset is not None and metadata.offset >= 0  # with acks=0 there is none
         self._journal.sent(operation, status="ok" if known else "info", offset=metadata.offset if known else None)
 
     def _failed(self, operation: int, error: BaseException) -> None:

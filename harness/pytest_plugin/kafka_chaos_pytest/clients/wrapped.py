@@ -24,7 +24,7 @@ class Wrapped:
 class Partitioning:
     """The partition of a record whose sender names none: by its key as Java's client does it, else in turn.
 
-    It must be known before the record is sent, and the libraries tell it only afterwards.
+    It must be known before the record is sent, and the libraries say it only afterwards.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Partitioning:
 
 
 class Reading:
-    """Tells the journal when reading begins anew: other partitions are assigned, or another position was sought."""
+    """Journals when reading begins anew: other partitions are assigned, or another position was sought."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
