@@ -3,13 +3,41 @@
 A check's JVM starts before the rest of the program is read: both take as long. A worker reads only what a client needs.
 """
 
+import atexit
+import contextlib
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from typing import NoReturn
 
 from harness.checks.spark.jvm import end_ahead, start_ahead
 
 _NO_JVM = {"--help", "--master", "--memory-mb"}  # nothing is checked, or perhaps elsewhere, or by a JVM of another size
 _JEPSEN = "jepsen"  # histories that need one for few questions, and mostly for none
+
+
+def command() -> NoReturn:
+    """`main` in a process of its own."""
+    try:
+        main()
+    except SystemExit as ended:
+        leave(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 4)
+    leave(0)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process as the interpreter does, and without the destructors of native libraries.
+
+    One of them aborts a process now and then ("terminate called without an active exception"), when all is done and
+    its exit code is all that is left to say.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # also ends the idle threads of executors
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody listens any more: exits.py has seen to it
+            stream.flush()
+    os._exit(code)
 
 
 def main() -> None:
@@ -48,4 +76,4 @@ def will_check(arguments: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    command()

@@ -1,0 +1,28 @@
+"""A process of the command ends with its own exit code, whatever native libraries do when they are unloaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import atexit, ctypes, os, sys, threading
+from harness import __main__
+
+stop = threading.Event()
+atexit.register(lambda: print("at exit"))
+native = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(lambda code, argument: os.abort())
+ctypes.CDLL(None).on_exit(native, None)  # as a destructor of a C++ library that aborts
+threading.Thread(target=lambda: (stop.wait(), print("a thread has ended"))).start()
+threading.Timer(0.05, stop.set).start()
+__main__.main = lambda: (print("done"), sys.exit({code}))
+__main__.command()
+"""
+
+
+@pytest.mark.parametrize(("code", "expected"), [("3", 3), ("0", 0), ("None", 0), ("'why'", 4)])
+def test_what_is_said_and_registered_is_done_and_the_exit_code_is_its_own(code: str, expected: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(code=code)], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (expected, "done\na thread has ended\nat exit\n", "")
