@@ -27,8 +27,9 @@ share_clusters = SHARED
 stated_is_pass = true
 keep = "all"
 [[matrix]]
-scenarios = ["no-faults", "leader-crash-acks-all"]
+scenarios = ["leader-crash-acks-all"]
 systems = ["kafka:4.3.1"]
+seeds = [1, 2]
 set = ["workload.duration=5 s"]
 """
 

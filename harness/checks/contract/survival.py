@@ -134,7 +134,7 @@ class Survival:
             return True if holds and election.start in (None, begins) else None
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
-            if log.chain and election.epoch > log.chain[-1][0]:
+            if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
                 return None  # it has not begun to lead, and may yet cut its log as a follower
             return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)

@@ -82,7 +82,7 @@ def first_poll(**columns: Any) -> Callable[[list[Row]], list[Row]]:
         ("partition_states", with_first(isr=None), "column isr is null in 1 row"),
         ("partitions", lambda rows: rows * 2, "partition_id 0 is there 2 times"),
         ("partitions", lambda rows: [*rows, rows[0] | {"partition_id": 1}], "topic t, partition 0 is there 2 times"),
-        ("activity", lambda rows: [], " tells of 0 records, and there are "),
+        ("activity", lambda rows: [], " counts 0 records, and there are "),
         ("activity", lambda rows: rows * 2, "the run is there 2 times"),
     ],
 )  # fmt: skip
