@@ -27,7 +27,7 @@ share_clusters = SHARED
 stated_is_pass = true
 keep = "all"
 [[matrix]]
-scenarios = ["leader-crash-acks-all"]
+scenarios = ["no-faults"]
 systems = ["kafka:4.3.1"]
 seeds = [1, 2]
 set = ["workload.duration=5 s"]
