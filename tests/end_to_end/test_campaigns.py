@@ -25,12 +25,13 @@ ON_KAFKA = """
 [campaign]
 share_clusters = SHARED
 stated_is_pass = true
+jobs = 1
 keep = "all"
 [[matrix]]
 scenarios = ["no-faults"]
 systems = ["kafka:4.3.1"]
-seeds = [1, 2]
-set = ["workload.duration=5 s"]
+seeds = [1, 2, 3]  # on two clusters: one waits for a verdict while the other is used
+set = ["workload.duration=3 s"]
 """
 
 
