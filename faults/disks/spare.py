@@ -14,46 +14,80 @@ from harness.ports.faults import NothingToStrike
 
 _REJOIN_S = 15.0
 _LOOK_AGAIN_S = 0.2
+_UNDER_WAY_S = 0.5
+
+Replicas = Sequence[tuple[str, int | None]]  # topics and partitions; None: every partition of the topic
 
 
-async def refuse_without_spare(
-    cluster: Cluster, victims: Sequence[NodeId], topic: str, partition: int | None = None
-) -> None:
-    """Raises NothingToStrike unless there is another replica of the partition, and all others run, answer, and are in
-    sync. partition: None for each of the topic that a victim has."""
+async def refuse_without_spare(cluster: Cluster, victims: Sequence[NodeId], replicas: Replicas) -> None:
+    """Raises NothingToStrike unless there are other replicas, and all of them run, answer, and are in sync."""
+    missing, _ = await _look(cluster, victims, replicas)
+    if missing:
+        raise NothingToStrike(missing)
+
+
+async def missing_after_a_kill(cluster: Cluster, victims: Sequence[NodeId], replicas: Replicas) -> str:
+    """Which replicas are not in sync after all, in a sentence; "" if they all are.
+
+    A leader's last request may be carried out when the leader is dead: to be the only member of the ISR. So one watches
+    for half a second, or until it leads no more, since requests of an earlier leader epoch are refused. No longer: how
+    a leader returns before its session has ended is worth a schedule.
+    """
+    try:
+        async with asyncio.timeout(_UNDER_WAY_S):
+            while True:
+                missing, leads = await _look(cluster, victims, replicas)
+                if missing or not leads:
+                    return missing
+                await asyncio.sleep(_LOOK_AGAIN_S)
+    except TimeoutError:
+        return ""
+
+
+async def _look(cluster: Cluster, victims: Sequence[NodeId], replicas: Replicas) -> tuple[str, bool]:
+    """What is missing, in a sentence, and whether anybody who answers believes that a victim leads."""
+    topics = list(dict.fromkeys(topic for topic, _ in replicas))
+    states = [
+        state
+        for state in await cluster.live_partition_states(topics)
+        if (state.topic, state.partition) in replicas or (state.topic, None) in replicas
+    ]
+    if not states:
+        return f"nobody answers which replicas of {' and '.join(topics)} are in sync", True
+    return _missing(cluster, victims, states), any(state.leader in victims for state in states)
+
+
+def _missing(cluster: Cluster, victims: Sequence[NodeId], states: Sequence[PartitionState]) -> str:
+    """In a sentence, the first partition of a victim whose other replicas are not all well; "" if there is none."""
     assert isinstance(cluster, CanCrash)
-    states = await cluster.live_partition_states([topic])
-    newest: dict[int, PartitionState] = {}
-    for state in sorted(states, key=lambda state: (state.leader_epoch, state.t_ns)):
-        newest[state.partition] = state
-    if partition is not None:
-        wanted = [partition]
-    else:
-        wanted = sorted(number for number, state in newest.items() if {*state.replicas} & {*victims}) or [0]
-    for number in wanted:
-        answering = {state.observer for state in states if state.partition == number}
-        known = newest.get(number)
-        others = [NodeId(node) for node in (known.replicas if known is not None else ()) if node not in victims]
-        in_sync = known.isr if known is not None else ()
-        well = [node for node in others if node in in_sync and node in answering and cluster.is_running(node)]
-        if not others or well != others:
-            raise NothingToStrike(
-                f"not all other replicas of {topic}/{number} run and are in sync ({others}, ISR {list(in_sync)})"
+    for place in sorted({(state.topic, state.partition) for state in states if {*state.replicas} & {*victims}}):
+        of_it = [state for state in states if (state.topic, state.partition) == place]
+        newest = max(state.leader_epoch for state in of_it)
+        answering = {state.observer for state in of_it}
+        others = [NodeId(node) for node in of_it[0].replicas if node not in victims]
+        well = [node for node in others if node in answering and cluster.is_running(node)]
+        # In the same epoch an observer may be behind: an ISR without them that only one knows may be the newest.
+        smallest = min((state.isr for state in of_it if state.leader_epoch == newest), key=len)
+        if not others or well != others or not {*smallest} >= {*others}:
+            return (
+                f"not all other replicas of {place[0]}/{place[1]} run and are in sync ({others}, ISR {list(smallest)})"
             )
+    return ""
 
 
-async def refuse_short_logs(
-    cluster: Cluster, victims: Sequence[NodeId], topic: str, partition: int, *, records: int
-) -> None:
+async def refuse_short_logs(cluster: Cluster, victims: Sequence[NodeId], replicas: Replicas, *, records: int) -> None:
     """Before anybody is killed for it. Raises NothingToStrike if a victim has no replica, or fewer records in it."""
     if not isinstance(cluster, ShowsLogs):
         return
-    for node in victims:
-        end = await asyncio.to_thread(cluster.log_end, node, topic, partition)
-        if end is None:
-            raise NothingToStrike(f"broker {node} has no replica of {topic}/{partition}")
-        if end < records:
-            raise NothingToStrike(f"{topic}/{partition} ends at {end} on broker {node}: {records} are more")
+    for topic, partition in replicas:
+        if partition is None:
+            continue
+        for node in victims:
+            end = await asyncio.to_thread(cluster.log_end, node, topic, partition)
+            if end is None:
+                raise NothingToStrike(f"broker {node} has no replica of {topic}/{partition}")
+            if end < records:
+                raise NothingToStrike(f"{topic}/{partition} ends at {end} on broker {node}: {records} are more")
 
 
 async def rejoined(cluster: Cluster, victims: Sequence[NodeId], topics: Sequence[str]) -> None:

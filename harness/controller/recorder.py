@@ -119,6 +119,9 @@ class Recorder:
 
     def fault_begun(self, fault: int, evidence: Evidence, *, links: Sequence[Link] = ()) -> None:
         """The fault's effect was seen on the victims."""
+        if evidence.only:
+            label = f"{evidence.only}, no {self._faults[fault]['label_text']}"
+            self._faults[fault] |= {"kind": evidence.only, "label_text": label}
         self._faults[fault] |= {
             "begin_ns": evidence.t_ns,
             "links": [{"source": link.source, "client": link.client, "target": link.target} for link in links],

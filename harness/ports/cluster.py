@@ -159,11 +159,15 @@ class ClusterHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A proof of effect: what was observed on the victim, as a sentence; destroyed: what was taken from disks."""
+    """A proof of effect: what was observed on the victim, as a sentence; destroyed: what was taken from disks.
+
+    only: the kind of fault that it remained, where a fault did not do all that its own kind does; "": it did.
+    """
 
     t_ns: int
     sentence: str
     destroyed: tuple[DiskEvent, ...] = ()
+    only: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,14 @@ from tests.faults.diary import Diary
 
 
 class Replicated(Diary):
-    """Knows the ISR of orders/0 and which of its brokers run."""
+    """Knows the ISR of orders/0 and which of its brokers run. isr_after: once broker 1, the leader, was killed.
+
+    looks_until_elected: how often one has to look after that until another broker leads.
+    """
 
     isr: tuple[int, ...] = (1, 2, 3)
+    isr_after: tuple[int, ...] | None = None
+    looks_until_elected: int = 0
     down: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
 
@@ -28,8 +33,16 @@ class Replicated(Diary):
         return super().log_end(node, topic, partition)
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        rows = [self._state(1, 4, self.isr, observer=node) for node in (1, 2, 3) if node not in self.silent]
-        return [*rows, self._state(3, 0, (1, 2, 3), observer=2)]
+        leader, epoch, isr = 1, 4, self.isr
+        if 1 not in self.up:
+            self.looks_until_elected -= 1
+            if self.isr_after is not None and self.looks_until_elected < 1:
+                isr = self.isr_after
+            elif self.looks_until_elected < 0:
+                leader, epoch = 2, 5
+        answering = self.up - self.silent
+        rows = [self._state(leader, epoch, isr, observer=node) for node in sorted(answering)]
+        return [*rows, self._state(3, 0, (1, 2, 3), observer=2)] if "orders" in topics else []
 
     @staticmethod
     def _state(leader: int, epoch: int, isr: tuple[int, ...], *, observer: int) -> PartitionState:
@@ -70,6 +83,41 @@ async def test_a_disk_loses_records_only_while_all_other_replicas_run_answer_and
         with pytest.raises(NothingToStrike):
             await fault.begin(cluster, struck)
         assert not cluster.deeds, "nobody was killed for it"
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage", "wipe"])
+async def test_a_leader_that_leaves_as_the_last_member_of_its_isr_is_killed_and_keeps_its_disk(kind: str) -> None:
+    """Its own request to shrink the ISR was under way as it died: it comes back as the only one who may lead."""
+    cluster = Replicated()
+    cluster.isr_after, cluster.looks_until_elected = (1,), 2
+    fault, _ = make(kind, {"spare": True})
+
+    evidence = await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("orders",)))
+
+    assert evidence.only == "kill"
+    assert "disk was left as it is" in evidence.sentence
+    assert cluster.deeds == ["kill 1"]
+
+
+@pytest.mark.parametrize("kind", ["power-loss", "disk-damage", "wipe"])
+async def test_a_disk_is_harmed_when_another_broker_leads(kind: str) -> None:
+    cluster = Replicated()
+    cluster.looks_until_elected = 1
+    fault, _ = make(kind, {"spare": True})
+
+    evidence = await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("orders",)))
+
+    assert not evidence.only
+    assert len(cluster.deeds) == 2
+    assert cluster.looks_until_elected < 0, "the disk was left alone until then"
+
+
+async def test_where_nobody_answers_no_disk_is_harmed() -> None:
+    cluster = Replicated()
+    fault, _ = make("wipe", {"spare": True})
+    with pytest.raises(NothingToStrike, match="nobody answers"):
+        await fault.begin(cluster, Struck(nodes=(NodeId(1),), topics=("payments",)))
+    assert not cluster.deeds
 
 
 async def test_without_a_spare_asked_for_the_last_copy_is_struck_too() -> None:

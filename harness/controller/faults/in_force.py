@@ -106,7 +106,7 @@ class FaultsInForce:
             asked.released = True  # the run undoes a partial effect; other faults need not wait for it
             raise
         context.recorder.fault_begun(asked.number, evidence, links=struck.links)
-        if fault.leaves == "down" and fault.destroys == "nothing":
+        if fault.leaves == "down" and (fault.destroys == "nothing" or evidence.only):
             for node in struck.nodes:
                 await context.snapshot("kill", node)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from faults.processes.rolling_restart import RollingRestart
 from faults.processes.stop import Stop
 from harness.controller.faults.in_force import FaultInForce, FaultsInForce, Occasion
 from harness.errors import HarnessError
-from harness.ports.cluster import NodeId
+from harness.ports.cluster import Evidence, NodeId
 from harness.ports.faults import Fault
 from tests.harness.controller.fault_world import FaultWorld, fault_world, scenario_of
 from tests.waiting import comes_true
@@ -31,7 +32,7 @@ async def world(tmp_path: Path) -> AsyncIterator[FaultWorld]:
 
 
 async def begun(world: FaultWorld, in_force: FaultsInForce, fault: Fault, *nodes: NodeId) -> FaultInForce:
-    struck = fault.strikes(world.cluster, nodes)
+    struck = replace(fault.strikes(world.cluster, nodes), topics=("orders",))
     label = f"{fault.name} broker {', '.join(map(str, struck.nodes))}"
     asked = in_force.ask(fault, struck, label=label, occasion=Occasion(planned_ns=1, step=4))
     await in_force.begin(asked)
@@ -118,6 +119,28 @@ async def test_a_disk_that_is_wiped_under_a_running_broker_is_read_before(world:
     await killed(world, in_force, TWO)
     await begun(world, in_force, Wipe(), TWO)
     assert world.snapshots() == [("wipe", 1), ("kill", 2)], "a dead broker's disk was read when it died"
+
+
+async def test_a_wipe_that_leaves_the_disk_as_it_is_goes_down_as_a_kill(world: FaultWorld) -> None:
+    """Its victim was alone in the ISR when it was dead: what it lost then would say more of the schedule."""
+    in_force = FaultsInForce(world.context)
+    kill = world.cluster.kill
+
+    async def alone(node: NodeId) -> Evidence:
+        seen = await kill(node)
+        world.cluster.isr = (int(node),)
+        return seen
+
+    world.cluster.kill = alone  # type: ignore[method-assign]
+    await begun(world, in_force, Wipe(spare=True), ONE)
+
+    (row,) = world.faults()
+    assert (row["kind"], row["proved"]) == ("kill", True)
+    assert row["label_text"] == "kill, no wipe broker 1"
+    assert "its disk was left as it is" in row["proof_text"]
+    assert world.cluster.deeds == ["kill 1"]
+    assert world.snapshots() == [("wipe", 1), ("kill", 1)], "read again as it went down"
+    assert not world.rows("disk_events")
 
 
 async def test_two_who_end_a_fault_at_once_end_it_once(world: FaultWorld) -> None:
