@@ -98,16 +98,16 @@ def ignored(scenario: Scenario) -> list[str]:
     """One line for each part of a scenario that has no effect on a cluster that already runs."""
     if not scenario.cluster.is_foreign:
         return []
-    ignored_keys = []
+    lines = []
     if scenario.cluster.settings:
         names = ", ".join(sorted(scenario.cluster.settings))
-        ignored_keys.append(f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})")
+        lines.append(f"{_of(scenario)} runs already: the scenario's broker settings are not applied ({names})")
     unseen = [name for name in scenario.coverage if name in _FROM_BOOKS]
     if unseen:
-        ignored_keys.append(
+        lines.append(
             f"{_of(scenario)} gives no access to its logs: the coverage conditions {', '.join(unseen)} will not be met"
         )
-    return ignored_keys
+    return lines
 
 
 def _of(scenario: Scenario) -> str:

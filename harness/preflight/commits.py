@@ -24,11 +24,11 @@ def commits(scenario: Path, text: str) -> dict[str, Commit]:
     """The commits of the project and of the file whose text was read; unknown ones are left out."""
     project = commit_of_project()
     ships_with_us = scenario.resolve().is_relative_to(PROJECT)
-    commits_of = {
+    found = {
         "kafka-chaos": project,
         "scenario": None if project is None and ships_with_us else commit_of_file(scenario, text),
     }
-    return {name: commit for name, commit in commits_of.items() if commit is not None}
+    return {name: commit for name, commit in found.items() if commit is not None}
 
 
 def commit_of_project(top: Path = PROJECT) -> Commit | None:

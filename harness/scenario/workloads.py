@@ -49,8 +49,8 @@ class RecordedWorkload(WorkloadSpec):
 
 def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:
     """A class for that workload. `facts`: the fields of its LoadFacts, from run.json."""
-    known = LoadFacts(**{**facts, "outputs": tuple(facts.get("outputs", ()))})
-    own = {"name": name, "facts": property(lambda self: known), "__module__": __name__}
+    load = LoadFacts(**{**facts, "outputs": tuple(facts.get("outputs", ()))})
+    own = {"name": name, "facts": property(lambda self: load), "__module__": __name__}
     return type("Recorded", (RecordedWorkload,), own)
 
 

@@ -144,5 +144,5 @@ def _one_scenario(columns: Sequence[Column]) -> None:
             assert run.data is not None, "readable runs have data"
             names.setdefault(run.data.scenario.name, run.name)
     if len(names) > 1:
-        names_text = "; ".join(f"{scenario} ({run})" for scenario, run in names.items())
-        raise UsageError(f"these runs are of different scenarios and cannot be compared: {names_text}")
+        named = "; ".join(f"{scenario} ({run})" for scenario, run in names.items())
+        raise UsageError(f"these runs are of different scenarios and cannot be compared: {named}")

@@ -9,7 +9,7 @@ from harness.history.facts.finding_facts import ChainLink, chain_of
 def too_late(evidence: Mapping[str, Any]) -> tuple[ChainLink, ChainLink] | None:
     """(the acknowledgement, the election before it) where a deposed leader acknowledged what was lost, and only that.
 
-    Of findings stored before that was stored, the order of both says it.
+    Older findings do not store whether it was deposed: there the order of both says it.
     """
     links = chain_of(evidence)
     answers = [link for link in links if link.event == "acknowledged"]

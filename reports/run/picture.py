@@ -105,9 +105,9 @@ def _rest(
     """What the offsets after the last lost record were: what their producers had been answered."""
     begin, end = lost["last"] + 1, holder["log_end_offset"]
     span = span_of(begin, end - 1)
-    remark = _answers_after(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
-    words = " and ".join(f"{count_of(count)} {_OUTCOMES[status]}" for status, count in sorted(remark.items()))
-    unknown = end - begin - sum(remark.values())
+    answers = _answers_after(data, finding, holder["replica"], (begin, end), evidence.get("elected_epoch"))
+    words = " and ".join(f"{count_of(count)} {_OUTCOMES[status]}" for status, count in sorted(answers.items()))
+    unknown = end - begin - sum(answers.values())
     if unknown or not words:
         return f"Dotted: offsets {span}, not among the acknowledged ones that were lost."
     return f"Dotted: offsets {span}, written but never acknowledged ({words})."

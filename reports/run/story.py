@@ -37,10 +37,10 @@ def evidence_of(finding: FindingRow) -> dict[str, Any]:
 
 def worst(data: RunData) -> FindingRow | None:
     """The finding that the page opens with: a loss if there is one in the worst class, else the first of that class."""
-    lost_rows = [row for row in data.findings if row["classification"] in ("violation", "permitted")]
-    if not lost_rows:
+    losses = [row for row in data.findings if row["classification"] in ("violation", "permitted")]
+    if not losses:
         return None
-    same = [row for row in lost_rows if row["classification"] == lost_rows[0]["classification"]]
+    same = [row for row in losses if row["classification"] == losses[0]["classification"]]
     losses = [row for row in same if row["check"] == "lost-write"]
     return max(losses, key=lambda row: row["count"]) if losses else same[0]
 

@@ -138,7 +138,7 @@ def cause_chain(
     too_late = {id(row) for row in late}
     early = [row for row in acknowledged if id(row) not in too_late]
     resumed = resume_link(history, ruling, late, decides=not early)
-    links += [_acknowledged_link(history, ruling, record, deposed=record is late) for record in (early, late) if record]
+    links += [_acknowledged_link(history, ruling, group, deposed=group is late) for group in (early, late) if group]
     links += [resumed] if resumed is not None else []
     for loss in ruling.disk_losses:
         if all(link.event != "fault" or link.fault != loss.fault for link in links):

@@ -63,9 +63,8 @@ class NativeSearch:
     not_searched: Mapping[int, Sequence[NotSearched]] = field(default_factory=dict)
 
 
-KnownOperations: TypeAlias = Mapping[
-    int, Mapping[str, frozenset[int]]
-]  # run -> kind -> values that something else reports
+# By run and kind: the values that something else reports.
+KnownOperations: TypeAlias = Mapping[int, Mapping[str, frozenset[int]]]
 
 
 def find_cycles(

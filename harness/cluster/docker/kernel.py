@@ -1,5 +1,6 @@
 """Reads from this machine's kernel configuration whether the Docker engine's kernel was built without netem."""
 
+import contextlib
 import gzip
 import platform
 from pathlib import Path
@@ -29,10 +30,8 @@ def missing_options(engine: Engine, *, root: Path = _ROOT) -> tuple[str, ...] | 
 
 
 def _configuration(root: Path, release: str) -> str | None:
-    try:
+    with contextlib.suppress(OSError, EOFError):  # most kernels have it in boot/ only
         return gzip.decompress((root / "proc/config.gz").read_bytes()).decode("ascii", errors="replace")
-    except (OSError, EOFError):
-        pass
     try:
         return (root / f"boot/config-{release}").read_text(encoding="ascii", errors="replace")
     except OSError:

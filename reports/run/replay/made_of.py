@@ -17,8 +17,8 @@ def made_of(data: RunData) -> list[tuple[str, str]]:
     if given is not None:
         words = commit_words(commits.get("scenario"))
         rows.append(("scenario", ", ".join(part for part in (str(given["scenario"]), words) if part)))
-    versions_of: dict[str, Any] = {**versions, **data.environment}
-    return [*rows, *((str(key), str(value)) for key, value in versions_of.items())]
+    all_versions: dict[str, Any] = {**versions, **data.environment}
+    return [*rows, *((str(key), str(value)) for key, value in all_versions.items())]
 
 
 def commit_words(commit: Any) -> str:

@@ -22,16 +22,16 @@ def cut_journals(context: RunContext, *, of_senders: bool = False) -> list[str]:
 
 
 def reasons(context: RunContext, run: Mapping[str, Any], accounting: Sums) -> list[str]:
-    reasons_of_run = [str(reason) for reason in run.get("missing") or ()]
+    given = [str(reason) for reason in run.get("missing") or ()]
     if cut := cut_journals(context):
         names = ", ".join(cut[:5]) + (", ..." if len(cut) > 5 else "")
-        reasons_of_run.append(
+        given.append(
             f"{plural(len(cut), 'journal')} {plural(len(cut), 'has')} no end ({names}): what was done and seen last "
             "may be missing."
         )
     if not accounting["adds_up"]:
-        reasons_of_run.append(_unbalanced(accounting))
-    return reasons_of_run
+        given.append(_unbalanced(accounting))
+    return given
 
 
 def _unbalanced(sums: Sums) -> str:
