@@ -19,7 +19,7 @@ from harness.campaign.drawing.profiles import profile
 from harness.campaign.file import refuse_drawn
 from harness.campaign.journal import Begun, Ended, Finished, Journal, JudgedLine
 from harness.campaign.judging import judge_runs
-from harness.campaign.outcome import Outcome, outcome_of
+from harness.campaign.outcome import Outcome, Stop, outcome_of
 from harness.campaign.place import drawn_before, scenario_file
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.results import write_results
@@ -66,7 +66,7 @@ class Conduct:
     _shared: SharedClusters | None = None
     _running: dict[int, PlannedRun] = field(default_factory=dict)
     _took_s: list[float] = field(default_factory=list)
-    _stopped: str = ""
+    _stop: Stop = ""
     _newest: str = ""
 
     def __post_init__(self) -> None:
@@ -75,8 +75,8 @@ class Conduct:
         for run in self.journal.state.judged.values():
             self._note(run)
 
-    async def go_on(self) -> str:
-        """Does what is left; why it stopped before all was done, or ""."""
+    async def go_on(self) -> Stop:
+        """Does what is left. Returns what stopped it before all was done."""
         interrupt = asyncio.Event()
         catch_signals(asyncio.get_running_loop(), interrupt)
         if not self.plan.share_clusters:
@@ -90,7 +90,7 @@ class Conduct:
         finally:
             await self._shared.close()
 
-    async def _go_on(self, interrupt: asyncio.Event) -> str:
+    async def _go_on(self, interrupt: asyncio.Event) -> Stop:
         todo = iter([run for run in self.plan.runs if self.journal.state.is_open(run.number)])
         tasks: set[asyncio.Task[None]] = set()
         judging: asyncio.Task[None] | None = None
@@ -103,7 +103,7 @@ class Conduct:
             self.show(self.progress())
             doing = tasks | ({judging} if judging is not None else set())
             if not doing:
-                return self._stopped
+                return self._stop
             done, _ = await asyncio.wait(doing, return_when=asyncio.FIRST_COMPLETED)
             if judging in done:
                 judging = None
@@ -118,14 +118,14 @@ class Conduct:
         """Whether no further run is begun."""
         done = len(self.journal.state.judged) + len(self.journal.state.ended) + len(self._running)
         if interrupt.is_set():
-            self._stopped = "interrupted"
+            self._stop = "interrupted"
         elif self.plan.until_found and self._newest:
-            self._stopped = "a violation was found"
+            self._stop = "found"
         elif self.plan.time_s is not None and monotonic() - self._began >= self.plan.time_s:
-            self._stopped = "its time is over"
+            self._stop = "time"
         elif self.plan.run_budget is not None and done >= self.plan.run_budget and done < len(self.plan.runs):
-            self._stopped = "its number of runs is reached"
-        return bool(self._stopped)
+            self._stop = "runs"
+        return bool(self._stop)
 
     async def _run(self, planned: PlannedRun, interrupt: asyncio.Event) -> None:
         attempt = self.journal.state.attempts.get(planned.number, 0) + 1
@@ -204,11 +204,11 @@ class Conduct:
             eta_s=eta_s, newest=self._newest,
         )  # fmt: skip
 
-    def outcome(self, why: str) -> Outcome:
+    def outcome(self, stop: Stop) -> Outcome:
         """Writes the results anew. What was interrupted may go on; anything else is finished."""
-        outcome = outcome_of(self.plan, self.journal.state.judged, self.accepted, today=self.today, why=why)
+        outcome = outcome_of(self.plan, self.journal.state.judged, self.accepted, today=self.today, stop=stop)
         write_results(self.files, self.plan, self.journal.state.judged, outcome)
-        if why != "interrupted":
+        if stop != "interrupted":
             self.journal.write(Finished(at=_now()))
         return outcome
 

@@ -4,11 +4,22 @@ import datetime
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.campaign.accepted import Accepted, is_accepted
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import FindingSeen, RunJudged
 from harness.verdict import Verdict
+
+# What ended a campaign before all of its runs were done; "": nothing did.
+Stop = Literal["", "interrupted", "found", "time", "runs", "shards"]
+_STOPS: Mapping[Stop, str] = {
+    "interrupted": "interrupted",
+    "found": "a violation was found",
+    "time": "its time is over",
+    "runs": "its number of runs is reached",
+    "shards": "not by its shards",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +81,9 @@ def outcome_of(
     accepted: Mapping[str, Accepted],
     *,
     today: datetime.date,
-    why: str = "",
+    stop: Stop = "",
 ) -> Outcome:
-    """why: what ended the campaign before all runs were done, for the sentence."""
+    """What was interrupted has not passed, whatever its first runs came to."""
     planned = {run.number: run for run in plan.runs}
     means = {number: counts_as(run, plan, accepted, today) for number, run in judged.items()}
     counts = Counter(run.verdict for run in judged.values())
@@ -83,8 +94,10 @@ def outcome_of(
     )
     groups = groups_of(planned, judged, accepted, today=today)
     code = exit_code_of_campaign(list(means.values()), plan.inconclusive_share)
+    if code == 0 and not_run and stop == "interrupted":
+        code = 3
     verdict = {1: Verdict.VIOLATION, 4: Verdict.ERROR, 3: Verdict.INCONCLUSIVE, 0: Verdict.PASS}[code]
-    sentence = _sentence(counts, Counter(means.values()), groups, not_run, accepted_runs, why)
+    sentence = _sentence(counts, Counter(means.values()), groups, not_run, accepted_runs, stop)
     return Outcome(
         verdict=verdict, exit_code=code, sentence=sentence, counts=dict(counts) | {"not_run": not_run},
         groups=groups, accepted_runs=accepted_runs,
@@ -148,7 +161,7 @@ def _sentence(
     groups: Sequence[Group],
     not_run: int,
     accepted_runs: int,
-    why: str,
+    stop: Stop,
 ) -> str:
     total = sum(counts.values())
     parts = [
@@ -164,5 +177,5 @@ def _sentence(
     if broken:
         sentence += f"; {len(broken)} different violation{'s' if len(broken) > 1 else ''}"
     if not_run:
-        sentence += f"; {not_run} not run" + (f" ({why})" if why else "")
+        sentence += f"; {not_run} not run" + (f" ({_STOPS[stop]})" if stop else "")
     return sentence + "."

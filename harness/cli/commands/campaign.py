@@ -204,12 +204,12 @@ def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, maste
             terminal.say(f"Goes on in {files.top}: {judged} of {len(plan.runs)} runs have their verdict")
         else:
             terminal.say(f"{len(plan.runs)} runs, {plan.jobs} at a time, in {files.top}")
-        why = asyncio.run(made.go_on())
-        outcome = made.outcome(why)
+        stop = asyncio.run(made.go_on())
+        outcome = made.outcome(stop)
         page = _page(files)
     _say_outcome(outcome, files)
     terminal.say(page)
-    if why == "interrupted":
+    if stop == "interrupted":
         terminal.say("Interrupted: the same command goes on where it stopped.")
     return outcome.exit_code, files.top
 
@@ -287,7 +287,7 @@ def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int,
     shards = [read_shard(folder) for folder in folders]
     plan, judged = merged(shards)
     known = read_accepted(accepted or plan.accepted) if (accepted or plan.accepted) is not None else {}  # type: ignore[arg-type]
-    outcome = outcome_of(plan, judged, known, today=datetime.now(UTC).date(), why="not by its shards")
+    outcome = outcome_of(plan, judged, known, today=datetime.now(UTC).date(), stop="shards")
     with campaign_folder(runs, plan, facts=facts_of(shards)) as (files, _):
         copy_kept(shards, files)
         files.replace("journal.jsonl", journal_of(judged))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign.accepted import Accepted, read_accepted
-from harness.campaign.outcome import Outcome, outcome_of
+from harness.campaign.outcome import Outcome, Stop, outcome_of
 from harness.campaign.plan import Plan, PlannedRun
 from harness.campaign.rows import Classification, FindingSeen, RunJudged
 from harness.errors import Problems, UsageError
@@ -78,6 +78,24 @@ def test_a_violation_that_its_scenario_states_is_a_pass_only_where_the_campaign_
 ) -> None:
     runs = [judged(1, "violation", stated="violation", findings=[seen("a")])]
     assert outcome(runs, stated_is_pass=stated_is_pass).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("verdict", "stop", "more", "code"),
+    [
+        ("pass", "interrupted", 1, 3),
+        ("pass", "interrupted", 0, 0),
+        ("pass", "time", 1, 0),
+        ("violation", "interrupted", 1, 1),
+        ("error", "interrupted", 1, 4),
+    ],
+)
+def test_what_was_interrupted_has_not_passed(verdict: str, stop: Stop, more: int, code: int) -> None:
+    runs = [judged(1, verdict)]
+    plan = Plan(name="test", seed=1, runs=tuple(planned(number) for number in range(1, more + 2)))
+    found = outcome_of(plan, {run.number: run for run in runs}, {}, today=TODAY, stop=stop)
+    assert found.exit_code == code
+    assert (f"{more} not run" in found.sentence) == bool(more)
 
 
 def test_what_was_not_run_is_counted_and_said() -> None:
