@@ -30,8 +30,8 @@ def test_records_lost_by_an_unclean_election_are_explained_record_for_record(fre
 
 @pytest.mark.parametrize(
     ("version", "names"),
-    [("4.3.1", ["kip-966", "kip-101"]), ("0.10.2.2", ["kip-101"]), ("0.9.0.1", ["kip-101"])],
-    ids=["eligible leader replicas and epochs keep", "before leader epochs it is lost", "and with one listener too"],
+    [("4.3.1", ["kip-966", "kip-101"]), ("0.9.0.1", ["kip-101"])],
+    ids=["eligible leader replicas and epochs keep", "with one listener and before leader epochs it is lost"],
 )
 def test_what_kafka_lost_and_does_not_lose_any_more_comes_out_as_stated(
     fresh_shell: Shell, version: str, names: Sequence[str]
@@ -41,4 +41,22 @@ def test_what_kafka_lost_and_does_not_lose_any_more_comes_out_as_stated(
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "NOT AS STATED" not in ended.stdout
+    assert fresh_shell.processes() == []
+
+
+def test_what_leader_epochs_mended_is_found_between_the_releases_before_and_after(fresh_shell: Shell) -> None:
+    """KIP-101: lost as stated on the release before, and bisected from that run."""
+    needs("0.10.2.2")
+    needs("4.3.1")
+    lost = fresh_shell.run("run", "kip-101", "--system", "kafka:0.10.2.2", timeout_s=220)
+    assert lost.returncode == 1, lost.stdout + lost.stderr
+    assert "the scenario states violation, and so it came" in lost.stdout
+
+    bisected = fresh_shell.run("bisect", str(fresh_shell.folder), "F1", "--versions", "0.10.2.2,4.3.1", timeout_s=300)
+
+    rows = {line.split()[0]: line for line in bisected.stdout.splitlines() if line.startswith("kafka:")}
+    assert "same fingerprint" in rows["kafka:0.10.2.2"], bisected.stdout + bisected.stderr
+    assert rows["kafka:4.3.1"].split()[2] == "no"
+    assert "It went between kafka:0.10.2.2 and kafka:4.3.1." in bisected.stdout
+    assert bisected.returncode == 1, "a release still lost it"
     assert fresh_shell.processes() == []
