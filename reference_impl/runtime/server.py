@@ -76,6 +76,7 @@ class Listener:
         self._refused = 0
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self._is_closed = False
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, self._host, self.port, limit=1 << 20, backlog=128)
@@ -83,6 +84,7 @@ class Listener:
             self.port = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -106,7 +108,8 @@ class Listener:
         return False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._has_room_for(writer):
+        # The server may still hand over connections that it accepted just before it was closed.
+        if self._is_closed or not self._has_room_for(writer):
             writer.transport.abort()
             return
         connection = _Connection(self.name, reader, writer, self._dispatch, self._max_request_bytes)
@@ -133,6 +136,7 @@ class _Connection:
         self._max_request_bytes = max_request_bytes
         self._answers: asyncio.Queue[tuple[Request, Answer] | None] = asyncio.Queue(MAX_REQUESTS_IN_FLIGHT)
         self._task: asyncio.Task[None] | None = None
+        self._parts: tuple[asyncio.Task[None], ...] = ()
         self._standing = Standing()
         peer = writer.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
@@ -141,8 +145,8 @@ class _Connection:
             connected_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for part in self._parts:
+            part.cancel()
         self._writer.transport.abort()
 
     async def finished(self) -> None:
@@ -151,16 +155,16 @@ class _Connection:
 
     async def run(self) -> None:
         self._task = asyncio.current_task()
-        answering = asyncio.ensure_future(self._answer_in_order())
-        reading = asyncio.ensure_future(self._read_requests())
+        self._parts = (
+            asyncio.ensure_future(self._answer_in_order()),
+            asyncio.ensure_future(self._read_requests()),
+        )
         try:
-            await asyncio.wait([answering, reading], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            logger.debug("connection %s of %s is closed with its listener", self._peer, self._listener)
+            await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            reading.cancel()
-            answering.cancel()
-            await asyncio.gather(reading, answering, return_exceptions=True)
+            for part in self._parts:
+                part.cancel()
+            await asyncio.gather(*self._parts, return_exceptions=True)
             self._abandon_answers()
             self._writer.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -137,3 +138,35 @@ async def test_an_unknown_api_versions_version_is_answered_in_version_0(listener
     assert (correlation_id, body.error_code) == (5, 35)
     assert {entry.api_key for entry in body.api_keys} >= {0, 1, 3, 18}
     writer.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_nobody_waits_for_a_connection_that_is_accepted_as_the_listener_closes(
+    listener: Listener, turns: int
+) -> None:
+    """A broker that was stopped waited for such a client until it left by itself."""
+    with socket.create_connection(("127.0.0.1", listener.port)) as client:
+        client.setblocking(False)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        listener.close()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            await listener.wait_closed()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_client_that_leaves_as_the_listener_closes_is_no_error(
+    listener: Listener, turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(encode_request(METADATA, METADATA_VERSION, 1, "slow", request_class(METADATA)(topics=None)))
+    await reader.readexactly(4)
+    writer.transport.abort()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    listener.close()
+    await listener.wait_closed()
+    await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
