@@ -45,6 +45,24 @@ def test_a_record_read_before_it_was_sent_entangles_its_run_and_a_sound_history_
     assert detect(spark, tables(spark, tmp_path, [sound, early, crossed])).entangled == {1, 2}
 
 
+def test_two_timestamps_of_one_value_are_noticed_wherever_they_were_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """Only in such runs are timestamps compared one by one."""
+    sound, at_one_place, unanswered, twice = (History(run=run) for run in range(4))
+    for history in (sound, at_one_place):
+        history.send(1, 0, at=1, timestamp_ms=1000)
+    unanswered.send(1, status=2, at=1, timestamp_ms=1000)
+    twice.poll([(0, 1)], at=1, timestamp_ms=1005)
+    for history, offset, stamp_ms in (
+        (sound, 0, 1000),
+        (at_one_place, 0, 1005),
+        (unanswered, 0, 1005),
+        (twice, 1, 1000),
+    ):
+        history.poll([(offset, 1)], at=2, timestamp_ms=stamp_ms)
+
+    assert detect(spark, tables(spark, tmp_path, [sound, at_one_place, unanswered, twice])).restamped == {1, 2, 3}
+
+
 def test_counts_and_accounting_are_exact_when_there_are_more_flagged_rows_than_are_fetched(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
