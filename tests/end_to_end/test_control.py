@@ -17,6 +17,8 @@ import pytest
 from kafka_chaos_pytest import Chaos, ChaosCluster, ChaosError, KafkaChaosContainer, anybody, broker, followers, leader
 from kafka_chaos_pytest.control import Control
 
+from harness.cluster.brokers.kafka_jars import installed
+from harness.cluster.brokers.kafka_versions import resolve_version
 from tests.end_to_end.shell import HARNESS, Shell
 from tests.waiting import until
 
@@ -154,6 +156,30 @@ def test_what_the_clients_of_three_libraries_send_and_read_is_kept_with_its_offs
         assert sent == read, prefix
     run = json.loads((recording.folder / "run.json").read_text(encoding="utf-8"))
     assert (run["status"], run["inconclusive"]) == ("complete", [])
+
+
+def test_real_kafka_is_commanded_in_the_same_words_and_its_history_judged(tmp_path: Path) -> None:
+    if installed(resolve_version("4.3.1")) is None:
+        pytest.skip("Kafka 4.3.1 is not on this machine: kafka-chaos fetch-kafka 4.3.1")
+    values = [f"real {number}" for number in range(9)]
+    with ChaosCluster(command=COMMAND, runs=tmp_path / "runs", system="kafka:4.3.1") as cluster:
+        chaos, servers = Chaos(cluster), cluster.bootstrap.split(",")
+        with chaos.record({"name": "orders", "settings": {"min.insync.replicas": "2"}}):
+            own = kafka.KafkaProducer(bootstrap_servers=servers, acks="all", value_serializer=str.encode)
+            producer, first = chaos.producer(own), chaos.leader("orders")
+            with chaos.kill(leader("orders")):
+                chaos.wait_for_new_leader("orders", than=first)
+                for value in values[:3]:
+                    producer.send("orders", value).get(30)
+            chaos.wait_until_recovered(within_s=60)
+            with chaos.cut("2>3"), chaos.slow(broker(1), delay_s=0.05):
+                for value in values[3:]:
+                    producer.send("orders", value).get(30)
+            answer = chaos.check()
+        sent, _ = sent_and_read(Path(answer["run"]), "real")
+    assert sorted(sent) == values
+    assert answer["verdict"] == "pass"
+    assert "Apache Kafka 4.3.1" in Path(answer["page"]).read_text(encoding="utf-8")
 
 
 def start(shell: Shell, *arguments: str) -> "subprocess.Popen[bytes]":
