@@ -135,11 +135,24 @@ class Survival:
         in_term = self._history.term_at(log.time_ns) is election
         if log.node == election.leader and in_term:
             if election.start is None and log.chain and election.epoch > log.chain[-1][0]:
-                return None  # it has not begun to lead, and may yet cut its log as a follower
+                return self._by_log_before_it_led(log, election, lost) if not holds else None
             return True if holds else None  # it may have lost the record while it led
         joined = self._history.joined(log.node, log.time_ns)
         caught_up = in_term and joined > election.latest_t and self._history.is_in_sync(log.node, log.time_ns)
         return True if holds and caught_up and election.start is None else None
+
+    def _by_log_before_it_led(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
+        """Of the log of a leader that has not begun to lead, and has not got the record: it ends below it, or has
+        another one there. (With the record, it may yet cut it as a follower.) It lacked the record at its election
+        unless it lost it since; what it cut, it would report."""
+        end = log.row.get("log_end_offset")
+        lacks = (end is not None and lost.offset is not None and end <= lost.offset) or any(
+            copy.snapshot == log.number for copy in lost.others
+        )
+        reports = any(row["node"] == log.node for row in self._history.events)
+        if not lacks or not reports or self._absence.left(log.node, lost, election.earliest_t, log.time_ns):
+            return None
+        return False
 
     def _cut_by_its_word(self, election: Election, offset: int) -> bool:
         """Whether a follower's cut shows that a clean leader's log lacked the offset.

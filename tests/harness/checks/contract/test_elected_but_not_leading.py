@@ -8,7 +8,7 @@ from harness.checks.contract.rulings import Ruling
 from harness.checks.model.lost_records import Copy
 from tests.harness.checks.contract.test_survival import LOG, fate, ruled
 from tests.harness.checks.histories import model
-from tests.harness.checks.histories.build import History
+from tests.harness.checks.histories.build import SECOND, History
 
 OF_EPOCH_1 = [*LOG[:7], *((offset, 1, 100 + offset) for offset in range(7, 12))]
 
@@ -60,3 +60,35 @@ def test_its_cut_of_other_records_shows_that_it_never_had_those_of_the_leader_be
 
     assert lost(others_were_read=True).classification == "permitted"
     assert (lost(others_were_read=False).classification == "permitted") is (value == 111)
+
+
+def elected_uncleanly_and_never_began(*, reports: bool = True, cut: bool = False, end: int = 7) -> History:
+    """Broker 1 dies as the only leader; broker 2 is elected uncleanly, read with `end` records, and dies at once."""
+    history = History()
+    history.unclean_config("true")
+    history.state(1, 0, (1, 2), at=0, start=0)
+    history.state(1, 0, (1,), at=3)
+    if reports:
+        history._add("broker_events", node=2, time_ns=5 * SECOND, event="high_watermark_checkpoint", topic="t",
+                     partition=0, to_offset=5)  # fmt: skip
+    history.state(2, 1, (2,), at=12)
+    if cut:
+        history.truncation(2, 7, 10, epoch=1, at=12.5)
+    history.snapshot(2, LOG[:end], at=13, reason="kill", epochs="0:0")
+    history.state(3, 2, (3,), at=20, start=5)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("reports", "cut", "end", "expected"),
+    [
+        (True, False, 7, "permitted"),
+        (False, False, 7, "observation"),  # what it cut meanwhile, nobody would know
+        (True, True, 7, "observation"),  # it may have had it when it was elected
+    ],
+)
+def test_what_a_leader_lacked_that_died_before_it_began_to_lead_was_lost_by_its_election(
+    reports: bool, cut: bool, end: int, expected: str
+) -> None:
+    history = elected_uncleanly_and_never_began(reports=reports, cut=cut, end=end)
+    assert ruled(history, fate(history, 8)).classification == expected
