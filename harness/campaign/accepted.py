@@ -9,12 +9,12 @@ until = 2027-01-31
 """
 
 import datetime
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.campaign.toml_files import toml_of
 from harness.errors import Place, Problem, Problems, UsageError
 from harness.scenario.names import nearest
 from harness.scenario.places import Places
@@ -36,13 +36,7 @@ class Accepted:
 
 def read_accepted(file: Path) -> Mapping[str, Accepted]:
     """By fingerprint. Raises UsageError: what is wrong must not count as accepted."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except FileNotFoundError:
-        raise UsageError(f"{file}: no such file of accepted findings") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    text, document = toml_of(file, what="file of accepted findings")
     places = Places(text=text, file=str(file))
     problems = [
         Problem(place=places.section(key), what=f"unknown section [{key}]; {nearest(key, ['accepted'])}")

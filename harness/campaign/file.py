@@ -4,7 +4,6 @@ Every scenario is looked at before anything is started, and all problems are rep
 """
 
 import itertools
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any
 from harness.campaign.drawing.draw import draw
 from harness.campaign.drawing.profiles import profile as profile_named
 from harness.campaign.plan import DEFAULT_JOBS, DEFAULT_RUN_LIMIT_S, DEFAULT_RUNS_PER_CLUSTER, Keep, Plan, PlannedRun
+from harness.campaign.toml_files import toml_of
 from harness.errors import Problem, Problems, UsageError
 from harness.preflight.looking import all_ready, preflight
 from harness.scenario.durations import seconds
 from harness.scenario.model import Scenario
-from harness.scenario.names import nearest, shipped_names
+from harness.scenario.names import find, nearest, shipped_names
 from harness.scenario.overrides import inline_toml
 from harness.scenario.places import Override
 from harness.scenario.readers import COUNT_MAX, Reader, count, flag, share, table_of, text, texts, whole
@@ -92,13 +92,7 @@ class Wanted:
 
 def read_campaign(file: Path, *, tell: Tell) -> Plan:
     """Raises Problems, UsageError. `tell` gets a line for each scenario that is not for a system of its matrix."""
-    try:
-        content = file.read_text(encoding="utf-8")
-        document = tomllib.loads(content)
-    except FileNotFoundError:
-        raise UsageError(f"{file}: no such campaign file") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    content, document = toml_of(file, what="campaign file")
     source = Source(content, str(file))
     for section in document:
         if section not in _SECTIONS:
@@ -158,6 +152,10 @@ def _table(source: Source, section: str, index: int, table: Any) -> dict[str, An
                 found[key] = known[key](value)
             except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
+    if section == "matrix":
+        with source.telling(lambda: source.places.key(section, "scenarios", index=index)):
+            for reference in found.get("scenarios", ()):
+                find(_beside(Path(source.places.file), reference))
     if section == "matrix" and "scenarios" not in table:
         source.wrong(source.places.section(section, index), 'a matrix needs scenarios = ["name", "file.toml"]')
     if section == "random":
@@ -178,11 +176,16 @@ def cells(file: Path, matrix: Mapping[str, Any], seed: int) -> Iterator[Wanted]:
     ]
     always = [Override(item, f"{file}: set {item}") for item in matrix.get("set", ())]
     for reference in matrix["scenarios"]:
-        place = str(file.parent / reference) if reference.endswith(".toml") else reference
+        place = _beside(file, reference)
         for chosen in itertools.product(*(axis for axis in axes if axis)):
             overrides = [Override(f"{key}={inline_toml(value)}", f"{file}: {key}={value}") for key, value in chosen]
             for each in matrix.get("seeds", (seed,)):
                 yield Wanted(reference=place, overrides=(*always, *overrides), seed=each)
+
+
+def _beside(file: Path, reference: str) -> str:
+    """A scenario's file is looked for beside the campaign's."""
+    return str(file.parent / reference) if reference.endswith(".toml") else reference
 
 
 def listed_runs(file: Path, wanted: Sequence[Wanted], *, tell: Tell) -> list[PlannedRun]:

@@ -169,7 +169,7 @@ def _sentence(
         for name in ("pass", "violation", "inconclusive", "vacuous", "error")
         if counts.get(name)
     ]
-    sentence = f"{total} runs: {', '.join(parts)}" if total else "no run was done"
+    sentence = f"{total} run{'s' if total > 1 else ''}: {', '.join(parts)}" if total else "no run was done"
     stated = total - sum(means[each] for each in means if each is not Verdict.PASS)
     if total and stated != counts.get("pass", 0):
         sentence += f"; {stated} count as passing: stated or accepted"

@@ -33,6 +33,7 @@ from harness.cli.options import (  # fmt: skip
     WorldOption,
     aside,
     attachment,
+    can_be_written,
     run_folder,
     scenario_names,
     system_named,
@@ -165,7 +166,7 @@ def scenarios(
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
     runs: RunsOption = RUNS,
     seed: SeedOption = None,
-    junit: Annotated[Path | None, typer.Option(help="Where to write JUnit XML.")] = None,
+    junit: Annotated[Path | None, typer.Option(callback=can_be_written, help="Where to write JUnit XML.")] = None,
     overrides: SetOption = None,
     system: SystemOption = None,
     world: WorldOption = None,
@@ -185,8 +186,6 @@ def scenarios(
                 terminal.say(line)
             _list_scenarios(seed_names(), only_names=only_names)
         return
-    if junit is not None and not junit.absolute().parent.is_dir():
-        raise UsageError(f"--junit {junit}: there is no folder {junit.absolute().parent}")  # said before the runs
     table = verification.verify(
         chosen,
         repeat=repeat,
@@ -269,7 +268,10 @@ def compare(
 def cluster(
     brokers: Annotated[int, typer.Option(min=1, max=9, help="How many.")] = 3,
     ready_file: Annotated[
-        Path | None, typer.Option(help="Gets addresses, nodes, processes and folders as JSON once it is ready.")
+        Path | None,
+        typer.Option(
+            callback=can_be_written, help="Gets addresses, nodes, processes and folders as JSON once it is ready."
+        ),
     ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker setting.")] = None,
     system: SystemOption = None,
@@ -303,8 +305,6 @@ def cluster(
     said = f"--kafka-home {kafka_home}" if kafka_home is not None else f"--system {system}"
     asked_for = Places(overridden={Said(section="cluster", key="system"): said})
     looking.refuse(looking.preflight(None, spec, checks=False, places=asked_for))
-    if ready_file is not None and not ready_file.absolute().parent.is_dir():
-        raise UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.absolute().parent}")
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
     serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
 

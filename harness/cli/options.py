@@ -32,6 +32,15 @@ def _known_master(master: str) -> str:
     return master
 
 
+def can_be_written(option: typer.CallbackParam, path: Path | None) -> Path | None:
+    """For a file that is written when all is done: what is known against it is reported before anything is."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"{option.opts[0]} {path}: there is no folder {path.absolute().parent}")
+    if path is not None and path.is_dir():
+        raise UsageError(f"{option.opts[0]} {path}: that is a folder; name a file")
+    return path
+
+
 def scenario_names(incomplete: str) -> list[str]:
     """For the shell's completion."""
     return [name for name in (*shipped_names(), *seed_names()) if name.startswith(incomplete)]

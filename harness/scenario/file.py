@@ -288,7 +288,7 @@ def parse(
     returns the settings class of a workload by name.
     """
     source = Source(text, place)
-    document = _document(text, place)
+    document = document_of(text, place)
     for override in overrides:
         with source.telling(lambda override=override: Place(option=Override.of(override).option)):  # type: ignore[misc]
             said = apply_override(document, override)
@@ -329,7 +329,7 @@ def parse(
     return scenario
 
 
-def _document(text: str, place: str) -> dict[str, Any]:
+def document_of(text: str, place: str) -> dict[str, Any]:
     """Raises UsageError."""
     try:
         document = tomllib.loads(text)

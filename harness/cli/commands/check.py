@@ -16,6 +16,7 @@ from harness.cli.options import (
     RunArgument,
     RunsOption,
     aside,
+    can_be_written,
     run_folder,
     run_folders,
     terminal,
@@ -90,7 +91,9 @@ def check(
 def export(
     run: RunArgument,
     kind: Annotated[str, typer.Option("--format", help="Whose notation: jepsen.")] = JEPSEN,
-    output: Annotated[Path | None, typer.Option("--output", help="The file; RUN/jepsen.edn if not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", callback=can_be_written, help="The file; RUN/jepsen.edn if not given.")
+    ] = None,
     runs: RunsOption = RUNS,
     memory_mb: MemoryOption = MEMORY,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from harness.ci import campaign_report
 from harness.ci.campaign_rows import CampaignResults
 from harness.ci.junit import junit_of, write_junit
-from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, terminal
+from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, can_be_written, terminal
 from harness.errors import HarnessError, UsageError
 from harness.trends.store import Store, seen_lately
 
@@ -18,9 +18,15 @@ FailOnOption = Annotated[
     str,
     typer.Option(metavar="WORDS", help=f"What fails the job: some of {', '.join(campaign_report.FAIL_ON)}; or none."),
 ]
-JunitOption = Annotated[Path | None, typer.Option(help="Where to write JUnit XML; junit.xml in the campaign's folder.")]
+JunitOption = Annotated[
+    Path | None,
+    typer.Option(callback=can_be_written, help="Where to write JUnit XML; junit.xml in the campaign's folder."),
+]
 SummaryOption = Annotated[
-    Path | None, typer.Option(help="Where to write the Markdown summary; summary.md in the campaign's folder.")
+    Path | None,
+    typer.Option(
+        callback=can_be_written, help="Where to write the Markdown summary; summary.md in the campaign's folder."
+    ),
 ]
 StoreOption = Annotated[Path | None, typer.Option(help="Where nights are kept; RUNS/trends if not given.")]
 FAIL_ON = ",".join(campaign_report.FAIL_ON_UNLESS_SAID)

@@ -4,7 +4,7 @@ import errno
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -354,11 +354,19 @@ def test_what_the_machine_does_not_allow_is_one_line(command: Command, monkeypat
 def test_a_ready_file_that_cannot_be_written_is_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(serving, "run_cluster", lambda _, *, ready, tell, control: ready({"bootstrap": "here"}))
-    (tmp_path / "ready.json").mkdir()
+    (tmp_path / "gone").mkdir()
 
-    ended = command("cluster", "--ready-file", str(tmp_path / "ready.json"))
-    assert (ended.code, "ready.json cannot be written: Is a directory" in ended.error) == (4, True)
+    def ready_when_its_folder_is_gone(_: object, *, ready: Callable[[Mapping[str, str]], None], **__: object) -> None:
+        (tmp_path / "gone").rmdir()
+        ready({"bootstrap": "here"})
+
+    monkeypatch.setattr(serving, "run_cluster", ready_when_its_folder_is_gone)
+
+    ended = command("cluster", "--ready-file", str(tmp_path / "gone" / "ready.json"))
+    assert (ended.code, "ready.json cannot be written: No such file" in ended.error) == (4, True)
+
+    ended = command("cluster", "--ready-file", str(tmp_path))
+    assert (ended.code, "that is a folder; name a file" in ended.error) == (2, True)
 
     ended = command("cluster", "--ready-file", str(tmp_path / "none" / "ready.json"))
     assert (ended.code, f"there is no folder {tmp_path / 'none'}" in ended.error) == (2, True)

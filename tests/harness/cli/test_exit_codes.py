@@ -44,6 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "brackets.toml": '[workload]\nacks = "all"\n',
         "odd.toml": '[[topics]]\nname = "\\u202eevil\\u0007"\n',
         "list.edn": "(1 2",
+        "night.toml": '[[matrix]]\nseeds = [1]\nscenarios = ["no-faults", "leader-crush"]\n',
     }
     for name, text in files.items():
         (here / name).write_text(text, encoding="utf-8")
@@ -124,6 +125,15 @@ Use = Callable[..., tuple[int, str, str]]
         ("fetch-kafka 9.9", 2, "Kafka '9.9' is not known"),
         ("scenarios --verify good.toml --system kafka:4.3.1", 2, "fetch-kafka 4.3.1"),
         ("scenarios --verify no-faults --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
+        ("campaign nothing.toml", 2, "nothing.toml: no such campaign file"),
+        ("campaign latin.toml", 2, "latin.toml: byte 5 is no UTF-8"),
+        ("campaign broken.toml", 2, "broken.toml: not TOML that can be read"),
+        ("campaign night.toml", 2, "night.toml:3: unknown scenario 'leader-crush'"),
+        ("campaign --random 2 --accepted latin.toml", 2, "latin.toml: byte 5 is no UTF-8"),
+        ("campaign --random 2 --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
+        ("campaign --random 2 --summary folder", 2, "--summary folder: that is a folder; name a file"),
+        ("nightly --junit none/j.xml", 2, "--junit none/j.xml: there is no folder"),
+        ("results none --summary none/s.md", 2, "--summary none/s.md: there is no folder"),
     ],
 )
 def test_a_use_that_cannot_be_ends_with_one_line_and_its_code(use: Use, line: str, code: int, expected: str) -> None:
