@@ -41,7 +41,7 @@ from harness.ports.cluster import (
 from harness.scenario.model import ClusterSpec
 from reference_impl.wire.messages import API_VERSIONS, encode_request, request_class
 from tests.harness.cluster.local.streams import is_silent
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, comes_true
 
 _QUESTION = encode_request(API_VERSIONS, 0, 1, "test", request_class(API_VERSIONS)())
 
@@ -282,6 +282,11 @@ async def test_each_broker_is_asked_for_itself(cluster: LocalCluster, load: Load
     end = await load.append(1)
     questions, orders = cluster.questions(), TopicPartition(topic="orders", partition=0)
     assert list(await questions.registered()) == [_LEADER, _FOLLOWER, _OTHER]
+
+    async def is_readable() -> bool:
+        return bool((await questions.fetch(_LEADER, orders, end - 1, epoch=-1, version=11)).values)
+
+    await comes_true(is_readable, "the high watermark passes what the leader alone acknowledged")
     last = await questions.fetch(_LEADER, orders, end - 1, epoch=-1, version=11)
     assert (last.error, last.values) == (0, ("value",)), "not the whole batch that it lies in"
     assert (await questions.fetch(_LEADER, orders, end + 1, epoch=-1, version=11)).error == 1
