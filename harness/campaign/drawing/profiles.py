@@ -32,7 +32,7 @@ class Profile:
 
 
 _PROCESSES = {"kill": 4.0, "restart": 2.0, "pause": 3.0, "stop": 1.0, "rolling-restart": 0.3}
-_LINKS = {"isolate": 4.0, "hold-fetches": 2.0, "slow": 1.5, "halves": 0.7, "majority-ring": 0.4, "bridge": 0.4}
+_LINKS = {"isolate": 6.0, "hold-fetches": 2.0, "slow": 1.5, "halves": 0.7, "majority-ring": 0.4, "bridge": 0.4}
 
 _ALL = (
     Profile(

@@ -36,6 +36,7 @@ _LAGGING_ROLES = {"leader": 3.0, "follower": 5.0, "followers": 3.0}
 _AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "truncated": 0.5}
 _OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
 _OF_SESSION = (0.5, 1.2, 1.2, 2.0)  # how long a leader is away, in times of what its session allows
+_UNNOTICED_OF_SESSION = 0.6  # a return that nobody notices: what starts needs the rest
 _AFTER_MOVE = {"new_leader": 6.0, "isr_grows": 2.0, "restarted": 2.0, "truncated": 0.7, "acks": 1.5, "handed_back": 4.0}
 _TAKEN_SHARE = 0.7  # of what follows: it takes a broker away
 _AFTER_LEADER = {
@@ -118,10 +119,20 @@ class Stories:
 
     def _first(self, plot: str, partition: int, *, before: str) -> Planned:
         if plot == "lag":
-            return self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
+            first = self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
+            return self._from_peers(first)
         if plot == "moves":
-            return self._fault(self._undone_by(("start", "resume")), {"leader": 1.0}, partition, before=before)
+            kinds = {**self._undone_by(("start", "resume")), **self._cutting_off()}
+            return self._from_peers(self._fault(kinds, {"leader": 1.0}, partition, before=before))
         return self._fault(self._kinds, _FIRST, partition, before=before)
+
+    def _from_peers(self, first: Planned) -> Planned:
+        """Whoever is cut off for replicas to lag, or for another to lead, is cut from the other nodes, and mostly its
+        clients still reach it: a leader that is alone and does not know it shows in what it acknowledges."""
+        if "from" not in first.spec.options:
+            return first
+        options = {**first.spec.options, "from": self._chance.choice(("peers", "peers", "peers", "all"))}
+        return replace(first, spec=replace(first.spec, options=options))
 
     def _first_lasts(self, spec: FaultSpec, plot: str, linked: bool) -> float | None:
         if spec.for_s is None or "spare" in spec.options:
@@ -129,9 +140,12 @@ class Stories:
         if plot == "any":
             return self._outlasting(spec, linked)
         ground, chance = self._ground, self._chance
-        lasts_s = (
-            ground.lag_s * chance.choice(_OF_LAG) if plot == "lag" else ground.session_s * chance.choice(_OF_SESSION)
-        )
+        if plot == "lag":
+            lasts_s = ground.lag_s * chance.choice(_OF_LAG)
+        elif "from" in spec.options:  # it still runs: when another leads, it may have given up the replicas, too
+            lasts_s = max(ground.session_s, ground.lag_s) * chance.choice(_OF_SESSION)
+        else:
+            lasts_s = ground.session_s * chance.choice(_OF_SESSION)
         return round(min(max(lasts_s, 0.5), _LONGEST_LAG_S), 2)
 
     def _causes(self, after: Planned, plot: str) -> Mapping[str, float]:
@@ -147,6 +161,10 @@ class Stories:
     def _undone_by(self, ways: Sequence[str]) -> Mapping[type[Fault], float]:
         """Of the kinds of this run; all of them where it has left these out."""
         return {fault: weight for fault, weight in self._kinds.items() if fault.undone_by in ways} or self._kinds
+
+    def _cutting_off(self) -> Mapping[type[Fault], float]:
+        """Of the kinds of this run, those that say from whom they cut a broker off."""
+        return {fault: weight for fault, weight in self._kinds.items() if _has(fault, "from_")}
 
     def _outlasting(self, spec: FaultSpec, linked: bool) -> float | None:
         """Most faults that another one is to follow are still in force then."""
@@ -205,13 +223,13 @@ class Stories:
             return None
         least_s, most_s = fault.lasting_s
         if fault.destroys in ("tail", "batch") or self._chance.random() < _SHORT_SHARE:
-            unnoticed_s = min(least_s, 0.8 * self._ground.session_s)
+            unnoticed_s = min(least_s, _UNNOTICED_OF_SESSION * self._ground.session_s)
             return round(self._chance.uniform(0.05, unnoticed_s), 2)
         return round(self._chance.uniform(least_s, min(most_s, _LONGEST_S)), 2)
 
     def _options(self, fault: type[Fault], partition: int) -> Mapping[str, Any]:
         options = dict(fault.drawn(self._chance))
-        if "partition" in getattr(fault, "__dataclass_fields__", {}) and partition:
+        if _has(fault, "partition") and partition:
             options["partition"] = partition
         if "records" in options:  # no more than a log has
             options["records"] = min(options["records"], self._chance.choice(self._ground.tails))
@@ -247,6 +265,10 @@ class Stories:
                 "delay": f"{self._chance.choice((50, 100, 200, 400))} ms",
             },
         )
+
+
+def _has(fault: type[Fault], option: str) -> bool:
+    return option in getattr(fault, "__dataclass_fields__", {})
 
 
 def _replicas(ground: Ground) -> set[int]:

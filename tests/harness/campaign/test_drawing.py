@@ -15,6 +15,7 @@ from harness.systems import traits_of
 
 DRAWN = 300
 SYSTEMS = ("reference", "kafka:4.3.1")
+LOOKED_S = 0.5  # for so long after a kill a disk that is to be spared is looked at (faults/disks/spare.py)
 
 
 def drawn(name: str, system: str, count: int = DRAWN) -> list[Scenario]:
@@ -78,6 +79,36 @@ def test_replicas_are_made_to_lag_for_less_and_for_longer_than_the_isr_allows() 
 
     assert sum(length < 1 for length in lengths) > len(lengths) / 5
     assert sum(length > 1 for length in lengths) > len(lengths) / 5
+
+
+def test_a_leader_is_left_alone_with_its_clients_until_it_and_the_others_have_acted() -> None:
+    alone = 0
+    for scenario in drawn("replication", "reference", 100):
+        patience_ms = max(
+            int(scenario.cluster.settings["replica.lag.time.max.ms"]),
+            int(scenario.cluster.settings.get("zookeeper.session.timeout.ms", 2500)),
+        )
+        alone += any(
+            fault.options.get("from") == "peers"
+            and "leader(" in fault.target
+            and 1000 * (fault.for_s or 0) > patience_ms
+            for fault in scenario.faults
+        )
+
+    assert alone >= 12
+
+
+def test_whoever_lost_records_is_back_before_anybody_can_have_noticed() -> None:
+    lost = 0
+    for scenario in drawn("replication", "reference", 100):
+        session_s = int(scenario.cluster.settings.get("zookeeper.session.timeout.ms", 2500)) / 1000
+        for fault in scenario.faults:
+            if fault.kind == "power-loss":
+                lost += 1
+                assert fault.for_s is not None
+                assert fault.for_s + LOOKED_S < session_s
+
+    assert lost
 
 
 def test_a_new_leader_is_taken_away_as_soon_as_it_is_seen() -> None:
