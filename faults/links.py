@@ -40,22 +40,21 @@ def apart_from_brokers(links: Sequence[Link]) -> set[NodeId]:
 
 
 def peers_of(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
-    """Every link between a victim and any other broker, both directions."""
-    apart = apart_from_brokers(links)
-    return [
-        link
-        for link in links
-        if link.source is not None
-        and link.source not in apart
-        and link.target not in apart
-        and (link.source in victims) != (link.target in victims)
-    ]
+    """Every link between a victim and any other broker, both directions. A victim may be a controller without replicas:
+    brokers open links to it."""
+    others = apart_from_brokers(links) - set(victims)
+    return [link for link in _between_nodes(links, victims) if link.source not in others and link.target not in others]
 
 
 def to_coordination(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
-    """The victims' links to the coordination service or to the controllers."""
+    """The victims' links to the coordination service or to the controllers; all links of a victim that is one."""
     apart = apart_from_brokers(links)
-    return [link for link in links if link.source in victims and link.target in apart]
+    return [link for link in _between_nodes(links, victims) if link.target in apart]
+
+
+def _between_nodes(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
+    """The links between a victim and any node that is none."""
+    return [link for link in links if link.source is not None and (link.source in victims) != (link.target in victims)]
 
 
 def of_clients(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
@@ -63,11 +62,15 @@ def of_clients(links: Sequence[Link], victims: Collection[int]) -> list[Link]:
 
 
 def isolating(links: Sequence[Link], victims: Collection[int], origin: str) -> list[Link]:
-    """origin: peers | coordination | clients | all, as a scenario's `isolate ... from` says."""
-    parts = {"peers": peers_of, "coordination": to_coordination, "clients": of_clients}
-    if origin == "all":
-        return [link for part in parts.values() for link in part(links, victims)]
-    return parts[origin](links, victims)
+    """origin: peers | coordination | cluster | clients | all, as a scenario's `isolate ... from` says."""
+    parts = {
+        "peers": (peers_of,),
+        "coordination": (to_coordination,),
+        "cluster": (peers_of, to_coordination),
+        "clients": (of_clients,),
+        "all": (peers_of, to_coordination, of_clients),
+    }
+    return list(dict.fromkeys(link for part in parts[origin] for link in part(links, victims)))
 
 
 def named(links: Sequence[Link], names: Sequence[str]) -> list[Link]:

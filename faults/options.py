@@ -23,8 +23,7 @@ def link_names(value: Any) -> tuple[str, ...]:
 
 # hang: bytes wait and new connections get no answer, as with DROP. reset: as with REJECT.
 Mode = Annotated[Literal["hang", "reset"], one_of("hang", "reset")]
-Origin = Annotated[
-    Literal["peers", "coordination", "clients", "all"], one_of("peers", "coordination", "clients", "all")
-]
+_ORIGINS = ("peers", "coordination", "cluster", "clients", "all")
+Origin = Annotated[Literal["peers", "coordination", "cluster", "clients", "all"], one_of(*_ORIGINS)]
 LinkNames = Annotated[tuple[str, ...], link_names]
 Percent = Annotated[float, percent]

@@ -1,5 +1,5 @@
 """A partition that separates the victims: from their peers, from the coordination service only (a leader becomes a
-zombie), from clients, or from all of them."""
+zombie), from both (only clients reach them), from clients, or from all of them."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from harness.ports.faults import Aliases, LinksApart
 class Isolate(CutFault):
     name = "isolate"
     aliases: ClassVar[Aliases] = {"cut-coordination": {"from": "coordination"}, "cut-clients": {"from": "clients"}}
-    says = "cut from the other brokers, both directions; or from the coordination service, clients, or all"
+    says = "cut from the other brokers, both directions; or from the coordination service, both, clients, or all"
     may_hit = ("broker", "controller")
     from_: Origin = "peers"
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
-        return {**super().drawn(chance), "from": chance.choice(("peers", "coordination", "clients", "all"))}
+        return {**super().drawn(chance), "from": chance.choice(("peers", "coordination", "cluster", "clients", "all"))}
 
     def links_of(self, cluster: Cluster, victims: Sequence[NodeId]) -> Sequence[Link]:
         return links.isolating(links.all_links(cluster), victims, self.from_)
@@ -31,6 +31,7 @@ class Isolate(CutFault):
     def links_apart(self) -> frozenset[LinksApart]:
         """Nothing for peers: a cluster that can isolate a broker from all others is enough."""
         asked: Mapping[str, tuple[LinksApart, ...]] = {
-            "peers": (), "coordination": ("coordination", "pairs"), "clients": ("clients",), "all": ("clients",),
+            "peers": (), "coordination": ("coordination", "pairs"), "cluster": ("coordination", "pairs"),
+            "clients": ("clients",), "all": ("clients",),
         }  # fmt: skip
         return frozenset(asked[self.from_])

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from faults import links
 from faults.options import LinkNames, Mode
-from harness.errors import HarnessError
 from harness.ports.cluster import CanCutLinks, Cluster, Evidence, Link, NodeId
-from harness.ports.faults import Fault, LinksApart, Role, Struck
+from harness.ports.faults import Fault, LinksApart, NothingToStrike, Role, Struck
 
 
 class LinkFault(Fault):
@@ -26,7 +25,7 @@ class LinkFault(Fault):
     def strikes(self, cluster: Cluster, victims: Sequence[NodeId]) -> Struck:
         struck = tuple(self.links_of(cluster, victims))
         if not struck:
-            raise HarnessError(f"{self.name} of {', '.join(map(str, victims))}: there is no such link")
+            raise NothingToStrike(f"{self.name} of {', '.join(map(str, victims))}: there is no such link")
         return Struck(nodes=tuple(victims), links=struck)
 
 

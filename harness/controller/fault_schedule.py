@@ -162,6 +162,9 @@ class _Played:
         try:
             begun, failed = await engine.begin(planned, victims.nodes, occasion)
         except HarnessError as error:
+            if isinstance(error, NothingToStrike) and self._book.by_role(planned.target):
+                self._skip(spec, "no-victim")  # whoever has the role now has no link of that kind
+                return
             self.missed.append(f"fault {spec.kind} ({occasion.trigger}): {error}")
             return
         for each, why in failed:

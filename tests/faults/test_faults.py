@@ -31,7 +31,7 @@ from harness.ports.cluster import (
     Link,
     NodeId,
 )
-from harness.ports.faults import Fault, Struck
+from harness.ports.faults import Fault, NothingToStrike, Struck
 from harness.scenario.model import FaultSpec
 from harness.scenario.steps import ACTS
 from harness.verdict import COVERAGE_CONDITIONS, kinds_counted_by
@@ -231,7 +231,7 @@ def test_what_is_drawn_of_a_fault_is_a_fault_that_a_scenario_could_ask_for(fault
 
 def test_drawing_reaches_every_choice_of_an_option() -> None:
     origins = {dict(find("isolate")[0].drawn(random.Random(seed)))["from"] for seed in range(100)}
-    assert origins == {"peers", "coordination", "clients", "all"}
+    assert origins == {"peers", "coordination", "cluster", "clients", "all"}
 
 
 # -- kinds with a way of their own ----------------------------------------
@@ -264,8 +264,8 @@ def test_links_are_reported_with_the_brokers_at_their_ends_and_by_the_names_they
 
     fault, _ = make("hold-fetches", {})
     assert fault.strikes(Diary(), [ONE]).nodes == (ONE,)
-    with pytest.raises(HarnessError, match="isolate of 100: there is no such link"):
-        make("isolate", {})[0].strikes(Diary(), [COORDINATION])
+    with pytest.raises(NothingToStrike, match="isolate of 100: there is no such link"):
+        make("isolate", {"from": "clients"})[0].strikes(Diary(), [COORDINATION])
 
 
 async def test_a_rolling_restart_is_in_force_from_the_first_stop_and_waits_for_the_isr() -> None:

@@ -1,7 +1,7 @@
 """A partition is a set of directed links: each pattern cuts what its name says and nothing else."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -58,6 +58,19 @@ def test_isolation_cuts_both_directions_to_peers_and_nothing_else(monkeypatch: p
 def test_a_zombie_is_cut_from_the_coordination_service_only(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cut_by(Isolate(from_="coordination"), 3, 1, monkeypatch=monkeypatch)
     assert found == between((1, COORDINATION))
+
+
+def test_a_leader_that_is_cut_from_the_cluster_keeps_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cut_by(Isolate(from_="cluster"), 3, 1, monkeypatch=monkeypatch)
+    assert found == between((1, 2), (2, 1), (1, 3), (3, 1), (1, COORDINATION))
+
+
+@pytest.mark.parametrize("origin", ["peers", "coordination", "cluster", "all"])
+def test_a_controller_without_replicas_is_cut_from_those_who_turn_to_it(
+    origin: Literal["peers", "coordination", "cluster", "all"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cut_by(Isolate(from_=origin), 3, COORDINATION, monkeypatch=monkeypatch)
+    assert found == between((1, COORDINATION), (2, COORDINATION), (3, COORDINATION))
 
 
 def test_clients_lose_the_victim_and_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ class Stories:
         clients still reach it: a leader that is alone and does not know it shows in what it acknowledges."""
         if "from" not in first.spec.options:
             return first
-        options = {**first.spec.options, "from": self._chance.choice(("peers", "peers", "peers", "all"))}
+        options = {**first.spec.options, "from": self._chance.choice(("cluster", "cluster", "peers", "all"))}
         return replace(first, spec=replace(first.spec, options=options))
 
     def _first_lasts(self, spec: FaultSpec, plot: str, linked: bool) -> float | None:

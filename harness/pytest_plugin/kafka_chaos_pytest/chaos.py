@@ -52,7 +52,8 @@ class Chaos:
         return self.fault("kill", target)
 
     def isolate(self, target: Role, *, from_: str = "peers", mode: str = "hang") -> AbstractContextManager[list[Fault]]:
-        """Cut from "peers", "coordination", "clients" or "all". mode: bytes wait ("hang") or "reset"."""
+        """Cut from "peers", "coordination", "cluster" (both of these), "clients" or "all". mode: bytes wait ("hang"),
+        or connections are "reset"."""
         return self.fault("isolate", target, **{"from": from_, "mode": mode})
 
     def cut(self, *links: str, mode: str = "hang") -> AbstractContextManager[list[Fault]]:

@@ -89,7 +89,7 @@ def test_a_leader_is_left_alone_with_its_clients_until_it_and_the_others_have_ac
             int(scenario.cluster.settings.get("zookeeper.session.timeout.ms", 2500)),
         )
         alone += any(
-            fault.options.get("from") == "peers"
+            fault.options.get("from") in ("peers", "cluster")
             and "leader(" in fault.target
             and 1000 * (fault.for_s or 0) > patience_ms
             for fault in scenario.faults

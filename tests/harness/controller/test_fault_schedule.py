@@ -241,6 +241,19 @@ async def test_a_fault_begins_when_a_replicas_log_ends_sooner_than_before(suffer
     assert [skipped.why for skipped in result.skipped] == ([] if struck else ["no-trigger"])
 
 
+@pytest.mark.parametrize("target", ["isr(orders/0)", "all"])
+async def test_whoever_has_a_role_and_no_link_to_be_cut_is_skipped_and_one_who_is_named_is_not(
+    suffer: Any, target: str
+) -> None:
+    """Between the members of an ISR and the others there is no link where all brokers are members."""
+    result, world = await suffer(FaultSpec(kind="isolate", target=target, at_s=0.05, for_s=0.01))
+
+    named = target == "all"
+    assert world.cluster.deeds == []
+    assert [skipped.why for skipped in result.skipped] == ([] if named else ["no-victim"])
+    assert any("there is no such link" in missed for missed in result.inconclusive) == named
+
+
 async def test_a_power_loss_of_more_than_a_replica_holds_is_skipped_and_kills_nobody(suffer: Any) -> None:
     fault = FaultSpec(kind="power-loss", target="2", at_s=0.0, for_s=0.01, options={"records": 1000})
     result, world = await suffer(fault)

@@ -218,6 +218,7 @@ async def test_a_broker_is_isolated_from_what_is_named(play: Play) -> None:
         ("coordination", {"n1>n100"}),
         ("clients", {"c1>n1"}),
         ("peers", {"n1>n2", "n2>n1", "n1>n3", "n3>n1"}),
+        ("cluster", {"n1>n2", "n2>n1", "n1>n3", "n3>n1", "n1>n100"}),
     ):
         _, world = await play({"act": {"isolate": "leader(orders/0)", "from": origin}})
         assert world.cluster.cut_links == expected
