@@ -36,6 +36,7 @@ _LAGGING_ROLES = {"leader": 3.0, "follower": 5.0, "followers": 3.0}
 _AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "truncated": 0.5}
 _OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
 _OF_SESSION = (0.5, 1.2, 1.2, 2.0)  # how long a leader is away, in times of what its session allows
+_GIVEN_UP = 1.5  # times what the ISR allows: a leader looks every half of that for who lags
 _UNNOTICED_OF_SESSION = 0.6  # a return that nobody notices: what starts needs the rest
 _AFTER_MOVE = {"new_leader": 6.0, "isr_grows": 2.0, "restarted": 2.0, "truncated": 0.7, "acks": 1.5, "handed_back": 4.0}
 _TAKEN_SHARE = 0.7  # of what follows: it takes a broker away
@@ -120,18 +121,19 @@ class Stories:
     def _first(self, plot: str, partition: int, *, before: str) -> Planned:
         if plot == "lag":
             first = self._fault(self._undone_by(("heal", "resume")), _LAGGING_ROLES, partition, before=before)
-            return self._from_peers(first)
+            return self._cut_off(first, ("peers", "peers", "cluster", "all"))
         if plot == "moves":
             kinds = {**self._undone_by(("start", "resume")), **self._cutting_off()}
-            return self._from_peers(self._fault(kinds, {"leader": 1.0}, partition, before=before))
+            first = self._fault(kinds, {"leader": 1.0}, partition, before=before)
+            return self._cut_off(first, ("cluster", "cluster", "cluster", "all"))
         return self._fault(self._kinds, _FIRST, partition, before=before)
 
-    def _from_peers(self, first: Planned) -> Planned:
-        """Whoever is cut off for replicas to lag, or for another to lead, is cut from the other nodes, and mostly its
+    def _cut_off(self, first: Planned, origins: Sequence[str]) -> Planned:
+        """Where somebody is cut off: from others than drawn, for replicas to lag, or for another to lead. Mostly its
         clients still reach it: a leader that is alone and does not know it shows in what it acknowledges."""
         if "from" not in first.spec.options:
             return first
-        options = {**first.spec.options, "from": self._chance.choice(("cluster", "cluster", "peers", "all"))}
+        options = {**first.spec.options, "from": self._chance.choice(origins)}
         return replace(first, spec=replace(first.spec, options=options))
 
     def _first_lasts(self, spec: FaultSpec, plot: str, linked: bool) -> float | None:
@@ -142,8 +144,8 @@ class Stories:
         ground, chance = self._ground, self._chance
         if plot == "lag":
             lasts_s = ground.lag_s * chance.choice(_OF_LAG)
-        elif "from" in spec.options:  # it still runs: when another leads, it may have given up the replicas, too
-            lasts_s = max(ground.session_s, ground.lag_s) * chance.choice(_OF_SESSION)
+        elif "from" in spec.options:  # it still runs, and may give up its followers while another is elected
+            lasts_s = max(ground.session_s, _GIVEN_UP * ground.lag_s) * chance.choice(_OF_SESSION)
         else:
             lasts_s = ground.session_s * chance.choice(_OF_SESSION)
         return round(min(max(lasts_s, 0.5), _LONGEST_LAG_S), 2)
