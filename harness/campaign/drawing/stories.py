@@ -37,7 +37,7 @@ _AFTER_LAG = {"acks": 3.0, "soon": 4.0, "isr_shrinks": 2.5, "isr_grows": 3.0, "t
 _OF_LAG = (0.4, 0.8, 1.3, 2.0)  # how long replicas are made to lag, in times of what the ISR allows
 _OF_SESSION = (0.5, 1.2, 1.2, 2.0)  # how long a leader is away, in times of what its session allows
 _GIVEN_UP = 1.5  # times what the ISR allows: a leader looks every half of that for who lags
-_UNNOTICED_OF_SESSION = 0.6  # a return that nobody notices: what starts needs the rest
+_OF_A_RETURN_S = 1.2  # beside the time asked for: a look at other disks before one is harmed, and the start
 _AFTER_MOVE = {"new_leader": 6.0, "isr_grows": 2.0, "restarted": 2.0, "truncated": 0.7, "acks": 1.5, "handed_back": 4.0}
 _TAKEN_SHARE = 0.7  # of what follows: it takes a broker away
 _AFTER_LEADER = {
@@ -224,9 +224,10 @@ class Stories:
         if fault.lasts_s.fget is not Fault.lasts_s.fget:  # type: ignore[attr-defined]
             return None
         least_s, most_s = fault.lasting_s
-        if fault.destroys in ("tail", "batch") or self._chance.random() < _SHORT_SHARE:
-            unnoticed_s = min(least_s, _UNNOTICED_OF_SESSION * self._ground.session_s)
-            return round(self._chance.uniform(0.05, unnoticed_s), 2)
+        if fault.destroys in ("tail", "batch"):
+            return round(self._chance.uniform(0.05, max(0.1, 0.9 * self._ground.session_s - _OF_A_RETURN_S)), 2)
+        if self._chance.random() < _SHORT_SHARE:
+            return round(self._chance.uniform(0.05, min(least_s, 0.8 * self._ground.session_s)), 2)
         return round(self._chance.uniform(least_s, min(most_s, _LONGEST_S)), 2)
 
     def _options(self, fault: type[Fault], partition: int) -> Mapping[str, Any]:
