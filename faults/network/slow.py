@@ -10,6 +10,8 @@ from harness.ports.cluster import CanSlowLinks, Cluster, Evidence
 from harness.ports.faults import Aliases, Struck
 from harness.scenario.readers import Seconds
 
+_SLIGHT_S = 0.1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slow(NamedOrPeerLinks):
@@ -23,6 +25,12 @@ class Slow(NamedOrPeerLinks):
     @classmethod
     def drawn(cls, chance: random.Random) -> Mapping[str, Any]:
         return {"delay": f"{chance.choice((20, 100, 500, 2000))} ms"}
+
+    @property
+    def harms_replicas(self) -> bool:
+        """A request that is under way when its sender dies, and the news of what it changed, come well within the time
+        that a fault looks at the other replicas before it takes records off a disk (faults/disks/spare.py)."""
+        return self.delay_s > _SLIGHT_S
 
     async def begin(self, cluster: Cluster, struck: Struck) -> Evidence:
         assert isinstance(cluster, CanSlowLinks)

@@ -80,6 +80,11 @@ class Fault(ABC):
         return False
 
     @property
+    def harms_replicas(self) -> bool:
+        """Whether no fault that is to be alone begins beside it, where it strikes brokers or links between them."""
+        return True
+
+    @property
     def leaves(self) -> State:
         """What a victim is while it is in force."""
         return "up"

@@ -133,7 +133,8 @@ def _answers(data: CampaignData) -> list[Answer]:
             question="Groups of findings",
             short=count_of(len(data.groups)),
             more=f"{count_of(groups['violation'])} violations, {count_of(fresh)} of them not accepted; "
-            f"{count_of(groups['permitted'])} permitted; {count_of(flaky)} flaky.",
+            f"{count_of(groups['permitted'])} permitted, {count_of(groups['observation'])} observations; "
+            f"{count_of(flaky)} of all flaky.",
             link="#groups",
         ),
         Answer(

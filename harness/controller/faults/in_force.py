@@ -253,7 +253,9 @@ class FaultsInForce:
 
 
 def _harms_brokers(fault: FaultInForce) -> bool:
-    """A cut between brokers and clients, an election or a changed setting takes no replica away."""
+    """A cut between brokers and clients, a slight delay, an election or a changed setting takes no replica away."""
+    if not fault.fault.harms_replicas:
+        return False
     if fault.fault.leaves == "up" and fault.struck.links:
         return any(link.client is None for link in fault.struck.links)
     return bool(fault.nodes)

@@ -11,6 +11,7 @@ import pytest
 from faults.disks.power_loss import PowerLoss
 from faults.disks.wipe import Wipe
 from faults.network.cut import Cut
+from faults.network.slow import Slow
 from faults.processes.kill import Kill
 from faults.processes.pause import Pause
 from faults.processes.rolling_restart import RollingRestart
@@ -258,6 +259,11 @@ async def test_a_fault_that_is_to_be_alone_begins_beside_no_harm_and_keeps_other
     await in_force.end(other)
     await begun(world, in_force, Cut(links=("c1>1",)))
     assert in_force.lets_begin(alone), "what clients suffer takes no replica away"
+    await begun(world, in_force, Slow(links=("2>1",), delay_s=0.05))
+    assert in_force.lets_begin(alone), "nor does a delay that is over before anybody's patience is"
+    slow = await begun(world, in_force, Slow(links=("1>2",), delay_s=0.5))
+    assert not in_force.lets_begin(alone)
+    await in_force.end(slow)
 
     struck = alone.strikes(world.cluster, (ONE,))
     asked = in_force.ask(alone, struck, label="power-loss", occasion=Occasion(planned_ns=1, step=4))
