@@ -1,10 +1,10 @@
 """Producers send unique values to all partitions at a steady rate; consumers read all partitions from the beginning.
 
-A producer is an open loop: it keeps its rate by the clock, independent of the cluster, with a bounded catch-up after a
-stall. Each operation has `batch` records in flight. An unknown outcome ends the client: kafka-python's idempotent
-producer never recovers from an expired batch, nor from being fenced or out of order. With `replace_client = false` a
-producer is kept, so that the history shows whether it recovers. With `keys` each record has one of that many keys,
-drawn from the seed; partitions are still used in turn.
+A producer keeps its rate by the clock while it is answered, with a bounded catch-up after a stall: one operation at a
+time, of `batch` records in flight; while a record of it is waited for, the producer sends nothing else. An unknown
+outcome ends the client: kafka-python's idempotent producer never recovers from an expired batch, nor from being fenced
+or out of order. With `replace_client = false` a producer is kept, so that the history shows whether it recovers. With
+`keys` each record has one of that many keys, drawn from the seed; partitions are still used in turn.
 Consumers need no group; a failed poll ends the client, and the next one starts from the beginning again.
 """
 

@@ -23,6 +23,8 @@ _OPTIONS = ("partitions", "lag", "fetch-wait", "session", "sparse", "unclean", "
             "checkpoint", "rebalance", "one-replica-less")  # fmt: skip
 _SESSION_MS = 2500  # about what clusters have here if nothing else is asked for
 _HANDS_BACK = "auto.leader.rebalance.enable"
+# Short, so that a leader without followers is asked again while it is alone: a producer that waits sends nothing else.
+_PATIENCE_MS = (700, 1500, 3000)
 _NO_IDEMPOTENCE_BEFORE = (0, 11)
 _CLIENTS_ALIKE_BEFORE = (1, 0)  # older brokers: kafka-python alone speaks to all of them
 _SEGMENTS_OF_A_MEGABYTE_SINCE = (4, 0)
@@ -125,7 +127,7 @@ def _workload(
         "acks": acks,
         "idempotence": idempotence,
         "client": client,
-        "request_timeout_ms": chance.choice((700, 1500, 3000)) if loses_replies else 3000,
+        "request_timeout_ms": chance.choice(_PATIENCE_MS),
         "delivery_timeout_ms": chance.choice((6000, 12_000)) if loses_replies else 6000,
         **_rate("sparse" in options, chance),
     }
