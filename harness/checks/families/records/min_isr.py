@@ -5,15 +5,20 @@ This breaks a promise without a loss. It is judged only for records that were se
 and that were answered before the next expansion was committed, with a margin for a requested one: a leader already
 counts the replicas that it asked to add. If nothing shows that the leader knew when the record was sent, the finding
 stays open: also for a record sent before the leader is first seen to know, and answered after that.
+
+A record whose copies all carry an earlier epoch was appended by an earlier leader, which answered for the ISR of its
+own epoch: a leader that shuts down hands over while its last answers are on their way. Where no copy's epoch is known,
+the finding stays open for records that were sent soon after an election.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypedDict
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, Doubt, min_isr_setting
@@ -36,6 +41,7 @@ MIN_ISR_KEY = "min.insync.replicas"
 _PENDING_NS = 10**8  # a requested expansion is committed within this time, if nothing delays the leader
 _ASKED_BEFORE_NS = 10**9  # the leader reports a shrink before it is committed
 _FAR = 2**62
+_COPY = ["run", "partition_id", "value", "offset"]
 _ROWS_MAX = 10_000
 
 
@@ -44,6 +50,7 @@ class Shortage:
     """A time in which too few replicas were in sync.
 
     knew: whether anything shows that the leader knew it when a record was sent that was sent by `sent_until_ns`.
+    handed_over_ns: until then the leader before may not have heard that it leads no more.
     """
 
     run: int
@@ -56,6 +63,7 @@ class Shortage:
     isr: tuple[int, ...]
     least: int
     knew: bool
+    handed_over_ns: int
 
 
 class _AnsweredRow(TypedDict):
@@ -73,6 +81,7 @@ class _AnsweredRow(TypedDict):
     sent_until_ns: int
     end_ns: int
     number: int
+    appended_in: int | None  # the latest epoch of its copies that was seen
 
 
 class BelowMinIsrRow(_AnsweredRow):
@@ -104,12 +113,13 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
         "begin_ns": pa.int64(),
         "sent_until_ns": pa.int64(),
         "end_ns": pa.int64(),
+        "epoch": pa.int32(),
         "number": pa.int32(),
     }
     rows = [
         {
             "run": s.run, "partition_id": s.partition_id, "begin_ns": s.begin_ns, "sent_until_ns": s.sent_until_ns,
-            "end_ns": s.end_ns, "number": number,
+            "end_ns": s.end_ns, "epoch": s.epoch, "number": number,
         }
         for number, s in enumerate(shortages)
     ]  # fmt: skip
@@ -119,8 +129,35 @@ def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
         .join(sf.broadcast(runs.frame(columns, rows)), ["run", "partition_id"])
         .where("invoked_ns > begin_ns and invoked_ns <= sent_until_ns and completed_ns < end_ns")
     )
-    answered = typed(_AnsweredRow, found.orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow())
-    return [{**row, "shortage": shortages[row["number"]]} for row in answered]
+    if found.isEmpty():
+        return []
+    answered = typed(
+        _AnsweredRow,
+        found.join(sf.broadcast(_appended(runs, found)), _COPY, "left")
+        .where("appended_in is null or appended_in >= epoch")
+        .drop("epoch").orderBy("run", "partition_id", "offset").limit(_ROWS_MAX).toArrow(),
+    )  # fmt: skip
+    return [{**row, "shortage": _of_record(shortages[row["number"]], row)} for row in answered]
+
+
+def _of_record(shortage: Shortage, row: _AnsweredRow) -> Shortage:
+    """The shortage as it concerns a record: whoever knew, it is open which of two leaders answered for this one."""
+    open_who = row["appended_in"] is None and row["invoked_ns"] < shortage.handed_over_ns
+    return replace(shortage, knew=False) if open_who else shortage
+
+
+def _appended(runs: JudgedRuns, found: DataFrame) -> DataFrame:
+    """The latest epoch in which anybody saw each of these records at its offset, as `appended_in`."""
+    read = runs.tables.records.where("kind > 0").select(*_COPY, "leader_epoch")
+    stored = runs.tables.replica_log.select(*_COPY, "leader_epoch")
+    wanted = sf.broadcast(found.select(*_COPY).distinct())
+    return (
+        read.unionByName(stored)
+        .where("leader_epoch >= 0")
+        .join(wanted, _COPY, "left_semi")
+        .groupBy(*_COPY)
+        .agg(sf.max("leader_epoch").alias("appended_in"))
+    )
 
 
 def by_place(rows: Iterable[PartitionStateRow]) -> dict[tuple[str, int], list[PartitionStateRow]]:
@@ -149,12 +186,15 @@ def shortages_of(
             least = min(least, len(state["replicas"] or partition.replicas) or least)
             if len(isr) >= least:
                 continue
+            election = partition.election_of(state["leader_epoch"])
+            handed_over = election.time_ns + LEARN_NS if election is not None else 0
             known = _known_at(partition, state, own, least)
             known = last if known is None else min(last, max(first, known))
             found += [
                 Shortage(run=partition.run, partition_id=partition.partition_id, begin_ns=since,
                          sent_until_ns=until, end_ns=last,
-                         epoch=state["leader_epoch"], leader=state["leader"], isr=isr, least=least, knew=knew)
+                         epoch=state["leader_epoch"], leader=state["leader"], isr=isr, least=least, knew=knew,
+                         handed_over_ns=handed_over)
                 for since, until, knew in ((first, known, False), (known, last, True))
                 if since < until
             ]  # fmt: skip
@@ -257,12 +297,10 @@ _NO_CHANGES = _Changes(())
 
 
 def find(context: RunContext) -> list[Finding]:
-    groups: dict[tuple[int, int], list[BelowMinIsrRow]] = {}
+    groups: dict[tuple[int, int, bool], list[BelowMinIsrRow]] = {}
     for row in context.rows[ANSWER]:
-        groups.setdefault((row["partition_id"], row["number"]), []).append(row)
-    return [
-        _finding(context, context.partition(partition_id), rows) for (partition_id, _), rows in sorted(groups.items())
-    ]
+        groups.setdefault((row["partition_id"], row["number"], row["shortage"].knew), []).append(row)
+    return [_finding(context, context.partition(place[0]), rows) for place, rows in sorted(groups.items())]
 
 
 def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:

@@ -91,6 +91,52 @@ def lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum() ->
     return history
 
 
+def handed_over(*, epoch: int, seen_by: str, said: bool = True) -> History:
+    """Broker 2 hands over to broker 1, which then is alone in the ISR; a record is acknowledged just after that."""
+    history = History()
+    history._add("configuration", time_ns=0, scope="topic", name="t", node=-1, key="min.insync.replicas", value="2")
+    history.state(2, 0, (2, 1), at=0, start=0)
+    history.send(0, 0, at=1)
+    history.fault("stop", [2], at=5, until=30)
+    history.state(1, 1, (1,), at=5, start=1 if epoch else 2)
+    if said:
+        history._add(
+            "broker_events", node=1, time_ns=int(5.02 * SECOND), event="leadership_start", topic="t", partition=0,
+            leader_epoch=1,
+        )  # fmt: skip
+    history.send(1, 1, at=5.05)
+    history.poll([(0, 0), (1, 1)], at=20, epoch=epoch if seen_by == "reader" else -1)
+    history.final([(0, 0), (1, 1)])
+    if seen_by == "disk":
+        history.snapshot(1, [(0, 0, 0), (1, epoch, 1)])
+    return history
+
+
+@story
+def acknowledged_while_its_leader_handed_over_to_one_that_is_alone() -> History:
+    return handed_over(epoch=0, seen_by="disk")
+
+
+@story
+def acknowledged_while_its_leader_handed_over_as_a_reader_shows() -> History:
+    return handed_over(epoch=0, seen_by="reader", said=False)
+
+
+@story
+def acknowledged_by_the_one_that_took_over_and_is_alone() -> History:
+    return handed_over(epoch=1, seen_by="disk")
+
+
+@story
+def acknowledged_by_the_one_that_took_over_as_a_reader_shows() -> History:
+    return handed_over(epoch=1, seen_by="reader")
+
+
+@story
+def acknowledged_at_a_hand_over_and_nothing_shows_by_whom() -> History:
+    return handed_over(epoch=0, seen_by="nobody", said=False)
+
+
 @story
 def two_leaders_by_the_books() -> History:
     history = nothing_happened()
@@ -160,6 +206,14 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("acknowledged_long_before_the_expansion", VIOLATION, {("acknowledged-below-min-isr", "violation")}),
         ("lost_to_an_allowed_election_after_it_was_acknowledged_below_the_minimum", VIOLATION,
          {("acknowledged-below-min-isr", "violation"), ("lost-write", "violation"), ("unclean-election", "permitted")}),
+        ("acknowledged_while_its_leader_handed_over_to_one_that_is_alone", PASS, set()),
+        ("acknowledged_while_its_leader_handed_over_as_a_reader_shows", PASS, set()),
+        ("acknowledged_by_the_one_that_took_over_and_is_alone", VIOLATION,
+         {("acknowledged-below-min-isr", "violation")}),
+        ("acknowledged_by_the_one_that_took_over_as_a_reader_shows", VIOLATION,
+         {("acknowledged-below-min-isr", "violation")}),
+        ("acknowledged_at_a_hand_over_and_nothing_shows_by_whom", OPEN,
+         {("acknowledged-below-min-isr", "observation")}),
         ("two_leaders_by_the_books", VIOLATION, {("two-leaders", "violation")}),
         ("two_leaders_by_their_own_word", VIOLATION, {("two-leaders", "violation")}),
         ("one_leader_after_the_other", PASS, set()),
