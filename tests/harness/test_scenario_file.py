@@ -127,7 +127,7 @@ def test_a_mistake_is_one_line_with_the_place_and_the_remedy(text: str, message:
         ("{ kill = 1, whith = 2 }", "fault 'kill' has no option 'whith'; its options: none"),
         ("{ cut = '2>1' }", "fault 'cut': links: a list of links is needed"),
         ("{ cut = [2, 1] }", "fault 'cut': links: a list of links is needed"),
-        ("{ isolate = 1, from = 2 }", "fault 'isolate': from: one of peers, coordination, clients, all is needed"),
+        ("{ isolate = 1, from = 2 }", "from: one of peers, coordination, cluster, clients, all is needed"),
         ("{ pause = 1, for = 'a while' }", "for: a duration is written"),
         ("{ kill = 'laeder(t/0)' }", "target 'laeder(t/0)': write a broker id"),
         ("{ resume = 'laeder(t/0)' }", "target 'laeder(t/0)': write a broker id"),
