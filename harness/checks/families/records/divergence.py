@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as sf
 
+from harness.checks.families.records.removal import ABORTED_SQL
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.lost_records import Copy
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
@@ -139,11 +140,14 @@ def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int,
         .where("key is not null")
         .groupBy(*place, "value")
         .agg(sf.max("key").alias("key"), sf.max(sf.expr("if(kind > 0 or status = 0, offset, null)")).alias("at"),
-             sf.min(sf.expr("if(kind = 0, status, null)")).alias("status"), sf.bool_or("tombstone").alias("tombstone"))
+             sf.min(sf.expr("if(kind = 0, status, null)")).alias("status"), sf.bool_or("tombstone").alias("tombstone"),
+             sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"))
     )  # fmt: skip
-    own = sf.broadcast(wanted.withColumnRenamed("value_low", "value")).join(known.drop("at"), [*place, "value"])
+    own = sf.broadcast(wanted.withColumnRenamed("value_low", "value")).join(
+        known.drop("at", "aborted"), [*place, "value"]
+    )
     found = (
-        known.drop("status", "value", "tombstone")
+        known.select(*place, "key", sf.expr("if(aborted, null, at)").alias("at"))
         .join(sf.broadcast(own), [*place, "key"])
         .groupBy(*place, "offset")
         .agg(sf.max("at").alias("latest"), sf.max("status").alias("status"), sf.bool_or("tombstone").alias("tombstone"))

@@ -3,8 +3,8 @@
 Retention: the record is below the log's start, the topic deletes, and either it was older than retention.ms when the
 final read began, or there is enough data above the log's start for retention.bytes. Segments are removed whole, by
 their youngest record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a
-later record of the same key; the last one of each key stays unless it is a tombstone. Every value that a setting ever
-had counts in favour of the system. What neither allows is judged like any other loss.
+later record of the same key that was not aborted; the last such one stays unless it is a tombstone. Every value that a
+setting ever had counts in favour of the system. What neither allows is judged like any other loss.
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -27,12 +27,15 @@ from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.schemas import STATUS_FAIL
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
+# Of a send's row. Compaction leaves the last record of a key that was not aborted (KIP-98).
+ABORTED_SQL = f"kind = 0 and transaction is not null and status = {STATUS_FAIL}"
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {
@@ -87,14 +90,16 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
         sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
         sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
+        sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
     )  # fmt: skip
-    latest = known.where("key is not null and offset is not null").groupBy("run", "partition_id", "key").agg(
+    keyed = known.where("key is not null and offset is not null and not aborted")
+    latest = keyed.groupBy("run", "partition_id", "key").agg(
         sf.max("offset").alias("latest"), sf.min("kept").alias("oldest")
-    )  # fmt: skip
+    )
     ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
     values = runs.frame({**place, "value": pa.int64()}, rows)
     found = (
-        known.drop("kept")
+        known.drop("kept", "aborted")
         .join(values, ["run", "partition_id", "value"], "left_semi")
         .join(latest, ["run", "partition_id", "key"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")

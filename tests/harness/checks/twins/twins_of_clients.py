@@ -361,6 +361,18 @@ def the_last_of_a_key_was_compacted_away() -> History:
 
 
 @story
+def the_last_of_a_key_was_compacted_away_for_an_aborted_one() -> History:
+    """Value 10 came after 8 with its key and was aborted, though read: compaction leaves what was committed last."""
+    history = the_last_of_a_key_was_compacted_away()
+    history.client(1, transactional_id="id", acks=-1, idempotent=True)
+    history.transaction(7, 1, at=2.0, until=2.5)
+    history.send(10, 10, at=2.2, status=1, transaction=7, key=2)
+    history.client(7, isolation="read_uncommitted", offset_reset="latest")
+    history.poll([(9, 9), (10, 10)], at=2.4, process=7)
+    return history
+
+
+@story
 def polled_over_what_was_compacted() -> History:
     history = removed_by_compaction()
     history.poll([(1, 1), *LOG[7:]], at=50, process=7)

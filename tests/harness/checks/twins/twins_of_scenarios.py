@@ -198,6 +198,27 @@ def a_replica_of_the_isr_lacks_a_record_that_was_aborted() -> History:
     return history
 
 
+def _aborted(history: History, value: int) -> History:
+    """The transaction that sent the value was aborted; who reads uncommitted was given it."""
+    history.transaction(7, 1, at=1.0, until=3.0)
+    history.client(9, isolation="read_uncommitted", offset_reset="earliest")
+    for row in history.rows["records"]:
+        if (row["kind"], row["value"]) == (0, value):
+            row |= {"status": 1, "transaction": 7}
+    return history
+
+
+@story
+def a_replica_of_the_isr_lacks_a_record_that_was_aborted_and_read() -> History:
+    return _aborted(a_replica_of_the_isr_lacks_the_last_record_of_a_key(), 4)
+
+
+@story
+def a_replica_of_the_isr_lacks_the_last_record_of_a_key_but_for_an_aborted_one() -> History:
+    keys = {value: 4 if value in (4, 9) else 0 for value in range(10)}
+    return _aborted(_one_replica_lacks_a_record("compact", keys), 9)
+
+
 @story
 def a_replica_of_the_isr_has_no_tombstone_any_more() -> History:
     history = a_replica_of_the_isr_lacks_the_last_record_of_a_key()
