@@ -1,8 +1,11 @@
 """Every condition has a name, a meaning and a counter, and an unknown one is refused with the nearest known."""
 
-import pytest
+from pathlib import Path
 
-from harness.checks.coverage import COUNTERS
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.checks.coverage import COUNTERS, acks_during_fault
 from harness.errors import UsageError
 from harness.verdict import (
     COVERAGE_CONDITIONS,
@@ -12,6 +15,7 @@ from harness.verdict import (
     is_met,
     kinds_counted_by,
 )
+from tests.harness.checks.histories.build import History, tables
 
 
 def test_every_condition_that_a_scenario_may_name_can_be_counted() -> None:
@@ -45,3 +49,18 @@ def test_a_bare_number_means_at_least(required: str, seen: int, met: bool) -> No
 def test_a_requirement_that_is_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="is no requirement"):
         is_met("many", 3)
+
+
+def test_a_record_counts_as_acknowledged_during_a_fault_if_its_leader_answered_while_one_was_in_force(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history, calm = History(run=0), History(run=1)
+    history.fault("kill", [2], at=5, until=7)
+    history.fault("pause", [1], at=6, until=None)
+    for value, (at, acks, status) in enumerate(
+        [(4.0, -1, 0), (5.5, -1, 0), (5.5, 1, 0), (5.5, 0, 0), (5.5, -1, 2), (5.5, -1, 1), (9.0, -1, 0)]
+    ):
+        history.send(value, value if status == 0 else None, at=at, acks=acks, status=status)
+    calm.send(0, 0, at=5.5)
+
+    assert acks_during_fault(spark, tables(spark, tmp_path, [history, calm])) == {0: 3}

@@ -81,6 +81,24 @@ def test_counts_and_accounting_are_exact_when_there_are_more_flagged_rows_than_a
     assert lines(cut) == lines(complete)
 
 
+def test_the_accounting_counts_every_value_once_by_its_outcome_and_says_how_many_were_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    for value in range(5):
+        history.send(value, value, at=1 + value)
+    history.send(5, at=6.5, status=2)
+    history.send(6, at=6.5, status=1)
+    history.poll([(0, 0), (1, 1), (2, 2)], at=7)
+    history.poll([(2, 2), (3, 3)], at=8)
+    history.final([(0, 0), (1, 1), (2, 2), (4, 4), (5, 1)])
+
+    lines = detect(spark, tables(spark, tmp_path, [history])).accounting
+
+    counted = {(line["status"], line["in_final"]): (line["count"], line["duplicates"], line["read"]) for line in lines}
+    assert counted == {(0, True): (4, 1, 4), (0, False): (1, 0, 1), (2, False): (1, 0, 0), (1, False): (1, 0, 0)}
+
+
 def test_the_made_up_run_of_the_warm_up_asks_the_questions_behind_a_finding(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

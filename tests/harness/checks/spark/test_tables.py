@@ -87,6 +87,27 @@ def test_what_a_folder_is_called_stands_for_no_other_folder(spark: SparkSession,
         assert [row["value"] for row in tables.records.collect()] == [3]
 
 
+def test_records_of_an_unknown_topic_incarnation_are_apart_from_those_of_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for run in range(2):
+        folder = tmp_path / str(run)
+        write_run(folder, [record(1), record(2) | {"topic": "u", "partition_id": 1}, record(3) | {"partition_id": 2}])
+        doubted = {(0, "u")}
+        write(folder, "topics", [{"topic": name, "name": name, "undecided": (run, name) in doubted} for name in "tu"])
+        write(folder, "partitions", [
+            {"topic": topic, "partition": partition, "partition_id": partition_id, "read_to_end": True}
+            for partition_id, (topic, partition) in enumerate([("t", 0), ("u", 0), ("t", 1)])
+        ])  # fmt: skip
+
+    with open_tables(spark, [tmp_path / "0", tmp_path / "1"]) as tables:
+        assert tables.set_apart == {(0, 1)}
+        assert sorted((row["run"], row["value"]) for row in tables.records.collect()) == [
+            (0, 1), (0, 3), (1, 1), (1, 2), (1, 3),
+        ]  # fmt: skip
+        assert tables.every_record.count() == 6
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_broken_file_is_named_with_what_to_do(spark: SparkSession, tmp_path: Path, others: int) -> None:
     write(tmp_path / "sound", "records", [record(1)])

@@ -125,6 +125,10 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
         VIOLATION,
         {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
     ),
+    "the_last_of_a_key_was_compacted_away_for_an_aborted_one": (
+        VIOLATION,
+        {("removed-by-configuration", "compaction", NOTED): 6, ("compacted-away", "last-of-its-key", BAD): 1},
+    ),
     "polled_over_what_was_compacted": (PASS, {("removed-by-configuration", "compaction", NOTED): 6}),
     # groups
     "group_handed_over": (PASS, {}),
@@ -186,6 +190,9 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "fenced_producer_committed": (VIOLATION, {("zombie-transaction", "fenced", BAD): 1}),
     "fenced_producer_was_refused": (PASS, {}),
     "processed_exactly_once": (PASS, {}),
+    "processed_in_two_sends": (PASS, {}),
+    "transactions_refused_for_four_seconds": (PASS, {("availability", "gap", NOTED): 1}),
+    "transactions_aborted_for_four_seconds": (PASS, {}),
     "processed_twice": (VIOLATION, {("read-process-write", "twice", BAD): 1}),
     "processed_and_no_output": (VIOLATION, {("read-process-write", "missing", BAD): 1}),
     "processed_without_its_offset": (VIOLATION, {("read-process-write", "uncommitted", BAD): 1}),

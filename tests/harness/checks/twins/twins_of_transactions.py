@@ -1,6 +1,6 @@
 """Tiny histories of transactions over two partitions: t-0 and t-1, written by transactional producers."""
 
-from tests.harness.checks.histories.build import ISR, History
+from tests.harness.checks.histories.build import ISR, SECOND, History
 from tests.harness.checks.twins.twins_of_clients import story
 
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
@@ -222,6 +222,37 @@ def _processed(outputs: dict[int, int], *, committed: int = 2, outcome: int = CO
 @story
 def processed_exactly_once() -> History:
     return _processed({0: 1, 1: 1})
+
+
+@story
+def processed_in_two_sends() -> History:
+    """What a processor sends itself is no read: it is answered while its own transaction is open."""
+    history = _processed({0: 1, 1: 1})
+    last = next(row for row in history.rows["records"] if row["kind"] == 0 and row["value"] == NAMED + 1)
+    last["completed_ns"] = int(2.9 * SECOND)
+    return history
+
+
+@story
+def transactions_refused_for_four_seconds() -> History:
+    """Only what has an offset was taken, whatever became of its transaction."""
+    history = _two_sent(_history(), COMMITTED)
+    for place in range(4):
+        history.transaction(8 + place, ABORTED, at=3.0 + place, until=3.5 + place)
+        history.send(50 + place, at=3.0 + place, status=1, transaction=8 + place)
+    history.send(60, 8, at=7.5)
+    history.final([(0, 10), (8, 60)])
+    history.final([(0, 11)], partition_id=1)
+    return history
+
+
+@story
+def transactions_aborted_for_four_seconds() -> History:
+    history = transactions_refused_for_four_seconds()
+    for row in history.rows["records"]:
+        if row["status"] == 1:
+            row["offset"] = row["value"] - 49
+    return history
 
 
 @story
