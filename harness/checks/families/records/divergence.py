@@ -13,7 +13,6 @@ from harness.checks.model.lost_records import Copy
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.detection import small_frame
 from harness.checks.spark.tables import Tables
-from harness.history.schema.schemas import STATUS_FAIL
 from harness.history.schema.typed_rows import RowsOf, typed
 
 _ROWS_MAX = 20_000
@@ -77,7 +76,6 @@ class _LastOfKeyRow(TypedDict):
     partition_id: int
     offset: int
     latest: int | None
-    status: int | None
     tombstone: bool | None
 
 
@@ -128,10 +126,9 @@ def _copies(runs: JudgedRuns, rows: Sequence[ApartRow]) -> dict[tuple[int, int, 
 
 
 def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int, int], bool]:
-    """Whether each is the last record of its key, among all acknowledged or read records.
+    """Whether each is the last record of its key that was not aborted, among all acknowledged or read records.
 
-    Replicas compact at different times, but none removes the last record of a key. Aborted records are removed in any
-    case, and tombstones after a time.
+    Replicas compact at different times, but none removes this one, unless it is a tombstone, after a time.
     """
     place = {"run": pa.int32(), "partition_id": pa.int32()}
     wanted = runs.frame({**place, "offset": pa.int64(), "value_low": pa.int64()}, missing)
@@ -139,23 +136,18 @@ def _kept(runs: JudgedRuns, missing: Sequence[ApartRow]) -> dict[tuple[int, int,
         runs.tables.records.join(sf.broadcast(wanted.select(*place).distinct()), [*place], "left_semi")
         .where("key is not null")
         .groupBy(*place, "value")
-        .agg(sf.max("key").alias("key"), sf.max(sf.expr("if(kind > 0 or status = 0, offset, null)")).alias("at"),
-             sf.min(sf.expr("if(kind = 0, status, null)")).alias("status"), sf.bool_or("tombstone").alias("tombstone"),
+        .agg(sf.max("key").alias("key"), sf.max("offset").alias("at"), sf.bool_or("tombstone").alias("tombstone"),
              sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"))
     )  # fmt: skip
-    own = sf.broadcast(wanted.withColumnRenamed("value_low", "value")).join(
-        known.drop("at", "aborted"), [*place, "value"]
-    )
+    own = wanted.withColumnRenamed("value_low", "value").join(known.drop("at", "aborted"), [*place, "value"])
     found = (
         known.select(*place, "key", sf.expr("if(aborted, null, at)").alias("at"))
         .join(sf.broadcast(own), [*place, "key"])
         .groupBy(*place, "offset")
-        .agg(sf.max("at").alias("latest"), sf.max("status").alias("status"), sf.bool_or("tombstone").alias("tombstone"))
+        .agg(sf.max("at").alias("latest"), sf.bool_or("tombstone").alias("tombstone"))
     )
     return {
-        (row["run"], row["partition_id"], row["offset"]): row["latest"] == row["offset"]
-        and row["status"] != STATUS_FAIL
-        and not row["tombstone"]
+        (row["run"], row["partition_id"], row["offset"]): row["latest"] == row["offset"] and not row["tombstone"]
         for row in typed(_LastOfKeyRow, found.toArrow())
     }
 

@@ -86,7 +86,7 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     place = {"run": pa.int32(), "partition_id": pa.int32()}
     records = runs.tables.records.join(sf.broadcast(runs.frame(place, wanted)), ["run", "partition_id"], "left_semi")
     known = records.groupBy("run", "partition_id", "value").agg(
-        sf.max("key").alias("key"), sf.max(sf.expr("if(kind > 0 or status = 0, offset, null)")).alias("offset"),
+        sf.max("key").alias("key"), sf.max("offset").alias("offset"),
         sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
         sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
