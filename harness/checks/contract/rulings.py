@@ -216,7 +216,6 @@ CauseCode = Literal[
     "not-read-that-far",
     "missing-in-doubt",
     "missing-by-a-loss",
-    "outputs-lost",
     "outputs-not-read",
     "outputs-gone-with-a-topic",
     "fenced-producer-committed",

@@ -83,7 +83,6 @@ _WORDS: Mapping[CauseCode, str] = {
     "not-read-that-far": "their partitions were not read that far",
     "missing-in-doubt": "it is unknown whether the missing records were lawfully lost: {doubt}",
     "missing-by-a-loss": "the missing records were lost by a permitted {by}",
-    "outputs-lost": "outputs were lost by a permitted {by}",
     "outputs-not-read": "{doubt}",
     "outputs-gone-with-a-topic": "{doubt}",
     "fenced-producer-committed": "a fenced producer committed",

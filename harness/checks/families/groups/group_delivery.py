@@ -28,6 +28,7 @@ from harness.checks.families.groups.delivery_rows import (
     TwiceRow,
 )
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
+from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -221,7 +222,7 @@ def _sought_ahead(runs: JudgedRuns, starts: Sequence[StartRow]) -> set[Key]:
 def _skipped(
     runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register], starts: Sequence[StartRow]
 ) -> list[DeliveryRow]:
-    """Records of the final log below the highest certainly committed offset that no member read."""
+    """Committed records of the final log below the highest certainly committed offset that no member read."""
     begin_at, sought = resets(runs), _sought_ahead(runs, starts)
     spans: list[SpanRow] = []
     for (run, group, partition_id), register in known.items():
@@ -234,9 +235,11 @@ def _skipped(
                           "assignment": None, "low": 0, "high": top.offset, "time_ns": top.completed_ns})  # fmt: skip
     if not spans:
         return []
-    final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset", "value")
-    passed = final.join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"]).where(
-        "offset >= low and offset < high"
+    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null")).where("outcome = 0")
+    passed = (
+        final.select("run", "partition_id", "offset", "value")
+        .join(sf.broadcast(runs.frame(_SPAN, spans)), ["run", "partition_id"])
+        .where("offset >= low and offset < high")
     )
     read = polls.select("run", "partition_id", "group", "offset").distinct()
     found = (

@@ -1,19 +1,20 @@
 """Polls that go back or skip, inside one poll or between two polls of the same assignment of the same process.
 
-A skip counts only over records of the final log. A consumer's position may be reset when it no longer exists, so a
-permitted cut of *committed* records explains it; a clean fail-over does not. The cut must lie between the previous poll
-and this one: an election long before explains nothing.
+A skip counts only over records of the final log; for read_committed consumers, over committed ones. A consumer's
+position may be reset when it no longer exists, so a permitted cut of *committed* records explains it; a clean fail-over
+does not. The cut must lie between the previous poll and this one: an election long before explains nothing.
 """
 
 from collections.abc import Mapping
 from typing import TypedDict
 
 import pyarrow as pa
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rewinds import Rewind, under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
+from harness.checks.families.transactions.isolation import committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -35,7 +36,10 @@ _KINDS = {
 
 
 class JumpedRow(TypedDict):
-    """The begin of the poll before the one that returned a row, and the end of that one."""
+    """The begin of the poll before the one that returned a row, and the end of that one.
+
+    over_uncommitted: only read_committed consumers jumped there, and over nothing that was certainly committed.
+    """
 
     run: int
     partition_id: int
@@ -43,6 +47,7 @@ class JumpedRow(TypedDict):
     offset: int
     since: int | None
     until: int
+    over_uncommitted: bool
 
 
 ANSWER = RowsOf(NAME, JumpedRow)
@@ -61,28 +66,61 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
     place = {"run": pa.int32(), "partition_id": pa.int32()}
     flagged = sf.broadcast(runs.frame({**place, "value": pa.int64(), "offset": pa.int64()}, wanted))
     before = Window.partitionBy("run", "partition_id", "process").orderBy("operation", "position")
-    found = (
+    jumps = (
         runs.tables.records.where("kind = 1")
         .join(sf.broadcast(flagged.select(*place).distinct()), [*place], "left_semi")
-        .select("run", "partition_id", "value", "offset", "completed_ns",
+        .select("run", "partition_id", "value", "offset", "process", "completed_ns",
                 sf.lag("offset").over(before).alias("came_from"), sf.lag("invoked_ns").over(before).alias("since"))
         .where("offset <> came_from + 1")
         .join(flagged, [*place, "value", "offset"], "left_semi")
+    )  # fmt: skip
+    found = (
+        _over_uncommitted(runs, jumps)
         .groupBy(*place, "value", "offset")
-        .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"))
+        .agg(sf.min("since").alias("since"), sf.max("completed_ns").alias("until"),
+             sf.bool_and("over_uncommitted").alias("over_uncommitted"))
     )  # fmt: skip
     return typed(JumpedRow, found.toArrow())
 
 
+def _over_uncommitted(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
+    """With a column of this name; true at most for jumps of read_committed consumers."""
+    strict = committed_readers(runs)
+    if not strict or not runs.any_was("transactional"):
+        return jumps.withColumn("over_uncommitted", sf.lit(False))
+    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    theirs = jumps.join(readers, ["run", "process"], "left_semi")
+    final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null")).where("outcome = 0")
+    over = (
+        final.select("run", "partition_id", sf.col("offset").alias("lies_at"))
+        .join(sf.broadcast(theirs), ["run", "partition_id"])
+        .where("came_from < lies_at and lies_at < offset")
+        .select("run", "partition_id", "process", "came_from", "offset")
+        .distinct()
+        .withColumn("over", sf.lit(True))
+    )
+    return (
+        jumps.join(over, ["run", "partition_id", "process", "came_from", "offset"], "left")
+        .join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
+        .withColumn("over_uncommitted", sf.expr("coalesce(strict, false) and over is null"))
+    )
+
+
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    spans: dict[tuple[int, int, int | None], Span] = {
-        (row["partition_id"], row["value"], row["offset"]): (row["since"], row["until"]) for row in context.rows[ANSWER]
+    jumps: dict[tuple[int, int, int | None], JumpedRow] = {
+        (row["partition_id"], row["value"], row["offset"]): row for row in context.rows[ANSWER]
     }
+    spans: dict[tuple[int, int, int | None], Span] = {
+        place: (row["since"], row["until"]) for place, row in jumps.items()
+    }
+    lawful = {place for place, row in jumps.items() if row["over_uncommitted"]}
     for flag, (check, kind, what) in _KINDS.items():
         for history, rows in context.by_partition(flag):
             groups: dict[Rewind, list[Flagged]] = {}
             for row in rows:
+                if flag in ("skip_inside", "skip_between") and (row.partition_id, row.value, row.offset) in lawful:
+                    continue
                 groups.setdefault(_rewind(history, row, spans), []).append(row)
             for rewind, members in groups.items():
                 sentence = (

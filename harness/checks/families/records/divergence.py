@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as sf
 
-from harness.checks.families.records.removal import ABORTED_SQL
+from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.lost_records import Copy
 from harness.checks.model.partition_history import PartitionHistory, RunHistory

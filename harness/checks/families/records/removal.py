@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, CauseCode
+from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -27,15 +28,12 @@ from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.schema.cluster_rows import PARTITIONS
-from harness.history.schema.schemas import STATUS_FAIL
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
-# Of a send's row. Compaction leaves the last record of a key that was not aborted (KIP-98).
-ABORTED_SQL = f"kind = 0 and transaction is not null and status = {STATUS_FAIL}"
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {

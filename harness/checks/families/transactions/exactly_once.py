@@ -3,11 +3,13 @@
 An output is named after its input record (history/values.py). In the final log each input record below the group's
 certainly committed offset must have one output. Twice: it has more. Missing: it has none. Uncommitted: it has an output
 although the group's offset cannot have passed it. Not judged: partitions that more than one group processes, and groups
-that do not start at the earliest record. Permitted losses of records explain missing outputs, permitted losses of the
-group's offsets explain the other two; a missing output may also be where the final read did not get to.
+that do not start at the earliest record. The permitted loss of an output explains that it is missing, a permitted loss
+of the group's offsets explains the other two; a missing output may also be where the final read did not get to.
+Outputs of transactions that were aborted do not count, those of unknown outcome that only read_uncommitted readers saw
+neither count twice nor are missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 import pyarrow as pa
@@ -17,11 +19,14 @@ from pyspark.sql import functions as sf
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.families.groups.group_offsets import offsets_ruled
 from harness.checks.families.groups.group_register import registers, resets
+from harness.checks.families.transactions.isolation import with_outcome
+from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
 from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "read-process-write"
@@ -45,7 +50,7 @@ class _InputRow(TypedDict):
     possible: int
 
 
-class ProcessedRow(_InputRow):
+class _FoundRow(_InputRow):
     """Input records of one kind; values: of their outputs."""
 
     kind: str
@@ -53,6 +58,20 @@ class ProcessedRow(_InputRow):
     low: int
     high: int
     values: list[int]
+
+
+class LostOutputRow(MissingRow):
+    """A record that was acknowledged as the output of an input, which is said to have none."""
+
+    run: int
+    input_tp: int
+    input_offset: int
+
+
+class ProcessedRow(_FoundRow):
+    """lost: all acknowledged outputs of `missing` inputs; empty if these never had one."""
+
+    lost: list[LostOutputRow]
 
 
 ANSWER = RowsOf(CHECK, ProcessedRow)
@@ -64,24 +83,66 @@ def query(runs: JudgedRuns) -> list[ProcessedRow]:
     if not inputs:
         return []
     frame = sf.broadcast(runs.frame(_INPUT, inputs))
-    outputs = _outputs(runs).groupBy("run", "partition_id", "offset").agg(
-        sf.count("*").alias("outputs"), sf.slice(sf.collect_set("value"), 1, 3).alias("values")
+    read = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
+    outputs = _named(runs, read.where(f"outcome <> {STATUS_FAIL}")).groupBy("run", "partition_id", "offset").agg(
+        sf.count_if(sf.col("outcome") == STATUS_OK).alias("outputs"),
+        sf.slice(sf.collect_set("value"), 1, 3).alias("values"),
     )  # fmt: skip
-    final = runs.tables.records.where("kind = 2 and replica is null").select("run", "partition_id", "offset").distinct()
+    final = read.where(f"outcome = {STATUS_OK}").select("run", "partition_id", "offset").distinct()
     kinds = (
         "array_compact(array(if(outputs > 1, 'twice', null), "
         "if(outputs is null and offset < certain, 'missing', null), "
         "if(outputs > 0 and offset >= possible, 'uncommitted', null)))"
     )
-    found = (
+    wrong = (
         final.join(outputs, ["run", "partition_id", "offset"], "full")
         .join(frame, ["run", "partition_id"])
         .withColumn("kind", sf.explode(sf.expr(kinds)))
-        .groupBy("run", "partition_id", "group", "kind", "certain", "possible")
-        .agg(sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("high"),
-             sf.slice(sf.flatten(sf.collect_list("values")), 1, 200).alias("values"))
+    )
+    rows: list[ProcessedRow] = [{**row, "lost": []} for row in _counted(wrong)]
+    if not any(row["kind"] == "missing" for row in rows):
+        return rows
+    return [row for row in rows if row["kind"] != "missing"] + _missing(runs, wrong.where("kind = 'missing'"), rows)
+
+
+def _missing(runs: JudgedRuns, inputs: DataFrame, counted: Sequence[ProcessedRow]) -> list[ProcessedRow]:
+    """The inputs that never had an acknowledged output, then those whose outputs are gone, of each partition."""
+    outputs = _acknowledged_outputs(runs, inputs)
+    had_one = outputs.selectExpr("run", "input_tp as partition_id", "input_offset as offset").distinct()
+    never = _counted(inputs.join(had_one, ["run", "partition_id", "offset"], "left_anti"))
+    lost: dict[tuple[int, int], list[LostOutputRow]] = {}
+    for output in typed(LostOutputRow, outputs.toArrow()):
+        lost.setdefault((output["run"], output["input_tp"]), []).append(output)
+    rows: list[ProcessedRow] = [{**row, "lost": []} for row in never]
+    for row in counted:
+        own = lost.get((row["run"], row["partition_id"])) if row["kind"] == "missing" else None
+        if own:
+            offsets = {output["input_offset"] for output in own}
+            rows.append({**row, "count": len(offsets), "low": min(offsets), "high": max(offsets), "lost": own})
+    return rows
+
+
+def _counted(wrong: DataFrame) -> list[_FoundRow]:
+    found = wrong.groupBy("run", "partition_id", "group", "kind", "certain", "possible").agg(
+        sf.count("*").alias("count"), sf.min("offset").alias("low"), sf.max("offset").alias("high"),
+        sf.slice(sf.flatten(sf.collect_list("values")), 1, 200).alias("values"),
     )  # fmt: skip
-    return typed(ProcessedRow, found.toArrow())
+    return typed(_FoundRow, found.toArrow())
+
+
+def _acknowledged_outputs(runs: JudgedRuns, inputs: DataFrame) -> DataFrame:
+    """Of LostOutputRow: of these inputs, in a committed transaction or in none."""
+    sent = runs.tables.records.where(f"kind = 0 and status = {STATUS_OK}")
+    named = _named(runs, sent.withColumn("outcome", sf.lit(STATUS_OK)))
+    ends = runs.tables.records.where("kind = 2 and replica is null").groupBy("run", "partition_id").agg(
+        sf.max("offset").alias("final_end")
+    )  # fmt: skip
+    return (
+        named.join(sf.broadcast(inputs.select("run", "partition_id", "offset")), ["run", "partition_id", "offset"])
+        .selectExpr("run", "partition_id as input_tp", "offset as input_offset", "output_tp as partition_id", "value")
+        .join(sent.select("run", *(set(MissingRow.__annotations__) - {"final_end"})), ["run", "partition_id", "value"])
+        .join(sf.broadcast(ends), ["run", "partition_id"], "left")
+    )
 
 
 def _inputs(runs: JudgedRuns) -> list[_InputRow]:
@@ -105,19 +166,18 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
     return rows
 
 
-def _outputs(runs: JudgedRuns) -> DataFrame:
-    """Outputs in the final log, by partition and offset of their inputs; each once, even if read several times."""
+def _named(runs: JudgedRuns, records: DataFrame) -> DataFrame:
+    """Outputs among these rows, by partition and offset of their inputs; each once, even if read several times."""
     named = runs.tables.value_names.select(
         "run", "value", sf.regexp_extract("name", _NAME, 1).alias("topic"),
         sf.expr(f"try_cast(regexp_extract(name, r'{_NAME}', 2) as int)").alias("partition"),
         sf.expr(f"try_cast(regexp_extract(name, r'{_NAME}', 3) as bigint)").alias("offset"),
     ).where("partition is not null")  # fmt: skip
     return (
-        runs.tables.records.where("kind = 2 and replica is null")
-        .selectExpr("run", "value", "partition_id as output_tp", "offset as output_off")
+        records.selectExpr("run", "value", "partition_id as output_tp", "offset as output_off", "outcome")
         .join(named, ["run", "value"])
         .join(sf.broadcast(runs.frame(_PLACE, runs.rows(PARTITIONS))), ["run", "topic", "partition"])
-        .select("run", "partition_id", "offset", "value", "output_tp", "output_off")
+        .select("run", "partition_id", "offset", "value", "output_tp", "output_off", "outcome")
         .distinct()
     )
 
@@ -130,13 +190,40 @@ _WORDS: Mapping[str, str] = {
 
 
 def find(context: RunContext) -> list[Finding]:
-    rows = sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"]))
-    return [_finding(context, row) for row in rows]
+    found = []
+    records = MissingRecords(context)
+    for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"])):
+        history = context.partition(row["partition_id"])
+        if row["kind"] != "missing":
+            found.append(_finding(context, row, *offsets_ruled(context.history, history, since=0, until=2**62)))
+        elif row["lost"]:
+            found += _lost(context, row, records)
+        else:
+            found.append(_finding(context, row, *_without_output(context, row)))
+    return found
 
 
-def _finding(context: RunContext, row: ProcessedRow) -> Finding:
+def _lost(context: RunContext, row: ProcessedRow, records: MissingRecords) -> list[Finding]:
+    """A finding for each thing that became of the outputs."""
+    lost: dict[int, list[LostOutputRow]] = {}
+    for output in row["lost"]:
+        lost.setdefault(output["input_offset"], []).append(output)
+    groups: dict[tuple[Class, Cause], list[int]] = {}
+    for offset, outputs in lost.items():
+        if not all(records.removed(output) for output in outputs):
+            groups.setdefault(records.ruled(outputs), []).append(offset)
+    found = []
+    for (classification, cause), offsets in sorted(groups.items(), key=lambda group: min(group[1])):
+        values = [output["value"] for offset in sorted(offsets) for output in lost[offset]]
+        own: ProcessedRow = {
+            **row, "count": len(offsets), "low": min(offsets), "high": max(offsets), "values": values[:200],
+        }  # fmt: skip
+        found.append(_finding(context, own, classification, cause))
+    return found
+
+
+def _finding(context: RunContext, row: ProcessedRow, classification: Class, cause: Cause) -> Finding:
     history, count = context.partition(row["partition_id"]), row["count"]
-    classification, cause = _ruled(context, row)
     sentence = (
         f"{plural(count, 'record')} of {history.name} ({span_words(row['low'], row['high'])}) {plural(count, 'has')} "
         f"{_WORDS[row['kind']]} (group {row['group']} committed {row['certain']}): {cause_words(cause)}."
@@ -150,14 +237,9 @@ def _finding(context: RunContext, row: ProcessedRow) -> Finding:
     )  # fmt: skip
 
 
-def _ruled(context: RunContext, row: ProcessedRow) -> tuple[Class, Cause]:
+def _without_output(context: RunContext, row: ProcessedRow) -> tuple[Class, Cause]:
+    """Class and cause for inputs of which no output was acknowledged."""
     history = context.partition(row["partition_id"])
-    lost = [loss for loss in context.found.get("lost-write", ()) if loss.classification == "permitted"]
-    elsewhere = [loss for loss in lost if loss.topic != history.topic]
-    if row["kind"] == "missing" and elsewhere:
-        return "permitted", Cause(code="outputs-lost", by=elsewhere[0].ruling.cause if elsewhere[0].ruling else None)
-    if row["kind"] != "missing":
-        return offsets_ruled(context.history, history, since=0, until=2**62)
     others = [other for other in context.history.partitions.values() if other is not history]
     if any(other.deletion is not None for other in others):
         doubt = Doubt(code="outputs-gone-with-a-topic")

@@ -8,16 +8,20 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.spark.detection import FLAGGED_MAX
 from harness.history.schema.client_rows import TRANSACTIONS
-from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "isolation"
+# Of a send's row.
+ABORTED_SQL = f"kind = 0 and transaction is not null and status = {STATUS_FAIL}"
+_UNCOMMITTED_SQL = f"kind = 0 and transaction is not null and status <> {STATUS_OK}"
 
 
 class OpenlyReadRow(TypedDict):
@@ -34,24 +38,52 @@ class OpenlyReadRow(TypedDict):
 ANSWER = RowsOf(NAME, OpenlyReadRow)
 
 
-def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
-    open_ended = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] != STATUS_OK]
-    if not open_ended:
-        return []
-    committed_only = [
-        {"run": run, "process": process, "strict": True}
+class ReaderRow(TypedDict):
+    run: int
+    process: int
+
+
+def committed_readers(runs: JudgedRuns) -> list[ReaderRow]:
+    return [
+        {"run": run, "process": process}
         for (run, process), row in runs.processes().items()
         if row["isolation"] == "read_committed"
     ]
-    columns = {"run": pa.int32(), "process": pa.int32(), "strict": pa.bool_()}
-    readers = sf.broadcast(runs.frame(columns, committed_only))
-    sent = runs.tables.records.where("kind = 0 and status <> 0 and transaction is not null").select(
-        "run", "partition_id", "value", "transaction"
+
+
+def with_outcome(runs: JudgedRuns, reads: DataFrame) -> DataFrame:
+    """Read rows of `records`, each with `outcome`: what is known of the transaction that sent it (STATUS_...).
+
+    What a read_committed reader returned was committed. Columns needed: run, partition_id, value, process.
+    """
+    if not _may_have_been_aborted(runs):
+        return reads.withColumn("outcome", sf.lit(STATUS_OK))
+    sent = runs.tables.records.where(_UNCOMMITTED_SQL).groupBy("run", "partition_id", "value")
+    return (
+        reads.join(sent.agg(sf.min("status").alias("outcome")), ["run", "partition_id", "value"], "left")
+        .join(_strict(runs), ["run", "process"], "left")
+        .withColumn("outcome", sf.expr(f"if(strict, {STATUS_OK}, coalesce(outcome, {STATUS_OK}))"))
+        .drop("strict")
     )
+
+
+def _may_have_been_aborted(runs: JudgedRuns) -> bool:
+    return any(row["outcome"] != STATUS_OK for row in runs.rows(TRANSACTIONS))
+
+
+def _strict(runs: JudgedRuns) -> DataFrame:
+    columns = {"run": pa.int32(), "process": pa.int32()}
+    return sf.broadcast(runs.frame(columns, committed_readers(runs)).withColumn("strict", sf.lit(True)))
+
+
+def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
+    if not _may_have_been_aborted(runs):
+        return []
+    sent = runs.tables.records.where(_UNCOMMITTED_SQL).select("run", "partition_id", "value", "transaction")
     reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process")
     found = (
         reads.join(sent, ["run", "partition_id", "value"])
-        .join(readers, ["run", "process"], "left")
+        .join(_strict(runs), ["run", "process"], "left")
         .groupBy("run", "partition_id", "value", "transaction")
         .agg(sf.count_if(sf.coalesce("strict", sf.lit(False))).alias("strict"))
     )

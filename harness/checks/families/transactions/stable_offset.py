@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rewinds import Rewind, under_a_reader
+from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.causes import cause_words
@@ -43,11 +44,7 @@ ANSWER = RowsOf(CHECK, PassedRow)
 
 
 def query(runs: JudgedRuns) -> list[PassedRow]:
-    strict = [
-        {"run": run, "process": process}
-        for (run, process), row in runs.processes().items()
-        if row["isolation"] == "read_committed"
-    ]
+    strict = committed_readers(runs)
     if not strict or not runs.rows(TRANSACTIONS):
         return []
     sent = runs.tables.records.where("kind = 0 and transaction is not null and offset is not null")

@@ -11,11 +11,10 @@ from typing import TypedDict
 
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class
-from harness.checks.families.records.removal import Removal
+from harness.checks.contract.rulings import Cause, Class
+from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.lost_records import LostRecord
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
@@ -24,19 +23,6 @@ from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "torn-transaction"
 _ROWS_MAX = 20_000
-
-
-class MissingRow(TypedDict):
-    """A record of a transaction that the final log lacks; final_end: the last offset read there."""
-
-    partition_id: int
-    value: int
-    offset: int | None
-    completed_ns: int
-    key: int | None
-    acks: int | None
-    timestamp_ms: int | None
-    final_end: int | None
 
 
 class _PartRow(TypedDict):
@@ -70,7 +56,7 @@ def query(runs: JudgedRuns) -> list[TornRow]:
     )
     ends = final.groupBy("run", "partition_id").agg(sf.max("offset").alias("final_end"))
     seen = final.groupBy("run", "partition_id", "value").agg(sf.min("process").alias("reader"))
-    missing = sf.struct("partition_id", "value", "offset", "completed_ns", "key", "acks", "timestamp_ms", "final_end")
+    missing = sf.struct(*MissingRow.__annotations__)
     found = (
         sent.join(seen, ["run", "partition_id", "value"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
@@ -96,38 +82,14 @@ def query(runs: JudgedRuns) -> list[TornRow]:
 
 
 def find(context: RunContext) -> list[Finding]:
-    removal = Removal(context)
+    records = MissingRecords(context)
     groups: dict[tuple[Class, Cause, bool], list[tuple[TornRow, list[MissingRow]]]] = {}
     for row in sorted(context.rows[ANSWER], key=lambda row: row["transaction"]):
-        missing = [record for record in row["missing"] if not _was_removed(removal, record)]
+        missing = [record for record in row["missing"] if not records.removed(record)]
         if missing:
-            classification, cause = _ruled(context, missing)
+            classification, cause = records.ruled(missing)
             groups.setdefault((classification, cause, row["certain"]), []).append((row, missing))
     return [_finding(context, *key, torn) for key, torn in groups.items()]
-
-
-def _was_removed(removal: Removal, record: MissingRow) -> bool:
-    return removal.of_record(record["partition_id"], record["value"], record["offset"]) is not None
-
-
-def _ruled(context: RunContext, missing: Sequence[MissingRow]) -> tuple[Class, Cause]:
-    rulings = []
-    for record in missing:
-        history = context.partition(record["partition_id"])
-        read_to_end = history.read_to_end or history.deletion is not None
-        if not read_to_end and (record["offset"] is None or record["offset"] > (record["final_end"] or -1)):
-            continue
-        lost = LostRecord(offset=record["offset"], epoch=None, acks=record["acks"],
-                    t_acknowledged=record["completed_ns"], committed=False, in_a_log=False)  # fmt: skip
-        rulings.append(context.judge(history).rule(lost))
-    if not rulings:
-        return "observation", Cause(code="not-read-that-far")
-    if any(ruling.classification == "violation" for ruling in rulings):
-        return "violation", NOTHING_PERMITS_IT
-    if any(ruling.undecided for ruling in rulings):
-        undecided = next(ruling.undecided for ruling in rulings if ruling.undecided)
-        return "observation", Cause(code="missing-in-doubt", doubt=undecided)
-    return "permitted", Cause(code="missing-by-a-loss", by=rulings[0].cause)
 
 
 def _finding(

@@ -11,7 +11,13 @@ from harness.checks.judge import Judgement
 from harness.history.schema.evidence_schemas import FINDINGS
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import judge_stories
-from tests.harness.checks.twins import twins_of_groups, twins_of_removal, twins_of_rules, twins_of_transactions
+from tests.harness.checks.twins import (
+    twins_of_groups,
+    twins_of_outputs,
+    twins_of_removal,
+    twins_of_rules,
+    twins_of_transactions,
+)
 from tests.harness.checks.twins.twins_of_clients import STORIES
 
 Judged = dict[str, Judgement]
@@ -198,6 +204,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "processed_without_its_offset": (VIOLATION, {("read-process-write", "uncommitted", BAD): 1}),
     "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
     **twins_of_rules.OUTCOMES,
+    **twins_of_outputs.OUTCOMES,
 }
 
 
