@@ -11,13 +11,15 @@ from typing import Any
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
 from harness.checks.fingerprint import fingerprint_of
+from harness.checks.model.leader_views import LeaderViews
 from harness.checks.model.lost_records import EpochRead, LostRecord, epoch_of_copies
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.spark.detection import SEEN_POLL, Flagged
 from harness.checks.spark.tables import CORRUPT_READS
 from harness.checks.wording.causes import cause_words
-from harness.history.schema.client_rows import OperationRow
+from harness.history.schema.client_rows import CLIENT_EVENTS, PROCESSES, OperationRow
 from harness.history.schema.evidence_rows import FindingRow
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import TypedRows
 
 EXAMPLES_MAX = 200
@@ -138,8 +140,11 @@ class RunContext:
         lost = lost_record_of(history, row)
         twice = (row.partition_id, row.offset, lost.epoch) in self._given_twice
         return self.judge(history).rule(
-            replace(lost, taken=self._taken(history, row), matched=lost.matched and not twice)
-        )
+            replace(
+                lost, taken=self._taken(history, row), matched=lost.matched and not twice,
+                answered_by=self._answered_by(history, row) if lost.epoch is None else None,
+            )
+        )  # fmt: skip
 
     def judge(self, history: PartitionHistory) -> Judge:
         if history.partition_id not in self.judges:
@@ -150,6 +155,17 @@ class RunContext:
         """Whether the leader in force at its acknowledgement assigned its offset to another record."""
         others = self._epochs_at.get((row.partition_id, row.offset), ())
         return row.epoch is None and bool(others) and history.epoch_at(row.completed_ns) in others
+
+    def _answered_by(self, history: PartitionHistory, row: Flagged) -> int | None:
+        if row.status != STATUS_OK or row.process is None or row.invoked_ns is None or row.completed_ns is None:
+            return None
+        return self._leader_views.answered_by(
+            row.process, history.topic, history.partition, sent_ns=row.invoked_ns, answered_ns=row.completed_ns
+        )
+
+    @cached_property
+    def _leader_views(self) -> LeaderViews:
+        return LeaderViews(self.tables[CLIENT_EVENTS], self.tables[PROCESSES])
 
     @cached_property
     def _epochs_at(self) -> Mapping[tuple[int, int | None], set[int]]:

@@ -132,13 +132,21 @@ def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None 
     if deposed is None:
         return _of_whichever_leader(history, lost, _rule(history, lost, survival), survival)
     as_deposed = _rule(history, replace(lost, epoch=deposed), survival)
-    if lost.taken:
+    if lost.taken or _was_answered_by(history, lost, deposed):
         return as_deposed  # within its epoch a leader assigns an offset once
     ruling = _rule(history, lost, survival)
     if ruling.classification == as_deposed.classification:
         return ruling
     undecided = Doubt(code="acknowledged-by-a-deposed-leader", node=history.leader_of(deposed))
     return replace(ruling, classification="observation", undecided=ruling.undecided or undecided)
+
+
+def _was_answered_by(history: PartitionHistory, lost: LostRecord, epoch: int) -> bool:
+    """Whether it was certainly this epoch's leader that answered, and not as the one in force."""
+    if lost.answered_by is None or lost.t_acknowledged is None or lost.answered_by != history.leader_of(epoch):
+        return False
+    term = history.term_at(lost.t_acknowledged)
+    return term is not None and term.leader != lost.answered_by
 
 
 def _of_whichever_leader(history: PartitionHistory, lost: LostRecord, ruling: Ruling, survival: Survival) -> Ruling:

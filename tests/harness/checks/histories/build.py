@@ -132,6 +132,11 @@ class History:
         self._add("client_events", process=process, time_ns=int(at * SECOND), event="attempt_failed", node=1, topic="t",
                   partition=partition_id, status=status, error=error)  # fmt: skip
 
+    def leader_known(self, node: int, *, at: float, process: int = 1, partition_id: int = 0) -> None:
+        """From then on the client's metadata names this leader."""
+        self._add("client_events", process=process, time_ns=int(at * SECOND), event="leader", node=node, topic="t",
+                  partition=partition_id)  # fmt: skip
+
     def transaction(
         self, transaction: int, outcome: int, *, at: float, until: float, process: int = 1,
         transactional_id: str = "id", group: str | None = None,

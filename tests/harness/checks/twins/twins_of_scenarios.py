@@ -126,6 +126,51 @@ def zombie_leader_or_its_successor_acknowledged_what_nobody_read() -> History:
     return _acknowledged_above_its_successor_and_cut(taken=False)
 
 
+def _of_a_producer_that_knew(*leaders: tuple[float, int], acks: int = 1, library: str = "kafka-python") -> History:
+    """leaders: (time, leader) as its metadata said. Its send of 6 s was answered at 6.1 s."""
+    history = _acknowledged_above_its_successor_and_cut(taken=False, acks=acks)
+    history.client(1)
+    history.rows["processes"][-1]["library"] = library
+    for at, leader in leaders:
+        history.leader_known(leader, at=at)
+    return history
+
+
+@story
+def zombie_leader_acknowledged_what_a_producer_sent_that_knew_only_it() -> History:
+    return _of_a_producer_that_knew((1, 1), (6.2, 2))
+
+
+@story
+def zombie_leader_acknowledged_with_acks_all_what_a_producer_sent_that_knew_only_it() -> History:
+    return _of_a_producer_that_knew((1, 1), (6.2, 2), acks=-1)
+
+
+@story
+def zombie_leader_or_its_successor_acknowledged_to_a_producer_that_learned_meanwhile() -> History:
+    return _of_a_producer_that_knew((1, 1), (6.05, 2))
+
+
+@story
+def zombie_leader_or_its_successor_acknowledged_to_a_producer_that_learned_at_the_answer() -> History:
+    return _of_a_producer_that_knew((1, 1), (6.105, 2))
+
+
+@story
+def zombie_leader_or_its_successor_acknowledged_to_a_producer_that_knew_no_leader_yet() -> History:
+    return _of_a_producer_that_knew((6.05, 1))
+
+
+@story
+def zombie_leader_or_its_successor_acknowledged_to_a_producer_that_says_it_late() -> History:
+    return _of_a_producer_that_knew((1, 1), (6.2, 2), library="confluent-kafka")
+
+
+@story
+def acknowledged_to_a_producer_that_knew_only_the_successor() -> History:
+    return _of_a_producer_that_knew((1, 1), (5.5, 2))
+
+
 @story
 def zombie_leader_acknowledged_with_acks_all_what_it_cut() -> History:
     return _acknowledged_above_its_successor_and_cut(acks=-1)
