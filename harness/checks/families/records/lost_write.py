@@ -110,7 +110,8 @@ def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged
 def _compacted_away(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
     sentence = (
         f"{plural(len(rows), 'acknowledged record')} {offsets_words(rows)} of {history.name} {plural(len(rows), 'is')} "
-        "not in the final log, and no later record of the same key is known: compaction keeps the last one of each key."
+        "not in the final log, and no later record of the same key is known from before that: compaction keeps the "
+        "last one of each key."
     )
     return finding_of_rows(
         context, history, rows, check="compacted-away", classification="violation", kind="last-of-its-key",

@@ -4,7 +4,8 @@ Retention: the record is below the log's start, the topic deletes, and either it
 final read began, or there is enough data above the log's start for retention.bytes. Segments are removed whole, by
 their youngest record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a
 later record of the same key that was not aborted; the last such one stays unless it is a tombstone. Every value that a
-setting ever had counts in favour of the system. What neither allows is judged like any other loss.
+setting ever had counts in favour of the system. What neither allows is judged like any other loss; so is what a poll
+had passed over before it was old enough, or before its key had a later record.
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks.contract.rulings import Cause, CauseCode
@@ -28,12 +30,15 @@ from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
+# The longest jump of a poll whose offsets are looked at one by one.
+_PASSED_MAX = 1_000
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {
@@ -46,7 +51,11 @@ _KINDS: Mapping[CauseCode, str] = {
 
 
 class GoneRow(TypedDict):
-    """What is known of a missing record. latest: its key's highest offset; oldest: the lowest one in the final log."""
+    """What is known of a missing record.
+
+    latest: its key's highest offset; oldest: the lowest one in the final log; later_ns: when the first record of its
+    key that lies above it was sent. passed_ns: when a poll had passed over its place, which shows that it was gone.
+    """
 
     run: int
     partition_id: int
@@ -58,6 +67,8 @@ class GoneRow(TypedDict):
     invoked_ns: int | None
     latest: int | None
     oldest: int | None
+    later_ns: int | None
+    passed_ns: int | None
     final_t: int | None
 
 
@@ -88,21 +99,54 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
         sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
         sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
+        sf.min(sf.expr(f"if(kind = 0 and status = {STATUS_OK}, completed_ns, null)")).alias("answered_ns"),
         sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
     )  # fmt: skip
-    keyed = known.where("key is not null and offset is not null and not aborted")
-    latest = keyed.groupBy("run", "partition_id", "key").agg(
-        sf.max("offset").alias("latest"), sf.min("kept").alias("oldest")
-    )
     ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
     values = runs.frame({**place, "value": pa.int64()}, rows)
+    gone_ones = known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
     found = (
-        known.drop("kept", "aborted")
-        .join(values, ["run", "partition_id", "value"], "left_semi")
-        .join(latest, ["run", "partition_id", "key"], "left")
+        gone_ones.drop("kept", "aborted", "answered_ns")
+        .join(_of_its_key(known), ["run", "partition_id", "value"], "left")
+        .join(_passed_over(runs, records, gone_ones), ["run", "partition_id", "value"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
     )
     return typed(GoneRow, found.toArrow())
+
+
+def _of_its_key(known: DataFrame) -> DataFrame:
+    """By value, of the records with its key that were not aborted: `latest`, `oldest` and `later_ns` (GoneRow)."""
+    by_key = "partition by run, partition_id, key"
+    later = f"{by_key} order by offset desc range between unbounded preceding and 1 preceding"
+    return known.where("key is not null and offset is not null").selectExpr(
+        "run", "partition_id", "value",
+        f"max(if(aborted, null, offset)) over ({by_key}) as latest",
+        f"min(if(aborted, null, kept)) over ({by_key}) as oldest",
+        f"min(if(aborted, null, coalesce(invoked_ns, 0))) over ({later}) as later_ns",
+    )  # fmt: skip
+
+
+def _passed_over(runs: JudgedRuns, records: DataFrame, gone: DataFrame) -> DataFrame:
+    """By value, when a poll first returned records before and behind it, but not this one, acknowledged before."""
+    from_the_end = [
+        {"run": run, "process": process}
+        for (run, process), row in runs.processes().items()
+        if row["offset_reset"] == "latest"
+    ]
+    columns = {"run": pa.int32(), "process": pa.int32()}
+    over = (
+        records.where(f"kind > 0 and replica is null and offset_step between 2 and {_PASSED_MAX}")
+        .join(sf.broadcast(runs.frame(columns, from_the_end)), ["run", "process"], "left_anti")
+        .selectExpr("run", "partition_id", "invoked_ns as looked_ns", "completed_ns",
+                    "explode(sequence(offset - offset_step + 1, offset - 1)) as offset")
+    )  # fmt: skip
+    return (
+        over.join(gone.select("run", "partition_id", "value", "offset", "answered_ns"),
+                  ["run", "partition_id", "offset"])
+        .where("answered_ns < looked_ns")
+        .groupBy("run", "partition_id", "value")
+        .agg(sf.min("completed_ns").alias("passed_ns"))
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +157,10 @@ class _Policy:
     retention_bytes: int | None
     delete_retention_ms: int  # the shortest ever in force
     stamped_by_client: bool
+
+
+def _was_gone_before(known: GoneRow, time_ns: int | None) -> bool:
+    return time_ns is not None and known["passed_ns"] is not None and known["passed_ns"] < time_ns
 
 
 def _setting(key: str, value: int | str) -> Setting:
@@ -152,7 +200,7 @@ class Removal:
             return why
         if not policy.compacts or offset is None or known["latest"] is None:
             return None
-        if known["latest"] > offset:
+        if known["latest"] > offset and not _was_gone_before(known, known["later_ns"]):
             return Cause(code="compaction-of-a-key", settings=(_setting("cleanup.policy", "compact"),))
         return self._deleted_for_good(policy, known)
 
@@ -175,11 +223,12 @@ class Removal:
         return None
 
     def _age_ms(self, policy: _Policy, known: GoneRow) -> float | None:
-        """The greatest possible age at the final read's begin; None if unknown."""
+        """The greatest possible age when it was first seen to be gone, at last by the final read; None if unknown."""
         wall = self._context.history.wall_ns
         stamp, t0, final_t = known["timestamp_ms"], known["invoked_ns"], known["final_t"]
         if final_t is None:
             return None
+        final_t = min(final_t, known["passed_ns"] or final_t)
         if stamp is not None and wall is not None:
             return float(final_t + wall[1]) / 1e6 - float(stamp)
         # A record is stamped when it is sent, unless its producer says otherwise.

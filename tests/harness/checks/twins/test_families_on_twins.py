@@ -116,6 +116,21 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     ),
     "removed_where_brokers_refuse_to_remove_anything": (VIOLATION, {("compacted-away", "last-of-its-key", BAD): 4}),
     "removed_by_retention_in_somebody_elses_cluster": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
+    "passed_over_long_before_its_retention_time": (
+        VIOLATION,
+        {("removed-by-configuration", "retention", NOTED): 3, ("lost-write", "lost", BAD): 1},
+    ),
+    "passed_over_after_its_retention_time": (PASS, {("removed-by-configuration", "retention", NOTED): 4}),
+    "passed_over_by_a_consumer_that_starts_anew_at_the_end": (
+        PASS,
+        {("removed-by-configuration", "retention", NOTED): 4},
+    ),
+    "passed_over_before_its_producer_got_an_answer": (
+        PASS,
+        {("removed-by-configuration", "retention", NOTED): 4, ("availability", "gap", NOTED): 1},
+    ),
+    "passed_over_before_its_key_had_a_later_record": (VIOLATION, {("compacted-away", "last-of-its-key", BAD): 1}),
+    "passed_over_after_its_key_had_a_later_record": (PASS, {("removed-by-configuration", "compaction", NOTED): 1}),
     "tombstone_removed_in_its_time": (PASS, {("removed-by-configuration", "compaction", NOTED): 8}),
     "tombstone_removed_before_its_time": (
         VIOLATION,

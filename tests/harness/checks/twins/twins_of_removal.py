@@ -82,6 +82,60 @@ def tombstone_removed_before_what_it_deletes() -> History:
     return _deleted_key({"delete.retention.ms": "60000"}, kept=3)
 
 
+def _passed_over(*, at: float, settings: Mapping[str, str], later: float | None = None, reset: str = "earliest",
+                 retried: bool = False) -> History:  # fmt: skip
+    """A poll at `at` returns offsets 2 and 4, not 3; a record of 3's key is sent at `later`; the final log lacks 3."""
+    compacts = "cleanup.policy" in settings
+    history = History(scenario_=scenario(topics=(TopicSpec(name="t", settings=settings),)))
+    history.state(1, 0, ISR, at=0, start=0)
+    history.client(9, offset_reset=reset)
+    for offset, value in LOG:
+        took = 1.8 if retried and offset == 3 else 0.1
+        history.send(value, offset, at=1 + value / 10, took=took, key=value)
+    history.poll([*LOG[:3], *LOG[4:]], at=at)
+    history.partition |= {"log_start_offset": 0 if compacts else 4, "cleanup_policy": "compact" if compacts else None}
+    log = [*LOG[:3], *LOG[4:]] if compacts else LOG[4:]
+    if later is not None:
+        history.send(60, 10, at=later, key=3)
+        log = [*log, (10, 60)]
+    history.final(log)
+    return history
+
+
+_MINUTE, _COMPACT = {"retention.ms": "60000"}, {"cleanup.policy": "compact"}
+
+
+@story
+def passed_over_long_before_its_retention_time() -> History:
+    return _passed_over(at=3, settings=_MINUTE)
+
+
+@story
+def passed_over_after_its_retention_time() -> History:
+    return _passed_over(at=70, settings=_MINUTE)
+
+
+@story
+def passed_over_by_a_consumer_that_starts_anew_at_the_end() -> History:
+    return _passed_over(at=3, settings=_MINUTE, reset="latest")
+
+
+@story
+def passed_over_before_its_producer_got_an_answer() -> History:
+    """A first attempt may not have been there yet."""
+    return _passed_over(at=3, settings=_MINUTE, retried=True)
+
+
+@story
+def passed_over_before_its_key_had_a_later_record() -> History:
+    return _passed_over(at=3, settings=_COMPACT, later=50)
+
+
+@story
+def passed_over_after_its_key_had_a_later_record() -> History:
+    return _passed_over(at=60, settings=_COMPACT, later=50)
+
+
 @story
 def stamped_out_of_time_by_a_machine_whose_clock_nobody_knows() -> History:
     history = stamped_by_the_broker_out_of_time()
