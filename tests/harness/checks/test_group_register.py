@@ -1,8 +1,12 @@
 """A group's committed offset as a register: what a fetch may answer, given who committed what when."""
 
-from itertools import permutations
+from collections.abc import Sequence
+from itertools import combinations, permutations
 
-from harness.checks.families.groups.group_register import Commit, Register
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.checks.families.groups.group_register import Commit, Fetch, Register
 
 FAR = 2**62
 
@@ -58,3 +62,59 @@ def test_the_steps_say_what_was_committed_at_every_moment() -> None:
     for t in range(9):
         _, least, most = [step for step in steps if step[0] <= t][-1]
         assert (least, most) == (register.least_at(t), max(each.offset for each in register.admissible(t, t)))
+
+
+def test_what_a_fetch_returned_was_written_last_until_then() -> None:
+    commits = [commit(5, 0, 1), commit(9, 2, 3, certain=False)]
+
+    assert Register(commits, [Fetch(9, 4, 5)]).may_answer(Fetch(5, 6, 7)) == [9]
+    assert Register(commits, [Fetch(5, 4, 5)]).may_answer(Fetch(9, 6, 7)) == [9, 5]
+    assert Register(commits, [Fetch(9, 4, 6)]).may_answer(Fetch(5, 6, 7)) == [9, 5], "they overlap"
+    assert Register(commits, [Fetch(7, 4, 5)]).may_answer(Fetch(5, 6, 7)) == [9, 5], "a wrong answer shows nothing"
+
+
+def test_an_offset_that_a_fetch_returned_cannot_be_missing_later() -> None:
+    unknown = [commit(9, 2, 3, certain=False)]
+
+    assert None in Register(unknown).may_answer(Fetch(None, 6, 7))
+    assert None not in Register(unknown, [Fetch(9, 4, 5)]).may_answer(Fetch(None, 6, 7))
+
+
+def one_after_another(commits: Sequence[Commit], fetches: Sequence[Fetch]) -> bool:
+    """Whether there is an order of all fetches and commits, some unknown ones left out, that explains every answer."""
+    unknown = [each for each in commits if not each.certain]
+    for left_out in (each for count in range(len(unknown) + 1) for each in combinations(unknown, count)):
+        operations: list[Commit | Fetch] = [*(each for each in commits if each not in left_out), *fetches]
+        for order in permutations(operations):
+            if any(later.completed_ns < earlier.invoked_ns for earlier, later in combinations(order, 2)):
+                continue
+            stored, right = None, True
+            for each in order:
+                if isinstance(each, Commit):
+                    stored = each.offset
+                right = right and each.offset == stored
+            if right:
+                return True
+    return False
+
+
+TIMES = st.tuples(st.integers(0, 9), st.integers(0, 3)).map(lambda drawn: (drawn[0], sum(drawn)))
+COMMITS = st.lists(st.tuples(st.integers(0, 2), TIMES, st.booleans()), max_size=3)
+FETCHES = st.lists(st.tuples(st.none() | st.integers(0, 2), TIMES), max_size=3)
+
+
+@given(COMMITS, FETCHES)
+def test_a_fetch_is_wrong_only_where_no_order_of_commits_and_fetches_explains_it(
+    drawn_commits: list[tuple[int, tuple[int, int], bool]], drawn_fetches: list[tuple[int | None, tuple[int, int]]]
+) -> None:
+    commits = [
+        Commit(offset, *times if certain else (times[0], FAR), certain, number)
+        for number, (offset, times, certain) in enumerate(drawn_commits)
+    ]
+    fetches = [Fetch(offset, *times) for offset, times in drawn_fetches]
+    register = Register(commits, fetches)
+
+    wrong = [fetch for fetch in fetches if fetch.offset not in register.may_answer(fetch)]
+    assert not (wrong and one_after_another(commits, fetches))
+    if len(fetches) == 1 and not wrong:
+        assert one_after_another(commits, fetches)

@@ -10,7 +10,7 @@ lost, between the commit and the answer, the result is an open question.
 from collections.abc import Sequence
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
-from harness.checks.families.groups.group_register import Register, registers
+from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
@@ -51,24 +51,27 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         if event["event"] != "fetched" or event["status"] != STATUS_OK:
             continue
         register = known.get((event["run"], event["group"], event["partition_id"]))
-        fetched = None if event["offset"] is None or event["offset"] < 0 else event["offset"]
-        kind = _kind(register, fetched, event)
+        fetch = fetch_of(event)
+        kind = _kind(register, fetch)
         if kind is not None:
-            last = register.last_before(event["invoked_ns"]) if register is not None else None
-            rows.append({**event, "kind": kind, "told": fetched, "committed": last.offset if last else None,
+            last: Commit | Fetch | None = None
+            if register is not None:
+                last = register.last_before(fetch.invoked_ns) or register.shown_before(fetch.invoked_ns)
+            rows.append({**event, "kind": kind, "told": fetch.offset, "committed": last.offset if last else None,
                          "committed_t": last.completed_ns if last else None})  # fmt: skip
     return rows
 
 
-def _kind(register: Register | None, fetched: int | None, event: PlacedEvent) -> str | None:
+def _kind(register: Register | None, fetch: Fetch) -> str | None:
     if register is None:
-        return None if fetched is None else "foreign"
-    if fetched is None:
-        return "lost" if register.last_before(event["invoked_ns"]) is not None else None
-    offsets = [commit.offset for commit in register.admissible(event["invoked_ns"], event["completed_ns"])]
-    if fetched in offsets:
+        return None if fetch.offset is None else "foreign"
+    offsets = register.may_answer(fetch)
+    if fetch.offset in offsets:
         return None
-    return "regressed" if offsets and fetched < min(offsets) else "foreign"
+    if fetch.offset is None:
+        return "lost"
+    known = [offset for offset in offsets if offset is not None]
+    return "regressed" if known and fetch.offset < min(known) else "foreign"
 
 
 def find(context: RunContext) -> list[Finding]:

@@ -1,7 +1,8 @@
 """The offsets that a group may have committed at a moment: a register, written by commits and read by fetches.
 
 A read may return any write that was not certainly overwritten before it, and nothing only if no write was certainly
-there. Writes with unknown outcome may take effect at any later time; refused ones never do. Offsets sent to a
+there. Writes with unknown outcome may take effect at any later time; refused ones never do. What a read returned was
+written last until then: no later read may return a write that had ended before that read began. Offsets sent to a
 transaction are written when it commits, perhaps after the answer: certainly only when a later transaction of the same
 producer has committed (KIP-447).
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from harness.checks.judged_runs import JudgedRuns
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.history.schema.client_rows import PROCESSES, TRANSACTIONS
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
 
@@ -28,16 +29,29 @@ class Commit:
     process: int
 
 
-class Register:
-    """The committed offset of one group in one partition."""
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """offset: None if the answer was that there is none."""
 
-    def __init__(self, commits: Iterable[Commit]) -> None:
+    offset: int | None
+    invoked_ns: int
+    completed_ns: int
+
+
+class Register:
+    """The committed offset of one group in one partition. fetches: of its members, as they were answered."""
+
+    def __init__(self, commits: Iterable[Commit], fetches: Iterable[Fetch] = ()) -> None:
         ordered = sorted(commits, key=lambda commit: commit.invoked_ns)
         self.commits: Sequence[Commit] = ordered
         self._certain = [commit for commit in ordered if commit.certain]
         self._unknown = [commit for commit in ordered if not commit.certain]
         self._begins = [commit.invoked_ns for commit in self._certain]
         self._latest_end = list(accumulate((commit.completed_ns for commit in self._certain), max))
+        self._lawful: list[Fetch] = []
+        for fetch in sorted(fetches, key=lambda fetch: fetch.completed_ns):
+            if fetch.offset is not None and fetch.offset in self.may_answer(fetch):
+                self._lawful.append(fetch)
 
     def last_before(self, time_ns: int) -> Commit | None:
         """Of the commits answered before `time_ns`, the one that began last."""
@@ -58,6 +72,25 @@ class Register:
             place -= 1
         return found
 
+    def may_answer(self, fetch: Fetch) -> list[int | None]:
+        """All offsets that this fetch may return, in view of the commits and of the lawful fetches before it."""
+        shown = self.shown_before(fetch.invoked_ns)
+        offsets: list[int | None] = [
+            commit.offset
+            for commit in self.admissible(fetch.invoked_ns, fetch.completed_ns)
+            if shown is None or commit.offset == shown.offset or commit.completed_ns >= shown.invoked_ns
+        ]
+        if shown is None and self.last_before(fetch.invoked_ns) is None:
+            offsets.append(None)
+        return offsets
+
+    def shown_before(self, time_ns: int) -> Fetch | None:
+        """Of the lawful fetches of an offset that were answered before `time_ns`, the one that began last."""
+        return max(
+            (fetch for fetch in self._lawful if fetch.completed_ns < time_ns),
+            key=lambda fetch: fetch.invoked_ns, default=None,
+        )  # fmt: skip
+
     def least_at(self, time_ns: int) -> int | None:
         """The least possible committed offset at `time_ns`; None if there may be none."""
         if self.last_before(time_ns) is None:
@@ -77,7 +110,11 @@ class Register:
 def registers(runs: JudgedRuns) -> dict[Key, Register]:
     ends = _written_by(runs)
     commits: dict[Key, list[Commit]] = {}
+    fetches: dict[Key, list[Fetch]] = {}
     for event in runs.group_events():
+        if event["event"] == "fetched" and event["status"] == STATUS_OK:
+            own = fetches.setdefault((event["run"], event["group"], event["partition_id"]), [])
+            own.append(fetch_of(event))
         if event["event"] != "committed" or event["status"] == STATUS_FAIL or event["offset"] is None:
             continue
         certain = event["status"] == STATUS_OK
@@ -88,7 +125,12 @@ def registers(runs: JudgedRuns) -> dict[Key, Register]:
         )
         commit = Commit(event["offset"], event["invoked_ns"], end if certain else _FAR, certain, event["process"])
         commits.setdefault((event["run"], event["group"], event["partition_id"]), []).append(commit)
-    return {key: Register(own) for key, own in commits.items()}
+    return {key: Register(own, fetches.get(key, ())) for key, own in commits.items()}
+
+
+def fetch_of(event: PlacedEvent) -> Fetch:
+    offset = event["offset"]
+    return Fetch(None if offset is None or offset < 0 else offset, event["invoked_ns"], event["completed_ns"])
 
 
 def _written_by(runs: JudgedRuns) -> dict[tuple[int, int], int]:

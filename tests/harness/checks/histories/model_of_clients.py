@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.harness.checks.histories.build import SECOND, History
-from tests.harness.checks.histories.model_of_groups import may_be_committed
+from tests.harness.checks.histories.model_of_groups import commits, may_be_committed
 
 Row = Mapping[str, Any]
 _COMMITTED, _UNKNOWN = 0, 2
@@ -149,18 +149,23 @@ def uncommitted_reads(history: History) -> set[tuple[int, int, int]]:
 def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
     """(process, partition, time, kind) of answers to fetches of a committed offset that no commit explains."""
     found = set()
-    for fetch in _events(history, "fetched"):
-        if fetch["status"] != 0:
-            continue
-        possible, certain = may_be_committed(
-            history, fetch["group"], fetch["partition"], fetch["invoked_ns"], fetch["completed_ns"]
-        )
-        reported = fetch["offset"]
+    shown: dict[tuple[str, int], list[Row]] = defaultdict(list)  # lawful answers, in order of their ends
+    fetches = [fetch for fetch in _events(history, "fetched") if fetch["status"] == 0]
+    for fetch in sorted(fetches, key=lambda row: row["completed_ns"]):
+        group, partition, reported = fetch["group"], fetch["partition"], fetch["offset"]
+        possible, certain = may_be_committed(history, group, partition, fetch["invoked_ns"], fetch["completed_ns"])
+        before = [each for each in shown[group, partition] if each["completed_ns"] < fetch["invoked_ns"]]
+        if before:
+            last, certain = max(before, key=lambda each: each["invoked_ns"]), True
+            written = [each for each in commits(history, group, partition) if each[2] >= last["invoked_ns"]]
+            possible &= {last["offset"], *(offset for offset, asked, _, _ in written if asked <= fetch["completed_ns"])}
         if reported is None and certain:
             kind = "lost"
         elif reported is not None and reported not in possible:
             kind = "regressed" if possible and reported < min(possible) else "foreign"
         else:
+            if reported is not None:
+                shown[group, partition].append(fetch)
             continue
         found.add((fetch["process"], fetch["partition"], fetch["invoked_ns"], kind))
     return found

@@ -177,6 +177,13 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "group_offset_regressed": (VIOLATION, {("lost-group-offset", "regressed", BAD): 1}),
     "group_offset_nobody_committed": (VIOLATION, {("lost-group-offset", "foreign", BAD): 1}),
     "group_offset_none_before_any_commit": (PASS, {}),
+    "group_offset_of_unknown_outcome_told_at_last": (PASS, {}),
+    "group_offset_of_unknown_outcome_told_and_taken_back": (VIOLATION, {("lost-group-offset", "regressed", BAD): 1}),
+    "group_offset_of_unknown_outcome_not_there": (PASS, {("group-redelivery", "at-least-once", NOTED): 5}),
+    "group_offset_of_unknown_outcome_told_and_lost": (
+        VIOLATION,
+        {("lost-group-offset", "lost", BAD): 1, ("group-redelivery", "at-least-once", NOTED): 5},
+    ),
     "group_offset_lost_with_a_disk": (INCONCLUSIVE, {("lost-group-offset", "lost", NOTED): 1}),
     "two_owners_in_one_generation": (VIOLATION, {("two-owners", "same-generation", BAD): 1}),
     "two_owners_of_two_generations": (PASS, {}),

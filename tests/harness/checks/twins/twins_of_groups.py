@@ -151,6 +151,35 @@ def group_offset_none_before_any_commit() -> History:
     return history
 
 
+def _told_of_unknown_outcome(*answers: int | None, committed: int | None = 5) -> History:
+    """5 is committed at 3.5 s, and perhaps 7 at 4.2 s; two fetches follow."""
+    history = _handed_over(committed=committed, from_offset=committed or 0)
+    history.group("committed", at=4.2, process=ONE, offset=7, generation=1, status=2)
+    for number, offset in enumerate(answers):
+        history.group("fetched", at=4.6 + number / 10, process=TWO, offset=offset)
+    return history
+
+
+@story
+def group_offset_of_unknown_outcome_told_at_last() -> History:
+    return _told_of_unknown_outcome(5, 7)
+
+
+@story
+def group_offset_of_unknown_outcome_told_and_taken_back() -> History:
+    return _told_of_unknown_outcome(7, 5)
+
+
+@story
+def group_offset_of_unknown_outcome_not_there() -> History:
+    return _told_of_unknown_outcome(None, 7, committed=None)
+
+
+@story
+def group_offset_of_unknown_outcome_told_and_lost() -> History:
+    return _told_of_unknown_outcome(7, None, committed=None)
+
+
 @story
 def group_offset_lost_with_a_disk() -> History:
     history = _told(None)
