@@ -8,6 +8,7 @@ from functools import cache
 
 from harness import extensions
 from harness.anomalies import BY_NAME
+from harness.checks import passed_over
 from harness.checks.families.cluster import availability, client_stuck, expectation, two_leaders, unclean_election
 from harness.checks.families.evidence import contradictions
 from harness.checks.families.groups import group_delivery, group_offsets, group_owners
@@ -45,6 +46,7 @@ def _nothing(context: RunContext) -> list[Finding]:
 
 
 FAMILIES: tuple[Family, ...] = (
+    Family(name=passed_over.NAME, find=_nothing, query=passed_over.query, follows_detection=True),
     Family(name=removal.NAME, find=_nothing, query=removal.query, follows_detection=True),
     Family(name=isolation.NAME, find=_nothing, query=isolation.query),
     Family(name=min_isr.CHECK, find=min_isr.find, query=min_isr.query),

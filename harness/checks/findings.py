@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from harness.checks import passed_over
 from harness.checks.contract.rule import Judge
 from harness.checks.contract.rulings import Cause, Class, OtherCause, Ruling
+from harness.checks.contract.survival import READ_AHEAD_NS
 from harness.checks.fingerprint import fingerprint_of
 from harness.checks.model.leader_views import LeaderViews
 from harness.checks.model.lost_records import EpochRead, LostRecord, epoch_of_copies
@@ -143,6 +145,7 @@ class RunContext:
             replace(
                 lost, taken=self._taken(history, row), matched=lost.matched and not twice,
                 answered_by=self._answered_by(history, row) if lost.epoch is None else None,
+                absent_t=self._absent_t(history, row),
             )
         )  # fmt: skip
 
@@ -155,6 +158,40 @@ class RunContext:
         """Whether the leader in force at its acknowledgement assigned its offset to another record."""
         others = self._epochs_at.get((row.partition_id, row.offset), ())
         return row.epoch is None and bool(others) and history.epoch_at(row.completed_ns) in others
+
+    def _absent_t(self, history: PartitionHistory, row: Flagged) -> int | None:
+        """When clients first saw the leader in force without the record, after they last knew of it.
+
+        Another record that was sent or fetched after that was acknowledged or read at its offset, or a poll passed over
+        it.
+        """
+        since = row.known_until_ns
+        if since is None or row.offset is None:
+            return None
+        times = {self._passed.get((row.partition_id, row.value, row.offset))}
+        for other in self._at.get((row.partition_id, row.offset), ()):
+            if other.value == row.value:
+                continue
+            if other.status == STATUS_OK and other.acknowledged == row.offset and (other.invoked_ns or 0) > since:
+                times.add(other.completed_ns)
+            if other.read_first is not None and other.read_first > since + 2 * READ_AHEAD_NS:
+                times.add(other.read_first)
+        judge = self.judge(history)
+        return next((t for t in sorted(filter(None, times)) if judge.is_the_leader_in_force(t)), None)
+
+    @cached_property
+    def _passed(self) -> Mapping[tuple[int, int, int], int]:
+        rows = self.rows[passed_over.ANSWER]
+        return {(row["partition_id"], row["value"], row["offset"]): row["passed_ns"] for row in rows}
+
+    @cached_property
+    def _at(self) -> Mapping[tuple[int, int], Sequence[Flagged]]:
+        """The records at offsets that more than one had."""
+        found: dict[tuple[int, int], list[Flagged]] = {}
+        for row in self.flagged:
+            if "conflict" in row.flags and row.offset is not None:
+                found.setdefault((row.partition_id, row.offset), []).append(row)
+        return found
 
     def _answered_by(self, history: PartitionHistory, row: Flagged) -> int | None:
         if row.status != STATUS_OK or row.process is None or row.invoked_ns is None or row.completed_ns is None:

@@ -30,7 +30,11 @@ class Absence:
         epochs = [copy.epoch for copy in self._successors(lost) if copy.epoch is not None and copy.epoch >= since]
         sure: list[tuple[int, int]] = []
         perhaps: list[tuple[int, int]] = []
-        for led_in, node, time_ns, is_sure in (*self._logs_without(lost), *self._cuts_of(lost)):
+        for led_in, node, time_ns, is_sure in (
+            *self._logs_without(lost),
+            *self._cuts_of(lost),
+            *self._by_clients(lost),
+        ):
             outlives = self._outlives(lost, node, time_ns)
             if led_in >= since and time_ns > after_t and outlives is not True:
                 perhaps.append((led_in, time_ns))
@@ -41,7 +45,8 @@ class Absence:
         """(epoch, node, time, whether it is sure): of leaders' logs that were read, and had not got it."""
         for log, led_in in self._leaders_logs:
             held = any(copy.snapshot == log.number for copy in lost.copies)
-            if lost.offset is not None and log.spans(lost.offset) and not held and not self._robbed(log, led_in, lost):
+            robbed = self._robbed(log.node, log.time_ns, led_in, lost)
+            if lost.offset is not None and log.spans(lost.offset) and not held and not robbed:
                 yield led_in, log.node, log.time_ns, True
 
     def _cuts_of(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
@@ -60,14 +65,24 @@ class Absence:
                 alone = all(committed_copies(each) == (cut.node,) for each in near)
                 yield state["leader_epoch"], cut.node, cut.time_ns, leads or alone
 
-    def _robbed(self, log: Snapshot, led_in: int, lost: LostRecord) -> bool:
+    def _by_clients(self, lost: LostRecord) -> Iterator[tuple[int, int, int, bool]]:
+        """The leader in force, when clients saw that another record has its place, or none."""
+        term = None if lost.absent_t is None else self._history.term_at(lost.absent_t)
+        if (
+            term is not None
+            and lost.absent_t is not None
+            and not self._robbed(term.leader, lost.absent_t, term.epoch, lost)
+        ):
+            yield term.epoch, term.leader, lost.absent_t, True
+
+    def _robbed(self, node: int, time_ns: int, led_in: int, lost: LostRecord) -> bool:
         """Whether a leader's log lacks it because its disk was lost: that is known as such, and others may have it."""
         term = self._history.election_of(led_in)
         begin = term.earliest_t if term is not None else 0
         return any(
-            begin <= loss.time_ns <= log.time_ns
+            begin <= loss.time_ns <= time_ns
             and loss.event.took(self._history.topic, self._history.partition, lost.offset) is not False
-            for loss in self._history.losses_by_node.get(log.node, ())
+            for loss in self._history.losses_by_node.get(node, ())
         )
 
     def _outlives(self, lost: LostRecord, leader: int, time_ns: int) -> bool | None:

@@ -52,6 +52,7 @@ class Judge:
         self._survival = Survival(history, reads)
         self._watermarks = Watermarks(history, reads, self._survival.may_answer_for_another)
         self._rulings: dict[tuple[Any, ...], Ruling] = {}
+        self._in_force: dict[tuple[Any, ...], bool] = {}
 
     def rule(self, lost: LostRecord) -> Ruling:
         """Cached by what it reads: a ruling compares offsets and times only with those of the history."""
@@ -60,12 +61,20 @@ class Judge:
             return _either_way(*(self._cached(replace(lost, committed=each)) for each in (False, True)))
         return self._cached(replace(lost, committed=bool(committed)))
 
+    def is_the_leader_in_force(self, time_ns: int) -> bool:
+        """Whether what clients were answered at this time came from the leader in force, and from no other."""
+        key = _side(self._survival.times, time_ns), _side(self._history.faults.times, time_ns)
+        if key not in self._in_force:
+            self._in_force[key] = self._survival.answers_alone(time_ns)
+        return self._in_force[key]
+
     def _cached(self, lost: LostRecord) -> Ruling:
         key = (
-            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None),
+            replace(lost, offset=None, t_acknowledged=None, t_last_read=None, t_sent=None, absent_t=None),
             _side(self._survival.offsets, lost.offset), _side(self._survival.times, lost.t_acknowledged),
             _side(self._survival.times, lost.t_last_read), _side(self._history.faults.times, lost.t_last_read),
             _side(self._survival.times, lost.t_sent), _side(self._history.faults.times, lost.t_acknowledged),
+            _side(self._survival.times, lost.absent_t), _side(self._history.faults.times, lost.absent_t),
         )  # fmt: skip
         if key not in self._rulings:
             self._rulings[key] = self._ruled(lost)

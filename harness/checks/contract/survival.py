@@ -241,6 +241,13 @@ class Survival:
         """Whether a leader deposed before this election may still have answered readers at `time_ns`, unaware of it."""
         return bool(self.epochs_that_may_go_on(election, time_ns))
 
+    def answers_alone(self, time_ns: int) -> bool:
+        """Whether what clients were answered at `time_ns` came from the leader in force, and from no other."""
+        term = self._history.term_at(time_ns)
+        if term is None or term.latest_t + READ_AHEAD_NS > time_ns:
+            return False
+        return not self.may_answer_for_another(term, time_ns)
+
     def epochs_that_may_go_on(self, election: Election, time_ns: int) -> list[int]:
         """The epochs in which a deposed leader may still have believed at `time_ns` that it leads."""
         earlier = [each for each in self._history.elections if each.epoch < election.epoch]

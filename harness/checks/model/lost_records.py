@@ -39,6 +39,7 @@ class LostRecord:
     t_last_read: int | None = None  # when the last poll began that returned it
     matched: bool = True  # records lie in their logs as they were written: no batch damaged, no offset given twice
     t_sent: int | None = None  # when its send began, if that was answered about this place
+    absent_t: int | None = None  # after its last sighting, clients saw the leader in force without it
     answered_by: int | None = None  # the broker that acknowledged it, if the producer knew no other leader
 
     @property

@@ -20,6 +20,7 @@ from harness.checks.model.lost_records import Copy, EpochRead
 from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
 from harness.checks.spark.tables import Tables
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import AnyRow, typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
@@ -82,6 +83,12 @@ class Flagged:
         logged = max((copy.epoch for copy in self.copies if copy.epoch is not None), default=None)
         return logged if logged is not None else self.read_epoch
 
+    @property
+    def known_until_ns(self) -> int | None:
+        """When clients last knew of it here: its answer, or the begin of the last poll that returned it."""
+        answered = self.completed_ns if self.status == STATUS_OK and self.acknowledged == self.offset else None
+        return max((t for t in (answered, self.read_last) if t is not None), default=None)
+
 
 class AccountLine(TypedDict):
     """The number of values with the same outcome at the sender that the final log has, or lacks."""
@@ -102,6 +109,7 @@ class Detection:
 
     entangled: the runs that may contain a cycle; in the others each operation is later than all it depends on.
     restamped: the runs in which a value was seen with two timestamps.
+    stepped: the (run, partition_id) of which a poll returned two records with an offset between them that it left out.
     reads: by (run, partition_id), for the partitions that need a ruling.
     """
 
@@ -110,6 +118,7 @@ class Detection:
     accounting: Sequence[AccountLine]
     entangled: frozenset[int]
     restamped: frozenset[int]
+    stepped: frozenset[tuple[int, int]]
     reads: Mapping[tuple[int, int], Sequence[EpochRead]]
 
 
@@ -141,6 +150,7 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     return Detection(
         flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
+        stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
         reads=_epoch_reads(spark, tables, flagged),
     )  # fmt: skip
 

@@ -69,12 +69,14 @@ class FoldedRow(TypedDict):
     a_read: int
     a_end: int | None
     a_restamped: int
+    a_step: int | None
 
 
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
 # lies around it in its partition's log and in its sender's order. `a_...`: the line of the accounting that its value is
-# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps. What leaves are the
-# rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this text.
+# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
+# within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
+# benchmarks/check_history.py run this text.
 QUERY = f"""
 with said as (
   select run, partition_id, value, offset,
@@ -141,7 +143,7 @@ with said as (
     sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates,
     sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read,
     max(if(seen & 2 > 0, offset, null)) over a as a_end,
-    max(if(v_restamped, 1, 0)) over a as a_restamped
+    max(if(v_restamped, 1, 0)) over a as a_restamped, max(step_hi) over a as a_step
   from around
   window a as (partition by run, partition_id, v_status, v_acks, v_seen & 2)
 )

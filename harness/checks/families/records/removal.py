@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from harness.checks import passed_over
 from harness.checks.contract.rulings import Cause, CauseCode
 from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -30,15 +31,12 @@ from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.schema.cluster_rows import PARTITIONS
-from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
 _WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
-# The longest jump of a poll whose offsets are looked at one by one.
-_PASSED_MAX = 1_000
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {
@@ -54,7 +52,7 @@ class GoneRow(TypedDict):
     """What is known of a missing record.
 
     latest: its key's highest offset; oldest: the lowest one in the final log; later_ns: when the first record of its
-    key that lies above it was sent. passed_ns: when a poll had passed over its place, which shows that it was gone.
+    key that lies above it was sent.
     """
 
     run: int
@@ -68,7 +66,6 @@ class GoneRow(TypedDict):
     latest: int | None
     oldest: int | None
     later_ns: int | None
-    passed_ns: int | None
     final_t: int | None
 
 
@@ -99,16 +96,14 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
         sf.min("timestamp_ms").alias("timestamp_ms"), sf.bool_or("tombstone").alias("tombstone"),
         sf.min(sf.expr("if(kind = 2 and replica is null, offset, null)")).alias("kept"),
         sf.min(sf.expr("if(kind = 0, invoked_ns, null)")).alias("invoked_ns"),
-        sf.min(sf.expr(f"if(kind = 0 and status = {STATUS_OK}, completed_ns, null)")).alias("answered_ns"),
         sf.bool_or(sf.expr(ABORTED_SQL)).alias("aborted"),
     )  # fmt: skip
     ends = records.where("kind = 2").groupBy("run", "partition_id").agg(sf.min("invoked_ns").alias("final_t"))
     values = runs.frame({**place, "value": pa.int64()}, rows)
-    gone_ones = known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
     found = (
-        gone_ones.drop("kept", "aborted", "answered_ns")
+        known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
+        .drop("kept", "aborted")
         .join(_of_its_key(known), ["run", "partition_id", "value"], "left")
-        .join(_passed_over(runs, records, gone_ones), ["run", "partition_id", "value"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
     )
     return typed(GoneRow, found.toArrow())
@@ -126,29 +121,6 @@ def _of_its_key(known: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _passed_over(runs: JudgedRuns, records: DataFrame, gone: DataFrame) -> DataFrame:
-    """By value, when a poll first returned records before and behind it, but not this one, acknowledged before."""
-    from_the_end = [
-        {"run": run, "process": process}
-        for (run, process), row in runs.processes().items()
-        if row["offset_reset"] == "latest"
-    ]
-    columns = {"run": pa.int32(), "process": pa.int32()}
-    over = (
-        records.where(f"kind > 0 and replica is null and offset_step between 2 and {_PASSED_MAX}")
-        .join(sf.broadcast(runs.frame(columns, from_the_end)), ["run", "process"], "left_anti")
-        .selectExpr("run", "partition_id", "invoked_ns as looked_ns", "completed_ns",
-                    "explode(sequence(offset - offset_step + 1, offset - 1)) as offset")
-    )  # fmt: skip
-    return (
-        over.join(gone.select("run", "partition_id", "value", "offset", "answered_ns"),
-                  ["run", "partition_id", "offset"])
-        .where("answered_ns < looked_ns")
-        .groupBy("run", "partition_id", "value")
-        .agg(sf.min("completed_ns").alias("passed_ns"))
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Policy:
     deletes: bool
@@ -157,10 +129,6 @@ class _Policy:
     retention_bytes: int | None
     delete_retention_ms: int  # the shortest ever in force
     stamped_by_client: bool
-
-
-def _was_gone_before(known: GoneRow, time_ns: int | None) -> bool:
-    return time_ns is not None and known["passed_ns"] is not None and known["passed_ns"] < time_ns
 
 
 def _setting(key: str, value: int | str) -> Setting:
@@ -175,6 +143,9 @@ class Removal:
         self._settings = Settings(context)
         self._rows: Mapping[tuple[int, int], GoneRow] = {
             (row["partition_id"], row["value"]): row for row in context.rows[ANSWER]
+        }
+        self._passed: Mapping[tuple[int, int], int] = {
+            (row["partition_id"], row["value"]): row["passed_ns"] for row in context.rows[passed_over.ANSWER]
         }
         self._policies: dict[int, _Policy] = {}
 
@@ -200,9 +171,17 @@ class Removal:
             return why
         if not policy.compacts or offset is None or known["latest"] is None:
             return None
-        if known["latest"] > offset and not _was_gone_before(known, known["later_ns"]):
+        if known["latest"] > offset and not self._was_gone_before(known, known["later_ns"]):
             return Cause(code="compaction-of-a-key", settings=(_setting("cleanup.policy", "compact"),))
         return self._deleted_for_good(policy, known)
+
+    def _passed_ns(self, known: GoneRow) -> int | None:
+        """When a poll had passed over it."""
+        return self._passed.get((known["partition_id"], known["value"]))
+
+    def _was_gone_before(self, known: GoneRow, time_ns: int | None) -> bool:
+        passed_ns = self._passed_ns(known)
+        return time_ns is not None and passed_ns is not None and passed_ns < time_ns
 
     def _deleted_for_good(self, policy: _Policy, known: GoneRow) -> Cause | None:
         """The cause for the last record of a key: a tombstone whose time is over."""
@@ -228,7 +207,7 @@ class Removal:
         stamp, t0, final_t = known["timestamp_ms"], known["invoked_ns"], known["final_t"]
         if final_t is None:
             return None
-        final_t = min(final_t, known["passed_ns"] or final_t)
+        final_t = min(final_t, self._passed_ns(known) or final_t)
         if stamp is not None and wall is not None:
             return float(final_t + wall[1]) / 1e6 - float(stamp)
         # A record is stamped when it is sent, unless its producer says otherwise.
