@@ -23,6 +23,38 @@ def gone_without_an_event_acks_1() -> HistoryBuilder:
     return history
 
 
+def _left_alone(least: str) -> HistoryBuilder:
+    """The leader is alone in the ISR and takes two more with acks=1, above the high watermark at which readers end."""
+    history = led(settings={"min.insync.replicas": least})
+    history.state(1, 0, (1,), at=5)
+    for value in (20, 21):
+        history.ack(value, at=10 + value / 100, acks=1)
+    history.log = history.log[:10]
+    history.finish(snapshots=False)
+    return history
+
+
+@case("with fewer in sync than min.insync.replicas the high watermark stands still; the final read ends there, and no "
+      "log was read", OPEN, {"unseen-tail observation": {20, 21}},
+      why="the records may stand above the high watermark: not seen is not lost")  # fmt: skip
+def above_a_high_watermark_that_stands_still() -> HistoryBuilder:
+    return _left_alone("2")
+
+
+@case("the same with enough in sync: the high watermark would have risen", VIOLATION,
+      {"lost-write violation": {20, 21}}, why="the leader kept its epoch, and its readers came to its end")  # fmt: skip
+def above_a_high_watermark_that_rises() -> HistoryBuilder:
+    return _left_alone("1")
+
+
+@case("the same as the first, and the only log in sync was read: it ends there", VIOLATION,
+      {"lost-write violation": {20, 21}}, why="the log of the only replica in sync has not got them")  # fmt: skip
+def above_a_high_watermark_and_in_no_log() -> HistoryBuilder:
+    history = _left_alone("2")
+    history.replica(1, history.log, high_watermark=10)
+    return history
+
+
 @case("a loss, and no states of the partition at all; unclean elections are allowed", OPEN,
       {"lost-write observation": {7, 8, 9}}, also=("evidence observation",),
       why="the lawful cause could have passed unseen; never a pass")  # fmt: skip

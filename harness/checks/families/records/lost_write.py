@@ -34,13 +34,14 @@ def find(context: RunContext) -> list[Finding]:
             gone = [row for row in rows if context.ruling(history, row).cause == "deletion"]
             taken += [(row, WITH_ITS_TOPIC) for row in gone]
             rows = [row for row in rows if context.ruling(history, row).cause != "deletion"]
-        lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows)
+        stands = _stands_still(context, history)
+        lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows, mark_stands_still=stands)
         findings += _lost(context, history, lost, compacts=removal.compacts(history))
         findings += removed(context, history, taken)
         if unreadable:
             findings.append(_unreadable(context, history, unreadable))
         if unseen:
-            findings.append(_unseen(context, history, unseen))
+            findings.append(_unseen(context, history, unseen, mark_stands_still=stands))
         hidden = sum(context.hidden(history, f, sum(f in row.flags for row in every)) for f in ("lost", "unseen"))
         if hidden:
             findings.append(_unclassed(context, history, hidden))
@@ -54,18 +55,30 @@ def is_unreadable(history: PartitionHistory, row: Flagged) -> bool:
     return above and bool(in_sync) and in_sync <= history.end_snapshots.keys() and in_sync <= row.held_at_end
 
 
+def _stands_still(context: RunContext, history: PartitionHistory) -> bool:
+    """Whether the final ISR is too small for the high watermark to rise (KIP-966): there may be more above it."""
+    if not history.states or not history.final_isr:
+        return False
+    settings = LeastInSync(context.history.scenario, context.tables[CONFIGURATION])
+    last_ns = history.states[-1]["time_ns"]
+    return len(history.final_isr) < min(settings.of(history.topic, last_ns, last_ns), len(history.replicas))
+
+
 def _parted(
-    history: PartitionHistory, last: int, rows: Sequence[Flagged]
+    history: PartitionHistory, last: int, rows: Sequence[Flagged], *, mark_stands_still: bool
 ) -> tuple[list[Flagged], list[Flagged], list[Flagged]]:
     """`last`: the offset at which the final read ended."""
     lost, unreadable, unseen = [], [], []
     in_sync = frozenset(history.final_isr)
     logs_known = bool(in_sync) and in_sync <= history.end_snapshots.keys()
+    hides = mark_stands_still and not logs_known
     for row in rows:
         if is_unreadable(history, row):
             unreadable.append(row)
         elif is_unreached(history, row, last):
             unseen.append(row)  # the evidence contradicts itself here
+        elif hides and row.offset is not None and row.offset >= (history.end_offset or 0):
+            unseen.append(row)
         elif "lost" in row.flags or (logs_known and not in_sync & row.held_at_end):
             lost.append(row)
         else:
@@ -172,11 +185,16 @@ def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[F
     )  # fmt: skip
 
 
-def _unseen(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
+def _unseen(
+    context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, mark_stands_still: bool
+) -> Finding:  # fmt: skip
+    why = "the partition was not read that far"
+    stands = mark_stands_still and history.read_to_end
+    if stands:
+        why = f"with {nodes_words(history.final_isr)} alone in sync the high watermark does not rise"
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {history.name} "
-        f"{plural(len(rows), 'was')} never read: the partition was not read that far, so nobody knows "
-        "whether it is lost."
+        f"{plural(len(rows), 'was')} never read: {why}, so nobody knows whether it is lost."
     )
     if history.is_set_apart:
         sentence = (
@@ -185,7 +203,7 @@ def _unseen(context: RunContext, history: PartitionHistory, rows: Sequence[Flagg
         )
     return finding_of_rows(
         context, history, rows, check="unseen-tail", classification="observation", kind="unseen", sentence=sentence,
-        cause=Cause(code="not-read-to-its-end"),
+        cause=Cause(code="frozen-high-watermark" if stands else "not-read-to-its-end"), open_question=stands,
         evidence={"end_offset": history.end_offset, "read_to_end": history.read_to_end},
     )  # fmt: skip
 
