@@ -23,7 +23,7 @@ KINDS = {
 NOT_QUICK = ("cluster", "jvm", "docker", "browser", "slow")
 
 # What `make quick` asks its one Spark session; whatever else needs the session is slow, a new test too.
-QUICK_ON_SPARK = (Path("harness/checks/test_judge_run_folder.py"), Path("harness/checks/test_evidence.py"))
+QUICK_ON_SPARK = (Path("harness/checks/test_judge_run_folder.py"),)
 FOLDERS = {"end_to_end": ("cluster", "jvm", "docker"), "interop": ("cluster", "jvm")}
 FIXTURES = {
     "spark": "spark",

@@ -50,6 +50,7 @@ def silent_tests(texts: dict[str, str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_test_says_what_must_hold() -> None:
     texts = {str(path.relative_to(HERE)): path.read_text(encoding="utf-8") for path in HERE.rglob("*.py")}
     assert len(texts) > 200

@@ -7,6 +7,7 @@ of this module for numbers with a unit or a range. A field `stay_s` of type `Sec
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from harness.errors import HarnessError
@@ -95,7 +96,7 @@ _BY_TYPE: Mapping[Any, Reader] = {
 
 def keys_of(settings: type) -> Mapping[str, tuple[str, Reader]]:
     """Key in the file -> (field of the settings class, its reader). Raises TypeError for a type without a reader."""
-    hints = get_type_hints(settings, include_extras=True)
+    hints = _types_of(settings)
     known: dict[str, tuple[str, Reader]] = {}
     for field in fields(settings):
         reader = _reader(hints[field.name])
@@ -106,6 +107,11 @@ def keys_of(settings: type) -> Mapping[str, tuple[str, Reader]]:
             )
         known[field.name.removesuffix("_s") if reader is seconds else field.name] = (field.name, reader)
     return known
+
+
+@cache  # drawing one schedule asks hundreds of times, and evaluating type hints is slow
+def _types_of(settings: type) -> Mapping[str, Any]:
+    return get_type_hints(settings, include_extras=True)
 
 
 def check_declared(settings: type, *, place: str) -> None:

@@ -61,6 +61,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 2 * CONNECTIONS_MAX  # a client that finds the queue full tries again after a second or three
 
     def __init__(self, top: Path, *, address: str, port: int, names: Sequence[str] = ()) -> None:
         if not top.is_dir():

@@ -80,6 +80,7 @@ finally:
 """
 
 
+@pytest.mark.jvm
 def test_a_check_that_runs_out_of_memory_says_which_option_gives_more() -> None:
     """In a process of its own, for a JVM of its own: the tests' one has more memory."""
     command = [sys.executable, "-c", _OUT_OF_MEMORY]

@@ -13,7 +13,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
 from harness.systems import traits_of
 
-DRAWN = 300
+DRAWN = 60
 SYSTEMS = ("reference", "kafka:4.3.1")
 RETURN_S = 1.2  # half a second for a look at the other disks (faults/disks/spare.py), and the start of a process
 

@@ -96,6 +96,7 @@ def test_judging_a_folder_writes_the_verdict_the_findings_and_the_evidence(alone
     assert rows[8, 1]["acknowledged_value"] == 8
 
 
+@pytest.mark.slow
 def test_folders_judged_together_get_the_verdicts_they_get_alone(
     together: Mapping[str, Judgement], alone: tuple[Path, Judgement]
 ) -> None:
@@ -105,12 +106,14 @@ def test_folders_judged_together_get_the_verdicts_they_get_alone(
     assert together["lossy"].as_json() == alone[1].as_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "verdict"), [("not recovered", "inconclusive"), ("not started", "error")])
 def test_what_the_controller_could_not_do_decides(together: Mapping[str, Judgement], name: str, verdict: str) -> None:
     assert together[name].verdict.value == verdict
     assert len(together[name].reasons) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "reasons"), [("stopped, step known", 1), ("stopped", 2)])
 def test_the_step_that_ended_the_plan_is_said_once_whatever_the_words(
     together: Mapping[str, Judgement], name: str, reasons: int
@@ -119,10 +122,12 @@ def test_the_step_that_ended_the_plan_is_said_once_whatever_the_words(
     assert len(together[name].reasons) == reasons
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_before_its_first_operation_is_judged(together: Mapping[str, Judgement]) -> None:
     assert together["empty"].exit_code == 3
 
 
+@pytest.mark.slow
 def test_a_run_that_was_sealed_before_there_were_derived_tables_gets_them_and_keeps_the_others(
     spark: SparkSession, tmp_path: Path, alone: tuple[Path, Judgement]
 ) -> None:
@@ -136,6 +141,7 @@ def test_a_run_that_was_sealed_before_there_were_derived_tables_gets_them_and_ke
     assert {name: (path / "tables" / f"{name}.parquet").read_bytes() for name in TABLES} == expected
 
 
+@pytest.mark.slow
 def test_tables_of_an_older_version_whose_journals_are_gone_are_judged_as_they_are(
     spark: SparkSession, tmp_path: Path, alone: tuple[Path, Judgement]
 ) -> None:

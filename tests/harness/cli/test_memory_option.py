@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from typer.testing import CliRunner
 
 from harness import memory
@@ -14,6 +15,7 @@ from reports.run_data import RunData
 from tests.reports.stories.build_run import build_run
 
 
+@pytest.mark.slow
 def test_more_memory_is_a_matter_of_an_option(tmp_path: Path) -> None:
     run = build_run(tmp_path)
     steps = pq.read_table(run / "tables" / "steps.parquet")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.clock import SystemClock
 from harness.controller.context import Acknowledgements, PlanResult, RunContext
 from harness.controller.run import Progress, Run, partitions_of
 from harness.controller.worker_main import WorkerSpec, act, settings_of
@@ -36,9 +35,16 @@ from harness.ports.cluster import (
 )
 from harness.scenario.model import Scenario, WorkloadSpec
 from harness.scenario.written import written_out
+from tests.jumping_time import CLOCK, JumpingLoop
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-CLOCK = SystemClock()
+REAL_TIME = ("test_follower", "test_workers")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Nothing here is waited for in real time, except where processes and sockets take part."""
+    real = item.path.stem in REAL_TIME
+    return {"real": asyncio.new_event_loop} if real else {"jumping": JumpingLoop}
 
 
 class MemoryCluster:

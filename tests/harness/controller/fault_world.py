@@ -37,7 +37,8 @@ from harness.ports.cluster import (
 from harness.ports.questions import Fetched
 from harness.scenario.model import ClusterSpec, ExpectSpec, FaultSpec, Scenario, StepSpec, TopicSpec, WorkloadSpec
 from harness.scenario.steps import read_step
-from tests.harness.controller.conftest import CLOCK, MemoryClient, MemoryCluster
+from tests.harness.controller.conftest import MemoryClient, MemoryCluster
+from tests.jumping_time import CLOCK
 
 ORDERS = TopicPartition(topic="orders", partition=0)
 

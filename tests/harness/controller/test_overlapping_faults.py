@@ -14,9 +14,9 @@ from harness.controller.fault_schedule import FaultSchedule
 from harness.history.facts.fault_times import came_late, overlapping
 from harness.ports.cluster import Evidence, Link
 from harness.scenario.model import FaultSpec
-from tests.harness.controller.conftest import CLOCK
 from tests.harness.controller.fault_world import FaultWorld, FaultyCluster, fault_world, scenario_of
 from tests.harness.controller.suffering import sufferer
+from tests.jumping_time import CLOCK
 
 
 @pytest.fixture

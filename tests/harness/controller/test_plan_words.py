@@ -9,7 +9,7 @@ import pytest
 from harness.controller.faults.plan_words import plan_words
 from harness.history.run_folder import RunFolder
 from harness.history.schema.schemas import TABLES
-from tests.harness.controller.conftest import CLOCK
+from tests.jumping_time import CLOCK
 
 SECOND = 10**9
 

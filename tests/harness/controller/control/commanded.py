@@ -21,8 +21,8 @@ from harness.ports.client_use import ClientUse
 from harness.ports.cluster import Client
 from harness.scenario.model import TopicSpec, WorkloadSpec
 from harness.scenario.written import written_out
-from tests.harness.controller.conftest import CLOCK
 from tests.harness.controller.fault_world import FaultyClient, FaultyCluster, scenario_of
+from tests.jumping_time import CLOCK
 
 
 class OfItsSession(FaultyCluster):
