@@ -13,7 +13,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.written import written_out
 from harness.systems import traits_of
 
-DRAWN = 60
+DRAWN = 300
 SYSTEMS = ("reference", "kafka:4.3.1")
 RETURN_S = 1.2  # half a second for a look at the other disks (faults/disks/spare.py), and the start of a process
 
@@ -22,6 +22,7 @@ def drawn(name: str, system: str, count: int = DRAWN) -> list[Scenario]:
     return [draw(profile(name), system=system, seed=5, number=number) for number in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("name", profiles())
 def test_every_drawn_schedule_is_a_scenario_with_nothing_known_against_it(name: str, system: str) -> None:

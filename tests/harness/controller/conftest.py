@@ -38,13 +38,11 @@ from harness.scenario.written import written_out
 from tests.jumping_time import CLOCK, JumpingLoop
 from workloads.produce_and_poll import ProduceAndPollSettings
 
-REAL_TIME = ("test_follower", "test_workers")
+REAL_TIME = ("test_follower", "test_workers")  # modules that wait for processes
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Nothing here is waited for in real time, except where processes and sockets take part."""
-    real = item.path.stem in REAL_TIME
-    return {"real": asyncio.new_event_loop} if real else {"jumping": JumpingLoop}
+    return {"real": asyncio.new_event_loop} if item.path.stem in REAL_TIME else {"jumping": JumpingLoop}
 
 
 class MemoryCluster:

@@ -1,5 +1,6 @@
 """`serve` shows what lies below its folder to whoever has its address, and nothing else to anybody."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -228,6 +229,14 @@ def test_clients_that_say_nothing_take_no_more_than_their_places(site: Site) -> 
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_as_many_clients_as_there_are_places_can_come_at_once(tmp_path: Path) -> None:
+    """Nobody is served yet: all of them wait in the queue, and none of them outside it, trying again later."""
+    with Server(tmp_path, address="127.0.0.1", port=0) as server, contextlib.ExitStack() as clients:
+        for _ in range(CONNECTIONS_MAX):
+            client = socket.create_connection(("127.0.0.1", server.server_port), timeout=10)
+            assert clients.enter_context(client).getpeername() == server.server_address
 
 
 def test_a_path_is_decoded_once_and_cut_at_its_own_slashes() -> None:

@@ -221,7 +221,7 @@ async def test_a_silent_client_expires_and_learns_it_when_it_returns(stage: Stag
 
 
 async def test_a_client_that_pings_outlives_many_timeouts(stage: Stage) -> None:
-    idle, clock = await stage.client(session_timeout_ms=500), await stage.client(session_timeout_ms=2000)
+    idle, clock = await stage.client(session_timeout_ms=1000), await stage.client(session_timeout_ms=4000)
     await idle.client.create("/idle", b"", ephemeral=True)
     await clock.client.create("/clock", b"", ephemeral=True)
     watcher = await stage.client()
