@@ -38,7 +38,7 @@ export PYTEST_ADDOPTS
 # Many containers set it; then each of the hundreds of processes that the tests start would compile its sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests mostly wait, so there are more workers than cores: tests/workers.py says how they share. Kinds: tests/kinds.py.
+# Many tests wait, so there are more workers than cores: tests/workers.py says how they share. Kinds: tests/kinds.py.
 WORKERS ?= 3
 SHARED_OUT := --dist loadgroup --no-loadscope-reorder
 NOT_QUICK := cluster or jvm or docker or browser or slow
