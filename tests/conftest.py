@@ -15,6 +15,10 @@ from tests.kinds import KINDS, Starts, group_of, kinds_of, rank
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from harness.checks.spark.jvm import Jvm
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+
 # How long an example takes, or its making, says something of the machine and nothing of the code.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
@@ -76,11 +80,36 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Plans do not adapt while they are executed, which for many small histories takes a quarter longer."""
     from harness.checks.spark.session import spark_session
 
-    with spark_session(master="local[2]", stderr_path=tmp_path_factory.mktemp("spark") / "stderr") as session:
+    jvm = _jvm_with_kept_classes(tmp_path_factory.mktemp("spark") / "stderr")
+    with spark_session(master="local[2]", jvm=jvm) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set(_ADAPTIVE, "false")
         yield session
+
+
+@pytest.fixture(scope="module")
+def adaptive_spark(spark: "SparkSession") -> Iterator["SparkSession"]:
+    """The same session with plans that adapt, as users have them."""
+    spark.conf.set(_ADAPTIVE, "true")
+    yield spark
+    spark.conf.set(_ADAPTIVE, "false")
+
+
+def _jvm_with_kept_classes(stderr_path: Path) -> "Jvm":
+    """The first JVM keeps its classes for later ones as it ends, and a session of the whole run ends last."""
+    from harness.checks.spark.jvm import start_jvm_early
+    from harness.checks.spark.session import spark_session
+    from harness.checks.spark.warm_up import warm_up
+
+    first = start_jvm_early(stderr_path=stderr_path)
+    if first.archive is None or not first.archive.making:
+        return first
+    with spark_session(master="local[2]", jvm=first) as session:
+        warm_up(session)
+    return start_jvm_early(stderr_path=stderr_path)
 
 
 @pytest.fixture

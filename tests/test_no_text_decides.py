@@ -22,6 +22,7 @@ _OF_OTHERS_TOO = frozenset({"partition", "rpartition", "find", "rfind"})  # of a
 _TEXTS = frozenset({"sentence", "label", "proof", "healed_proof", "text", "seen", "trigger", "note", "planned"})
 _ALLOWED: Mapping[tuple[str, str], str] = {
     ("harness/checks/spark/session.py", "startswith"): "a Spark master's URL",
+    ("harness/checks/spark/class_path.py", "startswith"): "names of PySpark's jars, by family",
     ("harness/checks/spark/early_session.py", "startswith"): "a Spark master's URL",
     ("harness/checks/spark/early_session.py", "partition"): "the first line of an error, for a log",
     ("harness/checks/spark/priority.py", "startswith"): "what the kernel tells of a process's capabilities",

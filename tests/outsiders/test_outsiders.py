@@ -30,9 +30,9 @@ assert all(theme.__doc__ for theme in THEMES), "imported, so that theirs are amo
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+def judged(adaptive_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
     stories = {name: history.make for name, history in CASES.items()}
-    return judge_stories(spark, tmp_path_factory.mktemp("outsiders"), stories)
+    return judge_stories(adaptive_spark, tmp_path_factory.mktemp("outsiders"), stories)
 
 
 @pytest.mark.parametrize("history", CASES.values(), ids=CASES.keys())

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness import memory
 from harness.checks.spark.class_archive import OFF, ClassArchive, class_archive
+from harness.checks.spark.class_path import class_path
 from harness.checks.spark.priority import Place
 from harness.checks.spark.standalone import driver_address
 from harness.errors import HarnessError
@@ -175,12 +176,12 @@ def _command(
         "-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true",
         "-Djava.net.preferIPv4Stack=true",
     ]  # fmt: skip
-    class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))
-    archive = class_archive(home=home, version=version, class_path=class_path, options=options)
+    needed = class_path(jars)
+    archive = class_archive(home=home, version=version, class_path=needed, options=options)
     chosen = [option for option in options if not (large and option in _QUICK_COMPILER)]
     command = [
         str(home / "bin" / "java"), *chosen, *(archive.options if archive is not None else ()), f"-Xmx{memory_mb}m",
-        f"-Djava.io.tmpdir={scratch}", "-cp", class_path, "org.apache.spark.api.python.PythonGatewayServer",
+        f"-Djava.io.tmpdir={scratch}", "-cp", needed, "org.apache.spark.api.python.PythonGatewayServer",
     ]  # fmt: skip
     return command, archive
 

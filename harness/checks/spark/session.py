@@ -37,7 +37,14 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         "spark.sql.windowExec.buffer.in.memory.threshold": "32768",
         # Small files are distributed evenly, too: opening one costs little here.
         "spark.sql.files.openCostInBytes": "65536",
-        # The plans are not used.
+        # What a sort, an aggregation or a broadcast begins with, by default 4 to 64 MiB; most hold little.
+        "spark.buffer.pageSize": "2m",
+        "spark.broadcast.blockSize": "256k",
+        # Nobody looks at what was executed: by default the latest thousand are kept, with their plans.
+        "spark.sql.ui.retainedExecutions": "8",
+        "spark.ui.retainedJobs": "8",
+        "spark.ui.retainedStages": "8",
+        "spark.ui.retainedTasks": "64",
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.debug.maxToStringFields": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
