@@ -39,7 +39,9 @@ export PYTEST_ADDOPTS
 unexport PYTHONDONTWRITEBYTECODE
 
 # Many tests wait, so there are more workers than cores: tests/workers.py says how they share. Kinds: tests/kinds.py.
+# FURTHER=yes: also what keeps a promise with one more release, layout, library or world; .ci/run asks for it.
 WORKERS ?= 3
+FURTHER ?=
 SHARED_OUT := --dist loadgroup --no-loadscope-reorder
 NOT_QUICK := cluster or jvm or docker or browser or slow
 
@@ -47,7 +49,7 @@ quick: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses 2 $(SHARED_OUT) -m "not ($(NOT_QUICK))"
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT) $(if $(FURTHER),,-m "not further")
 
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .

@@ -7,6 +7,7 @@ Everything that comes from a run is data: the template escapes it, and character
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,6 +26,7 @@ from reports.run.page import build
 from reports.run_data import count_of
 
 STYLES = ("style.css", "more.css")
+_SOURCES = PackageLoader("reports", "templates")
 _KEY_BREAK = re.compile(r"(?<=\w)([.=])(?=\w)")
 _KEY_LENGTH = 24
 
@@ -54,23 +56,28 @@ def html_of(
 
 def filled(template: str, *, styles: Sequence[str] = STYLES, scripts: Sequence[str] = (), **values: object) -> str:
     """The template with these values, which it escapes; `style` and `script` are the texts of the files named."""
-    environment = Environment(
-        loader=PackageLoader("reports", "templates"),
+    environment = _environment()
+    style, script = (
+        Markup("").join(Markup(_SOURCES.get_source(environment, name)[0]) for name in names)
+        for names in (styles, scripts)
+    )
+    return environment.get_template(template).render(style=style, script=script, **values)
+
+
+@cache
+def _environment() -> Environment:
+    """One for all pages of a process: each of its templates is compiled once."""
+    made = Environment(
+        loader=_SOURCES,
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = count_of
-    environment.filters["breakable"] = breakable
-    sources = environment.loader
-    assert sources is not None, "the loader was given above"
-    style, script = (
-        Markup("").join(Markup(sources.get_source(environment, name)[0]) for name in names)
-        for names in (styles, scripts)
-    )
-    return environment.get_template(template).render(style=style, script=script, **values)
+    made.filters["count"] = count_of
+    made.filters["breakable"] = breakable
+    return made
 
 
 def write_report(run: Path) -> Path:

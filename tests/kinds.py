@@ -1,4 +1,5 @@
-"""What a test starts: its kind, a marker. `make quick` leaves out every kind but `spark`.
+"""What a test starts: its kind, a marker. `make quick` leaves out every kind but `spark`, and `make test` what is
+`further` (`make test FURTHER=yes` and `.ci/run` pass all).
 
 A kind follows from the folder or from a fixture where that is always true (FOLDERS, FIXTURES); otherwise the test or
 its module is marked. Nobody can forget it: `Starts` sees every process and every node's address, and a test that starts
@@ -18,13 +19,14 @@ KINDS = {
     "docker": "asks a Docker engine",
     "browser": "opens a page in a browser",
     "spark": "asks the shared Spark session",
+    "further": "keeps a promise that another test keeps, with one more release, layout, library or world",
     "slow": "takes more than a few seconds of CPU, alone or with the tests that share its fixture",
 }
 NOT_QUICK = ("cluster", "jvm", "docker", "browser", "slow")
 
 # What `make quick` asks its one Spark session; whatever else needs the session is slow, a new test too.
 QUICK_ON_SPARK = (Path("harness/checks/test_judge_run_folder.py"),)
-FOLDERS = {"end_to_end": ("cluster", "jvm", "docker"), "interop": ("cluster", "jvm")}
+FOLDERS = {"end_to_end": ("cluster", "jvm"), "interop": ("cluster", "jvm")}
 FIXTURES = {
     "spark": "spark",
     "engine": "docker",

@@ -72,6 +72,7 @@ def test_a_campaign_of_real_runs_goes_on_after_a_kill_and_after_ctrl_c_and_ends_
     assert fresh_shell.processes() == []
 
 
+@pytest.mark.further
 def test_runs_on_a_shared_cluster_of_real_kafka_come_to_the_verdicts_that_they_come_to_apart(
     fresh_shell: Shell,
 ) -> None:

@@ -13,7 +13,10 @@ from tests.end_to_end.recomputed import lost_records
 from tests.end_to_end.shell import Shell
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one")
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.skipif(not is_there(), reason="no Docker engine answers: .ci/prepare-docker starts one"),
+]
 
 
 def left_in_engine(shell: Shell) -> list[str]:
@@ -27,7 +30,7 @@ def left_in_engine(shell: Shell) -> list[str]:
         engine.close()
 
 
-@pytest.mark.parametrize("system", ["reference", "kafka:4.3.1"])
+@pytest.mark.parametrize("system", ["reference", pytest.param("kafka:4.3.1", marks=pytest.mark.further)])
 def test_a_loss_in_containers_is_explained_record_for_record_and_nothing_is_left(
     fresh_shell: Shell, system: str
 ) -> None:

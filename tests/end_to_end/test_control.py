@@ -158,6 +158,7 @@ def test_what_the_clients_of_three_libraries_send_and_read_is_kept_with_its_offs
     assert (run["status"], run["inconclusive"]) == ("complete", [])
 
 
+@pytest.mark.further
 def test_real_kafka_is_commanded_in_the_same_words_and_its_history_judged(tmp_path: Path) -> None:
     if installed(resolve_version("4.3.1")) is None:
         pytest.skip("Kafka 4.3.1 is not on this machine: kafka-chaos fetch-kafka 4.3.1")

@@ -28,6 +28,7 @@ def test_records_lost_by_an_unclean_election_are_explained_record_for_record(fre
     assert fresh_shell.processes() == []
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("version", "names"),
     [("4.3.1", ["kip-966", "kip-101"]), ("0.9.0.1", ["kip-101"])],
@@ -44,6 +45,7 @@ def test_what_kafka_lost_and_does_not_lose_any_more_comes_out_as_stated(
     assert fresh_shell.processes() == []
 
 
+@pytest.mark.further
 def test_what_leader_epochs_mended_is_found_between_the_releases_before_and_after(fresh_shell: Shell) -> None:
     """KIP-101: lost as stated on the release before, and bisected from that run."""
     needs("0.10.2.2")

@@ -25,6 +25,7 @@ def test_the_example_is_whole() -> None:
 
 if not (LEAVE_OUT and maven_lacking()):
 
+    @pytest.mark.further
     @pytest.mark.timeout(1200)  # Maven's first downloads, and two verdicts, each with a JVM of its own
     @pytest.mark.skipif(bool(maven_lacking()), reason=maven_lacking())
     def test_junit_finds_the_planted_bug_over_the_control_socket(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from harness.campaign.journal import Ended
 from harness.campaign.shared.clusters import SharedClusters
 from harness.campaign.shared.health import Health
-from harness.checks.judge import judge
+from harness.checks.judge import judge_many
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.history.files_below import FilesBelow
@@ -64,7 +64,7 @@ async def test_a_run_is_judged_by_its_own_history_whatever_happened_on_its_clust
             await comes_true(is_settled, "the health check")
     finally:
         await clusters.close()
-    first, rows = [judge(folder, spark) for folder in folders]
+    first, rows = judge_many(folders, spark)
     assert first.verdict.value == "pass", first.sentence
     assert (rows.verdict.value, rows.sentence[:5]) == ("pass", "Pass:"), rows.sentence
     folder = RunFolder(folders[1])

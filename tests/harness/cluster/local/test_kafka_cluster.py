@@ -1,9 +1,9 @@
 """Real Kafka in the local world, in every layout: roles, links and records are right, and a leak would be detected."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from harness.clock import SystemClock
 from harness.cluster.brokers.kafka_jars import installed
@@ -15,18 +15,26 @@ from harness.scenario.model import ClusterSpec
 from tests.end_to_end.shell import marked_processes
 from tests.waiting import comes_true
 
-pytestmark = [pytest.mark.cluster, pytest.mark.jvm]
+pytestmark = [pytest.mark.cluster, pytest.mark.jvm, pytest.mark.asyncio(loop_scope="module")]
 
-LAYOUTS = [("4.3.1", "kraft"), ("4.3.1", "kraft-quorum"), ("4.3.1", "kraft-combined"), ("3.9.1", "zookeeper")]
+FIRST = ("4.3.1", "kraft")
+FURTHER = [("4.3.1", "kraft-quorum"), ("4.3.1", "kraft-combined"), ("3.9.1", "zookeeper")]
+LAYOUTS = [
+    pytest.param(layout, id=" ".join(layout), marks=[] if layout is FIRST else pytest.mark.further)
+    for layout in (FIRST, *FURTHER)
+]
 
 
-@pytest.fixture(params=LAYOUTS, ids=[f"{version} {layout}" for version, layout in LAYOUTS])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LocalCluster]:
+@pytest_asyncio.fixture(params=LAYOUTS, scope="module", loop_scope="module")
+async def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[LocalCluster]:
+    """One for the tests of a layout: each leaves every node running and every link whole, and has its own topic."""
     version, layout = request.param
     if installed(resolve_version(version)) is None:
         pytest.skip(f"Kafka {version} is not on this machine: kafka-chaos fetch-kafka {version}")
     clock = SystemClock()
-    run = RunFolder.create(tmp_path, scenario="kafka", clock=clock, seed=1, stamp="test")
+    run = RunFolder.create(tmp_path_factory.mktemp("run"), scenario="kafka", clock=clock, seed=1, stamp="test")
     spec = ClusterSpec(brokers=(1, 2, 3), system=f"kafka:{version}", layout=layout)
     made = LocalCluster(run_path=run.path, spec=spec, client_links=1, clock=clock)
     try:
@@ -80,10 +88,10 @@ async def test_a_leader_cut_from_everybody_stays_a_zombie_until_the_heal_and_its
 
 
 async def test_a_wiped_disk_comes_back_as_another_one_and_is_filled_again(cluster: LocalCluster) -> None:
-    await cluster.create_topics([TopicDefinition(name="orders", assignment=((1, 2, 3),))])
+    await cluster.create_topics([TopicDefinition(name="payments", assignment=((1, 2, 3),))])
 
     async def in_sync(expected: set[int]) -> bool:
-        states = await cluster.live_partition_states(["orders"])
+        states = await cluster.live_partition_states(["payments"])
         return bool(states) and all(set(state.isr) == expected for state in states)
 
     await comes_true(lambda: in_sync({1, 2, 3}), "all replicas are in sync")
