@@ -1,5 +1,7 @@
 """A test that starts a cluster or a JVM says so, or fails: `make quick` cannot grow them unseen."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +53,20 @@ def test_a_kind_follows_from_folder_and_fixtures() -> None:
 
 def test_the_makefile_leaves_out_what_is_not_quick() -> None:
     assert f"NOT_QUICK := {' or '.join(NOT_QUICK)}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_make_test_leaves_out_what_is_further_and_ci_asks_for_it() -> None:
+    def command(*words: str) -> str:
+        # Without what a make above this test was asked for.
+        bare = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "FURTHER")}
+        given = ["make", "--dry-run", "--always-make", *words]
+        ended = subprocess.run(given, cwd=ROOT, env=bare, capture_output=True, text=True, check=True)
+        return ended.stdout.splitlines()[-1]
+
+    (asked,) = re.findall(r"make (test \S*)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert command("test").endswith('-m "not further"')
+    assert "-m pytest" in command(*asked.split())
+    assert "further" not in command(*asked.split())
 
 
 @pytest.mark.parametrize(("mark", "passes"), [("", False), ("@pytest.mark.jvm", True)])
