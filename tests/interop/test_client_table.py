@@ -14,7 +14,7 @@ from tests.reference_impl.runtime.broker_processes import Processes, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 
-FIRST = ("java 4.3.1", "librdkafka", "kafka-python", "aiokafka")
+FIRST = ("java 4.3.1", "kafka-python")
 
 
 def documented() -> dict[str, dict[str, str]]:
