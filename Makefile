@@ -49,7 +49,7 @@ quick: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --numprocesses 2 $(SHARED_OUT) -m "not ($(NOT_QUICK))"
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT) $(if $(FURTHER),,-m "not further")
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) $(SHARED_OUT) $(if $(filter yes,$(FURTHER)),,-m "not further")
 
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .

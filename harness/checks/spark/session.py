@@ -42,7 +42,7 @@ def spark_settings(*, master: str, scratch: Path | None) -> dict[str, str]:
         "spark.broadcast.blockSize": "256k",
         # Nobody looks at what was executed: by default the latest thousand are kept, with their plans.
         "spark.sql.ui.retainedExecutions": "8",
-        "spark.ui.retainedJobs": "8",
+        "spark.ui.retainedJobs": str(2 * _JOBS_OF_A_CHECK),
         "spark.ui.retainedStages": "8",
         "spark.ui.retainedTasks": "64",
         "spark.sql.ui.explainMode": "simple",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.checks.spark.class_path import LEFT_OUT, class_path
+from harness.checks.spark.jvm import _jars
 
 
 def test_jars_of_families_that_no_check_uses_are_left_out_and_all_others_stay(tmp_path: Path) -> None:
@@ -20,7 +21,5 @@ def test_jars_of_families_that_no_check_uses_are_left_out_and_all_others_stay(tm
 
 
 def test_every_family_is_among_the_jars_of_this_pyspark() -> None:
-    from harness.checks.spark.jvm import _jars
-
     names = [jar.name for jar in _jars().glob("*.jar")]
     assert [family for family in LEFT_OUT if not any(name.startswith(family) for name in names)] == []
