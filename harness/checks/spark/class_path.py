@@ -1,7 +1,8 @@
 """The jars of PySpark on a check's class path: without those of features that no check uses.
 
 The compiler of Spark's generated code looks up names that do not exist, and each is looked for in every jar. PySpark
-brings some 280, two in five of them for Kubernetes, Hive's metastore, machine learning, YARN, Connect and shells. Families are left out by name, and whatever no family fits stays: a new jar of a later Spark is there.
+brings some 280, two in five of them for Kubernetes, Hive's metastore, machine learning, YARN, Connect and shells.
+Families are left out by name, and whatever no family fits stays: a new jar of a later Spark is there.
 """
 
 from pathlib import Path
