@@ -9,7 +9,7 @@ until = 2027-01-31
 """
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,10 @@ def _wrong(table: Any, places: Places, index: int) -> list[Problem]:
     if not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
         problems.append(Problem(place=place, what="an accepted finding needs the last day of it: until = 2027-01-31"))
     return problems
+
+
+def by_fingerprint(accepted: Sequence[Accepted]) -> Mapping[str, Accepted]:
+    return {each.fingerprint: each for each in accepted}
 
 
 def is_accepted(fingerprint: str, accepted: Mapping[str, Accepted], today: datetime.date) -> bool:

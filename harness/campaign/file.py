@@ -122,7 +122,7 @@ def read_campaign(file: Path, *, tell: Tell) -> Plan:
         run_budget=settings.get("runs"),
         inconclusive_share=settings.get("inconclusive_share", 0.1),
         keep=settings.get("keep", "findings"),
-        accepted=file.parent / accepted if accepted is not None else None,
+        accepted_file=file.parent / accepted if accepted is not None else None,
         until_found=settings.get("until_found", False),
         stated_is_pass=settings.get("stated_is_pass", False),
         run_limit_s=settings.get("run_limit", DEFAULT_RUN_LIMIT_S),

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from harness import memory
 from harness.campaign.rows import RunJudged
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.history.schema.texts import check_values
 
 NAME = "journal.jsonl"
 
@@ -44,7 +46,7 @@ class Finished(msgspec.Struct, tag="finished", frozen=True, kw_only=True):
 
 Line = Begun | Ended | JudgedLine | Finished
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_TIMES_AS_LARGE = 8  # a journal that was read, as its text is
 
 
 @dataclass(kw_only=True)
@@ -71,6 +73,14 @@ class State:
     def is_open(self, number: int) -> bool:
         """Whether the run is still to be done: one that was begun and never ended was killed."""
         return number not in self.ended and number not in self.judged
+
+
+def read_state(files: FilesBelow) -> State:
+    """Of a journal that somebody else may have written. Raises FileNotFoundError, HarnessError."""
+    place = str(files.top / NAME)
+    with files.open(NAME) as file:
+        memory.check(place, _TIMES_AS_LARGE * os.fstat(file.fileno()).st_size)
+        return state_of(file.read(), place=place)
 
 
 class Journal:
@@ -109,8 +119,10 @@ def state_of(content: bytes, *, place: str) -> State:
     lines = content.split(b"\n")
     for number, text in enumerate(lines[:-1], 1):  # after the last line's end there is nothing, or a torn line
         try:
-            state.take(_DECODER.decode(text))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            value = msgspec.json.decode(text)
+            check_values(value)
+            state.take(msgspec.convert(value, Line))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise HarnessError(f"{place}:{number}: no line of a campaign ({error}); name another --runs") from error
     return state
 

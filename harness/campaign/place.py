@@ -11,38 +11,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.journal import NAME as JOURNAL
-from harness.campaign.journal import state_of
-from harness.campaign.plan import Plan, PlannedRun
+from harness.campaign.journal import read_state
+from harness.campaign.plan import Plan, PlannedRun, wrong_name
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
+from harness.history.schema.texts import json_below
 
 _LOCK = "lock"
 _NAMES_MAX = 1000
 
 
 @contextmanager
-def campaign_folder(runs: Path, plan: Plan, *, facts: dict[str, Any]) -> Iterator[tuple[FilesBelow, bool]]:
-    """The folder, locked, and whether a campaign goes on in it. facts: of campaign.json beside the plan. Raises
-    HarnessError, UsageError where another process works in it."""
-    path, goes_on = _find(runs / "campaigns", plan)
+def campaign_folder(
+    runs: Path, plan: Plan, *, facts: dict[str, Any], anew: bool = False
+) -> Iterator[tuple[FilesBelow, bool]]:
+    """The folder, locked, and whether a campaign goes on in it. facts: of campaign.json beside the plan; anew: it never
+    does. Raises HarnessError, UsageError where another process works in it."""
+    if wrong := wrong_name(plan.name):
+        raise UsageError(wrong)
+    path, goes_on = _find(runs, plan, anew=anew)
     files = FilesBelow(path)
-    with _locked(path):
+    with _locked(files):
         if not goes_on:
             files.replace("campaign.json", json.dumps(facts | plan.as_json(), indent=2).encode() + b"\n")
         yield files, goes_on
 
 
-def _find(campaigns: Path, plan: Plan) -> tuple[Path, bool]:
+def _find(runs: Path, plan: Plan, *, anew: bool) -> tuple[Path, bool]:
     """The newest folder of that name where it can go on there, else a new one."""
+    campaigns = runs / "campaigns"
     try:
-        campaigns.mkdir(parents=True, exist_ok=True)
+        runs.mkdir(parents=True, exist_ok=True)
+        FilesBelow(runs).make_folder("campaigns")
         name = plan.name if plan.shard == (1, 1) else f"{plan.name}-shard-{plan.shard[0]}-of-{plan.shard[1]}"
         taken = None
         for number in range(1, _NAMES_MAX):
             path = campaigns / (name if number == 1 else f"{name}-{number}")
-            if not path.is_dir():
-                if taken is not None and _goes_on(taken, plan):
+            if not os.path.lexists(path):
+                if not anew and taken is not None and _goes_on(taken, plan):
                     return taken, True
                 path.mkdir(mode=0o700)
                 return path, False
@@ -53,32 +59,32 @@ def _find(campaigns: Path, plan: Plan) -> tuple[Path, bool]:
 
 
 def _goes_on(path: Path, plan: Plan) -> bool:
+    """Whether it is the folder of this very plan, begun and not finished: anything else is left as it is."""
+    if path.is_symlink() or not path.is_dir():
+        return False
     files = FilesBelow(path)
     try:
-        stored = json.loads(files.read_text("campaign.json"))
+        stored = json_below(files, "campaign.json")
     except FileNotFoundError:
-        return True  # killed before it was written: nothing was begun
-    except ValueError as error:
-        raise HarnessError(f"{path / 'campaign.json'}: no sound JSON ({error}); move the folder away") from error
-    if not isinstance(stored, dict) or stored.get("digest") != plan.digest:
+        return not set(os.listdir(path)) - {_LOCK}  # killed before it was written: nothing was begun
+    if stored.get("digest") != plan.digest:
         return False
     try:
-        return not state_of(files.read(JOURNAL), place=str(path / JOURNAL)).finished
+        return not read_state(files).finished
     except FileNotFoundError:
         return True
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
+def _locked(files: FilesBelow) -> Iterator[None]:
+    with files.append(_LOCK) as file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"{path}: this campaign is being run by another process; wait for it, or end it") from None
+            raise UsageError(
+                f"{files.top}: this campaign is being run by another process; wait for it, or end it"
+            ) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def scenario_file(files: FilesBelow, run: PlannedRun, text: str) -> Path:

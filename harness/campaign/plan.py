@@ -3,11 +3,17 @@
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.campaign.accepted import Accepted
+from harness.history.files_below import can_lie_below
+from harness.printable import printable
+
+NAME_BYTES_MAX = 200  # shards and later starts add to it
 Keep = Literal["findings", "all"]
 DEFAULT_JOBS = 1
 DEFAULT_RUN_LIMIT_S = 900.0
@@ -51,7 +57,8 @@ class Plan:
     """time_s, run_budget: when no further run is begun; None: no such bound. inconclusive_share: how many of the judged
     runs may be inconclusive, from 0 to 1. run_limit_s: a run that takes longer is ended and counts as an error.
     stated_is_pass: a verdict that the run's scenario states counts as a pass, whatever it is. share_clusters: runs may
-    follow others on one cluster (harness/campaign/shared), runs_per_cluster of them at most."""
+    follow others on one cluster (harness/campaign/shared), runs_per_cluster of them at most. accepted: what
+    accepted_file holds, once it was read (`accepting`)."""
 
     name: str
     seed: int
@@ -61,7 +68,8 @@ class Plan:
     run_budget: int | None = None
     inconclusive_share: float = 0.1
     keep: Keep = "findings"
-    accepted: Path | None = None
+    accepted_file: Path | None = None
+    accepted: tuple[Accepted, ...] = ()
     until_found: bool = False
     stated_is_pass: bool = False
     run_limit_s: float = DEFAULT_RUN_LIMIT_S
@@ -81,7 +89,20 @@ class Plan:
         for run, planned in zip(fields["runs"], self.runs, strict=True):
             del run["text"]
             run["known_key"] = planned.key
-        return fields | {"accepted": str(self.accepted) if self.accepted else None, "digest": self.digest}
+        del fields["accepted_file"]
+        accepted = [dataclasses.asdict(each) | {"until": each.until.isoformat()} for each in self.accepted]
+        return fields | {"accepted": accepted, "digest": self.digest}
+
+
+def wrong_name(name: str) -> str:
+    """Why a campaign cannot have this name, which its folder gets; "": it can."""
+    if not can_lie_below(name) or "/" in name or name.startswith(".") or name != printable(name):
+        return (
+            f"{name[:80]!r} is no name of a campaign: it is a folder's, without '/', control characters or a dot first"
+        )
+    if len(os.fsencode(name)) > NAME_BYTES_MAX:
+        return f"a name of more than {NAME_BYTES_MAX} bytes"
+    return ""
 
 
 def shard_of(runs: Sequence[PlannedRun], shard: int, of: int) -> tuple[PlannedRun, ...]:

@@ -1,6 +1,6 @@
 """What a campaign keeps of a judged run: all that its verdict, its tables and its page are made of."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -8,6 +8,7 @@ from harness.campaign.situations import Situation
 
 NOT_RUN = "not_run"
 Classification = Literal["violation", "permitted", "observation"]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]  # those of many runs together still fit into a table
 
 
 class FindingSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class FindingSeen(msgspec.Struct, frozen=True, kw_only=True):
     classification: Classification
     cause: str
     faults: list[str]
-    count: int
+    count: Count
 
 
 class FaultMeasured(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class SituationReached(msgspec.Struct, frozen=True, kw_only=True):
     epoch_change: bool
     in_flight: str
     before: str
-    times: int
+    times: Count
 
     @property
     def situation(self) -> Situation:

@@ -22,6 +22,17 @@ _HELD = Path("/proc/self/fd")  # paths below it lead to a folder held open, wher
 _REMEDY = "nothing in a run folder is read or written through one: remove it"
 
 _PLAIN = "a plain file is wanted here"
+_NAME_BYTES_MAX = 255  # of a part of a path, on every file system of Linux
+_PIECE = 1 << 20
+
+
+def can_lie_below(name: str) -> bool:
+    """Whether a text that somebody else wrote can name something below a folder, and nothing above or beside it."""
+    try:
+        parts = [os.fsencode(part) for part in name.split("/")]
+    except UnicodeEncodeError:
+        return False
+    return all(part not in (b"", b".", b"..") and b"\0" not in part and len(part) <= _NAME_BYTES_MAX for part in parts)
 
 
 class FilesBelow:
@@ -51,7 +62,43 @@ class FilesBelow:
             else:
                 _refuse_unless_file(mode, path)
 
+    def has_file(self, name: str) -> bool:
+        """Of a name that somebody else may have chosen. Raises UsageError for anything but a plain file."""
+        return stat.S_ISREG(self._mode(name))
+
+    def has_folder(self, name: str) -> bool:
+        """Of a name that somebody else may have chosen. Raises UsageError for anything but a folder or plain file."""
+        return stat.S_ISDIR(self._mode(name))
+
+    def _mode(self, name: str) -> int:
+        """0 where there is nothing."""
+        if not can_lie_below(name):
+            return 0
+        absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+        with _errors_in_one_line(self.top / name, "read"), absent, self._folder_of(name) as (folder, base):
+            mode = os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode
+            if not stat.S_ISDIR(mode):
+                _refuse_unless_file(mode, self.top / name)
+            return mode
+        return 0
+
     # -- reading ------------------------------------------
+
+    def entries(self, name: str) -> list[tuple[str, int]]:
+        """(name, mode) of all that a folder contains, sorted; links are not followed. None of a missing folder."""
+        path = self.top / name
+        gone = contextlib.suppress(FileNotFoundError)
+        with _errors_in_one_line(path, "read"), gone, self._folder_of(name) as (folder, base):
+            if not stat.S_ISDIR(mode := os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode):
+                _refuse_unless_file(mode, path)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(base, flags, dir_fd=folder)
+            try:
+                with os.scandir(descriptor) as found:
+                    return sorted((entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in found)
+            finally:
+                os.close(descriptor)
+        return []
 
     def read(self, name: str) -> bytes:
         with self.open(name) as file:
@@ -133,6 +180,17 @@ class FilesBelow:
                 _refuse_unless_file(mode, self.top / name)
             shutil.rmtree(base, dir_fd=folder)
 
+    def rename_folder(self, name: str, new: str) -> bool:
+        """Within the folder that contains it. False if something is there already: nothing is replaced."""
+        with _errors_in_one_line(self.top / new, "written"), self._folder_of(name) as (folder, base):
+            try:
+                os.rename(base, new.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    return False
+                raise
+        return True
+
     # -- internal -----------------------------------------
 
     @contextlib.contextmanager
@@ -200,6 +258,22 @@ def open_plain(path: Path, *, through_links: bool = True) -> BinaryIO:
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, "rb")
+
+
+def copy_contents(source: int, target: int) -> None:
+    """Between open files; a hole stays a hole, so that a copy takes no more of a disk than what is copied."""
+    size, end = os.fstat(source).st_size, 0
+    os.ftruncate(target, size)
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return  # no data after this position
+        end = min(os.lseek(source, start, os.SEEK_HOLE), size)
+        while start < end and (piece := os.pread(source, min(_PIECE, end - start), start)):
+            start += os.pwrite(target, piece, start)
 
 
 @contextlib.contextmanager

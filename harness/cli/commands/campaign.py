@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.campaign.accepted import Accepted, read_accepted
+from harness.campaign.accepted import by_fingerprint, read_accepted
 from harness.campaign.file import DEFAULT_SEED, JOBS_MAX, drawn_runs, read_campaign
 from harness.campaign.outcome import Outcome, outcome_of
 from harness.campaign.place import campaign_folder
 from harness.campaign.plan import Plan, PlannedRun, shard_of
 from harness.campaign.results import write_results as write_tables
 from harness.campaign.rows import RunJudged
-from harness.campaign.shards import copy_kept, facts_of, journal_of, merged, read_shard
+from harness.campaign.shards import copy_kept, facts_of, journal_of, merged, read_shard, refuse_links
 from harness.ci.campaign_rows import CampaignResults
 from harness.cli.commands.results import JunitOption, SummaryOption, write_results
 from harness.cli.options import (
@@ -36,6 +35,7 @@ from harness.errors import HarnessError, Place, Problem, Problems, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_versions import versions
 from harness.scenario.durations import seconds
+from harness.scenario.readers import COUNT_MAX
 from harness.trends.store import Store
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ PathsArgument = Annotated[
 
 def campaign(
     paths: PathsArgument = None,
-    random: Annotated[int | None, typer.Option(metavar="N", min=1, help="N drawn schedules instead of a file.")] = None,
+    random: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=COUNT_MAX, help="N drawn schedules instead of a file.")
+    ] = None,
     profile: Annotated[str, typer.Option(help="What is drawn: quick, replication, elections, ...")] = "everything",
     system: Annotated[str, typer.Option(help="The system under test of drawn schedules.")] = "reference",
     seed: SeedOption = None,
@@ -87,18 +89,17 @@ def campaign(
         time_s=plan.time_s if time is None else duration(time),
         until_found=until_found or plan.until_found,
         keep=plan.keep if keep is None else _keep(keep),
-        accepted=accepted or plan.accepted,
         share_clusters=share_clusters or plan.share_clusters,
     )
+    plan = accepting(plan, accepted)
     _refuse_sharing(plan)
     plan = _only(plan, shard)
-    known = read_accepted(plan.accepted) if plan.accepted is not None else {}
     if dry_run:
         for run in plan.runs:
             terminal.say(_run_name(run))
         terminal.say(f"{len(plan.runs)} runs, none started")
         return
-    code, folder = conducted(plan, runs, known, master=master)
+    code, folder = conducted(plan, runs, master=master)
     _write_to_nights(folder, runs)
     _write_for_ci(folder, junit, summary, runs)
     raise typer.Exit(code)
@@ -156,6 +157,12 @@ def _refuse_sharing(plan: Plan) -> None:
         )
 
 
+def accepting(plan: Plan, file: Path | None) -> Plan:
+    """With the findings that its file accepts, or that of --accepted instead. Raises UsageError."""
+    chosen = file or plan.accepted_file
+    return plan if chosen is None else replace(plan, accepted=tuple(read_accepted(chosen).values()))
+
+
 def _option(option: str, what: str) -> Problems:
     return Problems([Problem(place=Place(option=option), what=what)])
 
@@ -187,7 +194,7 @@ def _only(plan: Plan, shard: str | None) -> Plan:
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, master: str) -> tuple[int, Path]:
+def conducted(plan: Plan, runs: Path, *, master: str) -> tuple[int, Path]:
     """(the campaign's exit code, its folder). Raises HarnessError."""
     from harness.campaign.conduct import conduct  # with PySpark: other commands begin without it
 
@@ -197,7 +204,7 @@ def conducted(plan: Plan, runs: Path, accepted: Mapping[str, Accepted], *, maste
     }  # fmt: skip
     with (
         campaign_folder(runs, plan, facts=facts) as (files, goes_on),
-        conduct(plan, files, accepted, master=master, show=_Line().show, tell=_tell) as made,
+        conduct(plan, files, by_fingerprint(plan.accepted), master=master, show=_Line().show, tell=_tell) as made,
     ):
         judged = len(made.journal.state.judged)
         if goes_on:
@@ -284,13 +291,15 @@ def _say_outcome(outcome: Outcome, files: FilesBelow) -> None:
 
 def _merge(folders: list[Path], runs: Path, accepted: Path | None) -> tuple[int, Path]:
     """(exit code of the whole, its folder). Raises UsageError, HarnessError."""
-    shards = [read_shard(folder) for folder in folders]
+    shards = [read_shard(folder, names_accepted=accepted is not None) for folder in folders]
     plan, judged = merged(shards)
-    known = read_accepted(accepted or plan.accepted) if (accepted or plan.accepted) is not None else {}  # type: ignore[arg-type]
-    outcome = outcome_of(plan, judged, known, today=datetime.now(UTC).date(), stop="shards")
-    with campaign_folder(runs, plan, facts=facts_of(shards)) as (files, _):
+    plan = accepting(plan, accepted)
+    refuse_links(shards)
+    now = datetime.now(UTC)
+    outcome = outcome_of(plan, judged, by_fingerprint(plan.accepted), today=now.date(), stop="shards")
+    with campaign_folder(runs, plan, facts=facts_of(shards), anew=True) as (files, _):
         copy_kept(shards, files)
-        files.replace("journal.jsonl", journal_of(judged))
+        files.replace("journal.jsonl", journal_of(judged, at=now.strftime("%Y-%m-%dT%H:%M:%SZ")))
         write_tables(files, plan, judged, outcome)
         page = _page(files)
     aside.say(f"{len(shards)} shards, {len(judged)} of {len(plan.runs)} runs with a verdict")

@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 
-from harness.campaign.accepted import read_accepted
 from harness.campaign.file import read_campaign
 from harness.campaign.plan import Plan
 from harness.ci import campaign_report
 from harness.ci.campaign_rows import CampaignResults, RunRow
-from harness.cli.commands.campaign import conducted, duration
+from harness.cli.commands.campaign import accepting, conducted, duration
 from harness.cli.commands.results import FAIL_ON, FailOnOption, JunitOption, StoreOption, SummaryOption, write_results
 from harness.cli.options import MASTER, MEMORY, RUNS, MasterOption, MemoryOption, RunsOption, terminal
 from harness.errors import HarnessError
@@ -50,9 +49,8 @@ def nightly(
     plan = read_campaign(file, tell=terminal.say)
     if containers and file == NIGHTLY:
         plan = with_containers(plan, engine=engine_answers(), tell=terminal.say)
-    plan = replace(plan, time_s=plan.time_s if time is None else duration(time), accepted=accepted or plan.accepted)
-    known = read_accepted(plan.accepted) if plan.accepted is not None else {}
-    _, folder = conducted(plan, runs, known, master=master)
+    plan = accepting(replace(plan, time_s=plan.time_s if time is None else duration(time)), accepted)
+    _, folder = conducted(plan, runs, master=master)
     nights = Store(store or runs / "trends")
     for line in after(folder, nights, master=master):
         terminal.say(line)

@@ -5,18 +5,17 @@ of this machine into the run folder, or write outside it. So they are skipped an
 Programs can also create files with a huge apparent size: holes stay holes, and an archive's size in memory is limited.
 """
 
-import errno
 import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness import memory
+from harness.history.files_below import copy_contents
 
 LEFT_OUT = "left-out.txt"
-_PIECE = 1 << 20
 
 
 def copy(source: Path, target: Path) -> list[str]:
@@ -41,25 +40,8 @@ def _copy_file(name: str, here: int, target: Path) -> None:
     source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
     with open(source, "rb"), open(target, "wb", opener=_unlinked) as written:
         found = os.fstat(source)
-        os.ftruncate(written.fileno(), found.st_size)
-        for start, end in _without_holes(source, found.st_size):
-            while start < end and (piece := os.pread(source, min(_PIECE, end - start), start)):
-                start += os.pwrite(written.fileno(), piece, start)
+        copy_contents(source, written.fileno())
         os.utime(written.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
-
-
-def _without_holes(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yields the ranges (begin, end) of the file that contain data."""
-    end = 0
-    while end < size:
-        try:
-            start = os.lseek(file, end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            return  # no data after this position
-        end = os.lseek(file, start, os.SEEK_HOLE)
-        yield start, min(end, size)
 
 
 def _unlinked(path: str, flags: int) -> int:

@@ -16,11 +16,11 @@ from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.schema import version_1
 from harness.history.schema.schemas import SCHEMA_VERSION
+from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately
 _WORTH_A_LOOK = 1 << 22
-TEXT_MAX = 1 << 20  # bytes of a text in findings and their evidence; ours have some thousand
 _VERSION = b"kafka_chaos_schema"
 _SEALED_AGAIN = "seal the run again from its journals"
 

@@ -5,6 +5,7 @@ stay.
 """
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -12,9 +13,12 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from harness.errors import HarnessError
+from harness.history.files_below import FilesBelow
 
 BYTES_MAX = 16 << 20  # bytes of run.json, verdict.json, a scenario; ours have some thousand
+TEXT_MAX = 1 << 20  # bytes of a text in what is shown: findings, their evidence, what campaigns and nights keep
 NESTING_MAX = 100
+_NUMBER_MAX = (1 << 63) - 1
 _TOO_DEEP = f"nested more than {NESTING_MAX} deep"
 
 
@@ -189,15 +193,56 @@ def check_nesting(value: Any) -> None:
     raise ValueError(_TOO_DEEP)
 
 
+def check_values(value: Any) -> None:
+    """Raises ValueError for nesting that is too deep, a text that is too long and a number that no table can hold."""
+    check_nesting(value)
+    level = [value]
+    while level:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.keys()
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+            elif isinstance(each, str) and len(each) > TEXT_MAX:
+                raise ValueError(f"a text of {len(each)} characters, more than {TEXT_MAX}")
+            elif isinstance(each, int) and not -_NUMBER_MAX <= each <= _NUMBER_MAX:
+                raise ValueError("a whole number of more than 64 bits")
+            elif isinstance(each, float) and not math.isfinite(each):
+                raise ValueError("a number that is not finite")
+        level = inner
+
+
+def json_below(files: FilesBelow, name: str) -> dict[str, Any]:
+    """The object in a file that somebody else may have written, with values that can be shown and kept.
+
+    Raises FileNotFoundError if there is none, UsageError for a link, HarnessError for anything else.
+    """
+    place = files.top / name
+    with files.open(name) as file:
+        text = text_of(place, opened=lambda: file)
+    try:
+        value = json_of(text)
+        check_values(value)
+        return _object_in(value)
+    except ValueError as error:
+        raise HarnessError(f"{place}: {error}") from None
+
+
 def _object(path: Path, shape: type[msgspec.Struct], opened: Opened) -> dict[str, Any]:
     text = text_of(path, opened=opened)
     try:
-        value = json_of(text)
-        if not isinstance(value, dict):
-            raise ValueError(f"an object is wanted, not {_KINDS.get(type(value), 'a number')}")
+        value = _object_in(json_of(text))
         msgspec.convert(value, shape)
     except (ValueError, msgspec.ValidationError) as error:
         raise HarnessError(f"{path}: {error}") from error
+    return value
+
+
+def _object_in(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"an object is wanted, not {_KINDS.get(type(value), 'a number')}")
     return value
 
 
