@@ -1,6 +1,7 @@
 """Where what was fetched or made once is kept for later runs: the user's cache, as the XDG specification has it."""
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,9 +17,40 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
         raise HarnessError(f"{error} HOME or XDG_CACHE_HOME says where the cache is; set one of them") from None
 
 
+def refuse_others(environment: Mapping[str, str] = os.environ) -> None:
+    """Raises HarnessError where somebody else than this user and root may change the cache: what lies in it is run.
+
+    Looked at are the folder that it is in, its own, and those in that. One that is not there yet is nobody's.
+    """
+    top = cache_directory(environment)
+    try:
+        parts = sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
+        for path in (top.parent, top, *parts):
+            if path.exists() and (why := _of_others(path.stat(), sticky=path == top.parent)):
+                raise HarnessError(
+                    f"{path} {why}, and what lies in the cache is run: if all in it is yours, `chmod -R go-w` it; else "
+                    "let XDG_CACHE_HOME name another place"
+                )
+    except OSError as error:
+        raise HarnessError(f"{error.filename}: {error.strerror}; XDG_CACHE_HOME chooses another place") from error
+
+
+def _of_others(found: os.stat_result, *, sticky: bool) -> str:
+    """sticky: that bit keeps others from putting something else in the place of what is ours."""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {found.st_uid}, who is not user {os.geteuid()}"
+    if sticky and found.st_mode & stat.S_ISVTX:
+        return ""
+    # By custom a group with the number of its user has that user alone.
+    shared = stat.S_IWOTH | (stat.S_IWGRP if found.st_gid != found.st_uid else 0)
+    return f"may be written to by others (mode {stat.S_IMODE(found.st_mode):04o})" if found.st_mode & shared else ""
+
+
 def made_in_cache(partition: str, environment: Mapping[str, str] = os.environ) -> Path:
     """A folder of the cache, made if it is not there. What lies in the cache is run: a new one is its user's alone."""
+    refuse_others(environment)
     top = cache_directory(environment)
-    top.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (top / partition).mkdir(exist_ok=True)
+    top.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (top, top / partition):
+        folder.mkdir(mode=0o700, exist_ok=True)
     return top / partition

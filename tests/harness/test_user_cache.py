@@ -3,7 +3,11 @@
 import stat
 from pathlib import Path
 
-from harness.user_cache import cache_directory, made_in_cache
+import pytest
+
+from harness.checks.spark.class_archive import class_archive
+from harness.errors import HarnessError
+from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 
 def test_a_new_cache_is_its_users_alone(tmp_path: Path, open_umask: None) -> None:
@@ -22,3 +26,35 @@ def test_a_cache_that_is_there_is_as_the_user_likes_it(tmp_path: Path) -> None:
 
 def test_asking_where_the_cache_is_makes_nothing(tmp_path: Path) -> None:
     assert not cache_directory({"XDG_CACHE_HOME": str(tmp_path)}).exists()
+
+
+@pytest.mark.parametrize("part", ["", "kafka-chaos", "kafka-chaos/kafka"])
+def test_a_cache_that_others_may_write_to_is_refused(tmp_path: Path, part: str) -> None:
+    cache = tmp_path / "cache"
+    environment = {"XDG_CACHE_HOME": str(cache)}
+    made_in_cache("kafka", environment)
+    cache.chmod(0o755)
+    refuse_others(environment)
+    (cache / part).chmod(0o777)
+    with pytest.raises(HarnessError, match=r"may be written to by others \(mode 0777\)") as refused:
+        made_in_cache("formatted", environment)
+    assert str(cache / part) in str(refused.value)
+    assert not (cache / "kafka-chaos" / "formatted").exists()
+    assert class_archive(home=tmp_path, version=21, class_path="", options=(), environment=environment) is None
+    assert not (cache / "kafka-chaos" / "spark-classes").exists()
+
+
+def test_a_cache_in_a_folder_of_everybody_is_its_users_own_if_nobody_can_replace_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert made_in_cache("kafka", {"XDG_CACHE_HOME": str(tmp_path)}).is_dir()
+
+
+def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_in_cache("kafka", {"XDG_CACHE_HOME": str(tmp_path)})
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr("harness.user_cache.os.geteuid", lambda: owner + 1)
+    if owner == 0:
+        refuse_others({"XDG_CACHE_HOME": str(tmp_path)})  # root may change everything anyway
+    else:
+        with pytest.raises(HarnessError, match="belongs to user"):
+            refuse_others({"XDG_CACHE_HOME": str(tmp_path)})

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.user_cache import cache_directory, made_in_cache
+from harness.errors import HarnessError
+from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 OFF = "KAFKA_CHAOS_NO_CLASS_ARCHIVE"  # set to any value: neither used nor created
 _FOLDER = "spark-classes"
@@ -54,6 +55,10 @@ def class_archive(
 ) -> ClassArchive | None:
     """The archive for a JVM of this Java, class path and options; None if disabled or if another process creates it."""
     if environment.get(OFF):
+        return None
+    try:
+        refuse_others(environment)
+    except HarnessError:  # its classes would be run; a check is only slower without them
         return None
     parts = "\n".join((*_build(home), class_path, *options))
     name = hashlib.sha256(parts.encode()).hexdigest()[:20]

@@ -21,7 +21,7 @@ from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
-from harness.user_cache import cache_directory, made_in_cache
+from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 _FOLDER = "class-archives"
 _START_S = 40.0
@@ -51,7 +51,9 @@ class Archiving:
         return cache_directory() / _FOLDER / f"{self.home.version}-{digest}.jsa"
 
     def options(self) -> list[str]:
-        """JVM options for a node; none while there is no archive. Java logs one line if it rejects an archive."""
+        """JVM options for a node; none while there is no archive. Java logs one line if it rejects an archive. Raises
+        HarnessError for a cache that others may change."""
+        refuse_others()
         path = self.path
         return [f"-XX:SharedArchiveFile={path}"] if path.is_file() else []
 

@@ -27,7 +27,7 @@ from harness.errors import HarnessError, UsageError
 from harness.history.files_below import open_plain
 from harness.history.schema.texts import BYTES_MAX
 from harness.java import java_home, java_version
-from harness.user_cache import cache_directory, made_in_cache
+from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 _MANIFEST = "manifest.json"
 _UNFINISHED = ".unfinished"
@@ -76,10 +76,11 @@ def _kafka_directory() -> Path:
 
 
 def installed(version: KafkaVersion) -> KafkaHome | None:
-    """Returns the version in the cache, or None. Raises HarnessError if it is damaged."""
+    """Returns the version in the cache, or None. Raises HarnessError if it is damaged, or others may change it."""
     folder = _kafka_directory() / version.version
     if not folder.is_dir():
         return None
+    refuse_others()
     if wrong := damage(folder, version):
         raise HarnessError(f"Kafka {version} in {folder} is not used: {wrong}; {_remedy(version)}")
     return _home(folder, version)
