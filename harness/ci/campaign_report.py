@@ -19,6 +19,7 @@ FAIL_ON_UNLESS_SAID = ("violation", "error")
 _WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass", NOT_RUN)
 _OPEN = ("inconclusive", "vacuous")
 _ROWS_MAX = 30
+_TEXT_MAX = 2000  # characters of a name or sentence; all of it is in the campaign's tables
 _MARKUP = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]()<>#+-!|~&@"})
 
 
@@ -110,21 +111,21 @@ def _case(results: CampaignResults, cell: Cell, accepted: Collection[int]) -> Ca
         "error": Outcome.ERROR,
         "pass": Outcome.PASSED,
     }.get(seen, Outcome.SKIPPED)
-    message = "" if outcome is Outcome.PASSED else f"{_word(seen)}: {worst.sentence_text}"
+    message = "" if outcome is Outcome.PASSED else f"{_word(seen)}: {_cut(worst.sentence_text)}"
     if worst.number in accepted and seen == "violation":
         message = f"accepted {message}"
     return Case(
-        group=f"{results.name}.{cell.system}",
-        name=cell.scenario,
+        group=f"{_cut(results.name)}.{_cut(cell.system)}",
+        name=_cut(cell.scenario),
         outcome=outcome,
         duration_s=cell.took_s,
         message=message,
         text="" if outcome is Outcome.PASSED else f"{len(cell.runs)} runs: {words}",
         properties={
             "seed": "" if worst.seed is None else str(worst.seed),
-            "system": cell.system,
-            "client": worst.client,
-            "page": results.page_of(worst) or CAMPAIGN_PAGE,
+            "system": _cut(cell.system),
+            "client": _cut(worst.client),
+            "page": _cut(results.page_of(worst)) or CAMPAIGN_PAGE,
             "runs": words,
         },
     )
@@ -208,4 +209,8 @@ def _row(each: Sequence[str]) -> str:
 
 def _safe(text: str) -> str:
     """On one line, and nothing in it is markup, a link, a mention or a cell's end."""
-    return printable(text).translate(_MARKUP)
+    return _cut(printable(text)).translate(_MARKUP)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + " …"

@@ -7,17 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.schema.parquet_tables import check_size
+from harness.history.schema.kept_tables import kept_rows
+from harness.history.schema.texts import json_below
+from harness.verdict import Verdict
 
 NOT_RUN = "not_run"
+_AGAIN = "start the campaign again, with the same plan, seed and --runs: that writes it anew"
+_WORDS = {
+    "verdict": (*(each.value for each in Verdict), NOT_RUN),
+    "class": ("violation", "permitted", "observation"),
+}
 CAMPAIGN_PAGE = "campaign.html"
 
 
@@ -102,9 +110,14 @@ class CampaignResults:
 
     @cached_property
     def files(self) -> FilesBelow:
-        if not (self.path / "tables" / "runs.parquet").is_file():
+        files = FilesBelow(self.path)
+        if not files.has_file("tables/runs.parquet"):
             raise UsageError(f"{self.path}: no results of a campaign (there is no tables/runs.parquet)")
-        return FilesBelow(self.path)
+        return files
+
+    @cached_property
+    def _held(self) -> memory.Together:
+        return memory.Together()
 
     @cached_property
     def runs(self) -> list[RunRow]:
@@ -129,41 +142,37 @@ class CampaignResults:
     @cached_property
     def campaign(self) -> Mapping[str, Any]:
         """campaign.json; name, seed and command are in it."""
-        value = self._json("campaign.json")
-        if not isinstance(value, dict):
-            raise HarnessError(f"{self.path / 'campaign.json'}: an object is wanted")
-        return value
+        return self._json("campaign.json")
 
     @property
     def name(self) -> str:
         return str(self.campaign.get("name") or self.path.resolve().name)
 
     def page_of(self, run: RunRow) -> str:
-        """Relative to the campaign's folder; "" where there is none."""
-        place = f"{run.folder}/report.html" if run.folder else ""
-        return place if place and (self.path / place).is_file() else ""
+        """Relative to the campaign's folder; "" where there is none. Raises UsageError for a link on the way."""
+        place = f"{run.folder}/report.html"
+        return place if self.files.has_file(place) else ""
 
-    def _json(self, name: str) -> Any:
+    def was_judged(self, run: RunRow) -> bool:
+        """Whether its folder was kept, and lies in the campaign's. Raises UsageError for a link on the way."""
+        return bool(run.folder) and self.files.has_file(f"{run.folder}/verdict.json")
+
+    def _json(self, name: str) -> Mapping[str, Any]:
         try:
-            return msgspec.json.decode(self.files.read(name))
+            return json_below(self.files, name)
         except FileNotFoundError:
             raise HarnessError(f"{self.path / name} is missing: the campaign has not ended") from None
-        except msgspec.DecodeError as error:
-            raise HarnessError(f"{self.path / name}: no JSON that can be read ({error})") from error
 
     def _rows(self, name: str, shape: type[Row]) -> list[Row]:
         place = f"tables/{name}.parquet"
-        path = self.path / place
+        schema, may_lack, may_be_null = _columns(shape)
         try:
-            with self.files.open(place) as file:
-                metadata = pq.read_metadata(file)
-                check_size(path, metadata, metadata.schema.to_arrow_schema().names)
-                file.seek(0)
-                rows = pq.read_table(file).to_pylist()
+            rows = kept_rows(
+                self.files, place, schema, may_lack=may_lack, may_be_null=may_be_null, words=_WORDS, held=self._held,
+                wrong=": no table that can be read", remedy=_AGAIN,
+            )  # fmt: skip
         except FileNotFoundError:
-            raise HarnessError(f"{path} is missing: the campaign has not ended") from None
-        except (pa.ArrowException, OSError) as error:
-            raise HarnessError(f"{path}: no table that can be read ({error})") from error
+            raise HarnessError(f"{self.path / place} is missing: the campaign has not ended") from None
         return [self._converted(row, shape, f"{place}, row {number}") for number, row in enumerate(rows)]
 
     def _converted(self, value: Any, shape: type[Row], place: str) -> Row:
@@ -171,3 +180,15 @@ class CampaignResults:
             return msgspec.convert(value, shape)
         except msgspec.ValidationError as error:
             raise HarnessError(f"{self.path / place}: {error}") from error
+
+
+def _columns(shape: type[msgspec.Struct]) -> tuple[pa.Schema, set[str], set[str]]:
+    """(the columns that hold it, those that may be missing, those that may hold nothing)"""
+    fields = msgspec.structs.fields(shape)
+    kinds = {each.encode_name: set(get_args(each.type) or (each.type,)) for each in fields}
+    schema = pa.schema({name: next(_TYPES[kind] for kind in kinds[name] if kind in _TYPES) for name in kinds})
+    may_lack = {each.encode_name for each in fields if not each.required}
+    return schema, may_lack, {name for name, kind in kinds.items() if NoneType in kind}
+
+
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from reports.campaign.beside import write_campaigns_beside
 
 _PLAN = "campaign.json"
@@ -30,11 +30,14 @@ def _campaign(reference: str, runs: Path) -> Path | None:
     return next((place for place in places if os.path.isfile(place / _PLAN)), None)
 
 
-def compare_campaigns(folders: Sequence[Path], *, runs: Path, out: Path | None) -> tuple[Path, str]:
-    """(the page, what it opens with). The same campaigns in the same order have the same folder below `runs`."""
+def compare_campaigns(
+    folders: Sequence[Path], *, runs: Path, out: Path | None, unfit: list[HarnessError]
+) -> tuple[Path, str]:
+    """(the page, what it opens with). unfit: gets what is wrong with those that are left out. The same campaigns in the
+    same order have the same folder below `runs`."""
     if out is None:
         mark = hashlib.sha256(repr([str(folder.resolve()) for folder in folders]).encode()).hexdigest()[:6]
         out = runs / f"comparison-{folders[0].resolve().name}-{mark}"
         if out.is_symlink():
             raise UsageError(f"{out} is a symbolic link: remove it, or say by --out where the page goes")
-    return write_campaigns_beside(folders, out=out)
+    return write_campaigns_beside(folders, out=out, unfit=unfit)

@@ -34,6 +34,7 @@ from harness.cli.options import (  # fmt: skip
     aside,
     attachment,
     can_be_written,
+    exit_for,
     run_folder,
     scenario_names,
     system_named,
@@ -242,10 +243,11 @@ def compare(
     from harness.cli import campaign_comparison, comparison_runs
 
     if campaigns := campaign_comparison.campaigns_of(stored or (), runs):
-        place, headline = campaign_comparison.compare_campaigns(campaigns, runs=runs, out=out)
+        unfit: list[HarnessError] = []
+        place, headline = campaign_comparison.compare_campaigns(campaigns, runs=runs, out=out, unfit=unfit)
         terminal.say(headline)
         terminal.say(f"Page: {place}")
-        return
+        raise typer.Exit(exit_for(unfit))
     if stored:
         found = [comparison_runs.stored_run(each, lambda name: run_folder(name, runs)) for each in stored]
         page, summary = comparison_runs.compare_stored(found, runs=runs, out=out, master=master, tell=terminal.say)

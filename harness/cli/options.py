@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,13 @@ import typer
 
 from harness import compose, memory
 from harness.cli.terminal import Terminal
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
 from harness.scenario.names import seed_names, shipped_names
 from harness.scenario.overrides import attached_overrides
 from harness.scenario.places import Override
 from harness.systems import WORLDS
+from harness.verdict import Verdict
 
 RUNS = Path("runs")
 MASTER = "local[2]"
@@ -39,6 +41,13 @@ def can_be_written(option: typer.CallbackParam, path: Path | None) -> Path | Non
     if path is not None and path.is_dir():
         raise UsageError(f"{option.opts[0]} {path}: that is a folder; name a file")
     return path
+
+
+def exit_for(unfit: Sequence[HarnessError]) -> int:
+    """Of a command that was done but for these, each a line: 0 where there are none."""
+    for error in unfit:
+        aside.say(f"kafka-chaos: left out: {error}")
+    return Verdict.ERROR.exit_code if unfit else 0
 
 
 def scenario_names(incomplete: str) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 from harness.ci.campaign_rows import CampaignResults
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
-from harness.trends.store import SeenLately, Store, seen_lately
+from harness.trends.store import SeenLately, Store, seen_in
 
 NIGHTS = "nights.json"
 _BYTES_MAX = 4 << 20  # of nights.json; a fingerprint takes some 200
@@ -25,8 +25,8 @@ def write_to_runs(store: Store, runs: Iterable[Path], *, render: Callable[[Path]
     answers with it, or with None and the reason. A run that cannot be read costs only its own page. Raises HarnessError
     for the store.
     """
-    seen = seen_lately(store)
-    written, failed = 0, []
+    nights, unfit = store.readable()
+    seen, written, failed = seen_in(nights), 0, [str(error) for error in unfit]
     for path in runs:
         try:
             if not _tell(RunFolder(path), seen):
@@ -55,9 +55,7 @@ def _tell(folder: RunFolder, seen: Mapping[str, SeenLately]) -> bool:
 
 def kept_runs(campaign: CampaignResults) -> list[Path]:
     """The folders of its runs that are there and were judged, none outside the campaign's. Raises HarnessError."""
-    top = campaign.path.resolve()
-    folders = [(top / run.folder).resolve() for run in campaign.runs if run.folder]
-    return [path for path in folders if path.is_relative_to(top) and (path / "verdict.json").is_file()]
+    return [campaign.files.top / run.folder for run in campaign.runs if campaign.was_judged(run)]
 
 
 def nights_of(folder: RunFolder) -> dict[str, SeenLately]:
@@ -72,5 +70,5 @@ def nights_of(folder: RunFolder) -> dict[str, SeenLately]:
         raise UsageError(f"{path}: more than {_BYTES_MAX >> 20} MB; remove it, it only holds facts of nights")
     try:
         return msgspec.json.decode(content, type=dict[str, SeenLately])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HarnessError(f"{path}: not what nights leave ({error}); remove it") from error

@@ -5,22 +5,22 @@ killed writer leaves nothing that is read, and a night that is there already is 
 """
 
 import io
-import os
 import re
-import shutil
-import tempfile
+import secrets
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import UNFINISHED, FilesBelow
-from harness.history.schema.parquet_tables import check_size
+from harness.history.schema.kept_tables import kept_rows
+from harness.verdict import Verdict
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,120}")
 _NIGHTS = "nights"
@@ -37,6 +37,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         {"fingerprint": _s, "check": _s, "classification": _s, "cause": _s, "scenario": _s, "system": _s, "run": _s}
     ),
 }  # fmt: skip
+
+
+_MAY_BE_NULL = ("seed", "recovery_s", "gap_s", "throughput_per_s")
+_WORDS = {
+    "verdict": tuple(each.value for each in Verdict),
+    "classification": ("violation", "permitted", "observation"),
+}
+_REMEDY = "remove that night's folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,46 +97,56 @@ class Store:
         """Raises UsageError for a name that is none or is taken, HarnessError where it cannot be written."""
         if not _NAME.fullmatch(night.name) or night.name.endswith(UNFINISHED):
             raise UsageError(f"{night.name}: no name of a night: letters, digits, '.', '_' and '-' are")
-        nights = self.path / _NIGHTS
-        place = nights / night.name
+        place = self.path / _NIGHTS / night.name
+        unfinished = f"{_NIGHTS}/.{night.name}-{secrets.token_hex(8)}{UNFINISHED}"
         try:
-            nights.mkdir(parents=True, exist_ok=True)
-            unfinished = Path(tempfile.mkdtemp(prefix=f".{night.name}-", suffix=UNFINISHED, dir=nights))
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise HarnessError(f"{nights}: {error.strerror}; name another folder with --store") from error
+            raise HarnessError(f"{self.path}: {error.strerror}; name another folder with --store") from error
+        files = FilesBelow(self.path)
+        for folder in (_NIGHTS, unfinished):
+            files.make_folder(folder)
         try:
             for name, rows in (("runs", night.runs), ("findings", night.findings)):
-                (unfinished / f"{name}.parquet").write_bytes(_parquet([asdict(each) for each in rows], SCHEMAS[name]))
-            unfinished.chmod(0o755)
-            os.rename(unfinished, place)  # a folder with files in it is never replaced
-        except OSError as error:
-            if place.is_dir():
-                raise UsageError(f"{place}: this night is in the store already; a night is appended once") from None
-            raise HarnessError(f"{place} cannot be written: {error.strerror}") from error
+                files.replace(f"{unfinished}/{name}.parquet", _parquet([asdict(each) for each in rows], SCHEMAS[name]))
+            if not files.rename_folder(unfinished, f"{_NIGHTS}/{night.name}"):  # one with files in it is never replaced
+                raise UsageError(f"{place}: this night is in the store already; a night is appended once")
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            files.remove_folder(unfinished)
         return place
 
     def names(self) -> list[str]:
-        """Oldest first."""
-        nights = self.path / _NIGHTS
-        if not nights.is_dir():
+        """Oldest first. A link of that name counts as a night, which cannot be read. Raises UsageError for a link in
+        the place of all nights."""
+        if not self.path.is_dir():
             return []
-        return sorted(
-            path.name
-            for path in nights.iterdir()
-            if _NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
-        )
+        return [
+            name
+            for name, mode in FilesBelow(self.path).entries(_NIGHTS)
+            if _NAME.fullmatch(name) and not stat.S_ISREG(mode)
+        ]
+
+    def readable(self) -> tuple[list[Night], list[HarnessError]]:
+        """(the nights that can be read, oldest first; why others cannot). All of them fit into memory together."""
+        held, nights, unfit = memory.Together(), [], []
+        for name in self.names():
+            try:
+                nights.append(self._night(name, held))
+            except HarnessError as error:
+                unfit.append(error)
+        return nights, unfit
 
     def nights(self, *, last: int | None = None) -> list[Night]:
         """Oldest first; only the `last` ones if that is said. Raises HarnessError for one that cannot be read."""
-        chosen = self.names()[-last:] if last is not None else self.names()
-        return [self._night(name) for name in chosen]
+        chosen, held = (self.names()[-last:] if last is not None else self.names()), memory.Together()
+        return [self._night(name, held) for name in chosen]
 
-    def _night(self, name: str) -> Night:
-        files = FilesBelow(self.path / _NIGHTS / name)
+    def _night(self, name: str, held: memory.Together) -> Night:
+        files = FilesBelow(self.path)
         return Night(
-            name=name, runs=_rows(files, "runs", RunOfNight), findings=_rows(files, "findings", FindingOfNight)
+            name=name,
+            runs=_rows(files, f"{_NIGHTS}/{name}/runs", RunOfNight, held),
+            findings=_rows(files, f"{_NIGHTS}/{name}/findings", FindingOfNight, held),
         )
 
 
@@ -165,8 +183,8 @@ def seen_in(nights: Sequence[Night], *, last: int = LATELY) -> dict[str, SeenLat
 
 
 def seen_lately(store: Store, *, last: int = LATELY) -> dict[str, SeenLately]:
-    """Of all nights of a store. Raises HarnessError."""
-    return seen_in(store.nights(), last=last)
+    """Of all nights of a store that can be read. Raises UsageError for a link in the place of all."""
+    return seen_in(store.readable()[0], last=last)
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
@@ -175,13 +193,20 @@ def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
     return file.getvalue()
 
 
-def _rows(files: FilesBelow, name: str, shape: type[Row]) -> list[Row]:
-    path = files.top / f"{name}.parquet"
+def _rows(files: FilesBelow, name: str, shape: type[Row], held: memory.Together) -> list[Row]:
+    place = f"{name}.parquet"
+    schema = SCHEMAS[name.rpartition("/")[2]]
     try:
-        with files.open(path.name) as file:
-            metadata = pq.read_metadata(file)
-            check_size(path, metadata, metadata.schema.to_arrow_schema().names)
-            rows = pq.read_table(file).to_pylist()
-        return [msgspec.convert(row, shape) for row in rows]
-    except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
-        raise HarnessError(f"{path}: no table of a night ({error}); remove that night's folder") from error
+        rows = kept_rows(
+            files,
+            place,
+            schema,
+            may_be_null=_MAY_BE_NULL,
+            words=_WORDS,
+            held=held,
+            wrong=": no table of a night",
+            remedy=_REMEDY,
+        )
+    except FileNotFoundError:
+        raise HarnessError(f"{files.top / place} is missing: {_REMEDY}") from None
+    return [shape(**row) for row in rows]

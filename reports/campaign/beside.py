@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from reports.campaign.data import CampaignData, Group
@@ -43,15 +44,26 @@ class Column:
         return sum(run.verdict != "not_run" for run in self.data.runs)
 
 
-def write_campaigns_beside(folders: Sequence[Path], *, out: Path) -> tuple[Path, str]:
+def write_campaigns_beside(
+    folders: Sequence[Path], *, out: Path, unfit: list[HarnessError] | None = None
+) -> tuple[Path, str]:
     """OUT/campaigns.html and OUT/campaigns.json, each replaced as a whole: (the page, its headline).
 
-    Raises UsageError for fewer than two campaigns or too many, HarnessError where one is unsound or nothing can be
-    written.
+    unfit: gets what is wrong with campaigns that are left out, if two are left. Raises UsageError for fewer than two
+    campaigns or too many, HarnessError where one is unsound or nothing can be written.
     """
     if not 2 <= len(folders) <= CAMPAIGNS_MAX:
         raise UsageError(f"give two campaigns to compare, or up to {CAMPAIGNS_MAX}")
-    columns = [_column(letter, folder, out) for letter, folder in zip(_LETTERS, folders, strict=False)]
+    columns, held, wrong = [], memory.Together(), []
+    for letter, folder in zip(_LETTERS, folders, strict=False):
+        try:
+            columns.append(_column(letter, folder, out, held))
+        except HarnessError as error:
+            wrong.append(error)
+    if wrong and (unfit is None or len(columns) < 2):
+        raise wrong[0]
+    if unfit is not None:
+        unfit += wrong
     page = build(columns)
     html = html_of(page, template="campaigns.html.j2", styles=(*STYLES, "comparison.css", "campaign.css"))
     remedy = "give another folder with --out"
@@ -64,8 +76,8 @@ def write_campaigns_beside(folders: Sequence[Path], *, out: Path) -> tuple[Path,
     return write_page(out, OUT_PAGE, html, otherwise=remedy), page.headline
 
 
-def _column(letter: str, folder: Path, out: Path) -> Column:
-    data = read_campaign(folder)
+def _column(letter: str, folder: Path, out: Path, held: memory.Together) -> Column:
+    data = read_campaign(folder, held=held)
     href = ""
     if (folder / PAGE).is_file():
         href = quote(Path(os.path.relpath(folder.resolve() / PAGE, out.resolve())).as_posix())

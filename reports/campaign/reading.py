@@ -5,34 +5,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from harness import memory
 from harness.campaign.results import SCHEMAS
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
-from harness.history.schema.parquet_tables import check_size, check_texts, unsound
-from harness.history.schema.texts import json_of, text_of
+from harness.history.schema.kept_tables import kept_rows
+from harness.history.schema.texts import json_below
 from reports.campaign.data import CampaignData, Group, MeasureOfRun, Reached, Run
 from reports.campaign.grid import WORST_FIRST
 from reports.campaign.groups import CLASSES
 
 _AGAIN = "give the campaign again, with the same plan, seed and --runs: that writes it anew"
-_BYTES_OF_A_ROW = 2000
 _ROLES = {"out_of_isr": "out of the ISR"}
 SITUATION_COLUMNS = ("Fault", "Victim", "ISR size", "New epoch just before", "In flight", "Fault before")
 Row = Mapping[str, Any]
 
 
-def read_campaign(folder: Path) -> CampaignData:
-    """Raises UsageError where the folder is no campaign's, HarnessError where something in it is unsound."""
+def read_campaign(folder: Path, *, held: memory.Together | None = None) -> CampaignData:
+    """held: what is in memory already, of other campaigns. Raises UsageError where the folder is no campaign's,
+    HarnessError where something in it is unsound."""
     files = FilesBelow(folder)
     plan, verdict = _json(files, "campaign.json"), _json(files, "verdict.json")
-    rows = {name: _rows(files, name) for name in SCHEMAS}
-    _words(files, "runs", "verdict", rows["runs"], WORST_FIRST)
-    _words(files, "findings", "class", rows["findings"], CLASSES)
-    _words(files, "verdict.json", "verdict", [verdict], WORST_FIRST)
+    together = held or memory.Together()
+    rows = {name: _rows(files, name, together) for name in SCHEMAS}
+    if verdict.get("verdict") not in WORST_FIRST:
+        what = f"verdict is {str(verdict.get('verdict'))[:40]!r}, none of {', '.join(WORST_FIRST)}"
+        raise HarnessError(f"{files.top / 'verdict.json'}: {what}: {_AGAIN}")
     where = _where(rows["runs"])
     return CampaignData(
         path=files.top,
@@ -57,17 +55,10 @@ def read_campaign(folder: Path) -> CampaignData:
 
 
 def _json(files: FilesBelow, name: str) -> Mapping[str, Any]:
-    place = files.top / name
     try:
-        with files.open(name) as file:
-            content = json_of(text_of(place, opened=lambda: file))
+        return json_below(files, name)
     except FileNotFoundError:
-        raise UsageError(f"{place} is missing: name the folder of a campaign, RUNS/campaigns/NAME") from None
-    except ValueError as error:
-        raise HarnessError(f"{place}: {error}: {_AGAIN}") from error
-    if not isinstance(content, dict):
-        raise HarnessError(f"{place} holds no object: {_AGAIN}")
-    return content
+        raise UsageError(f"{files.top / name} is missing: name the folder of a campaign, RUNS/campaigns/NAME") from None
 
 
 def _text(content: Mapping[str, Any], name: str) -> str:
@@ -75,47 +66,22 @@ def _text(content: Mapping[str, Any], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def _rows(files: FilesBelow, table: str) -> Sequence[Row]:
+def _rows(files: FilesBelow, table: str, held: memory.Together) -> Sequence[Row]:
     """None of a table that was never written."""
-    name, schema = f"tables/{table}.parquet", SCHEMAS[table]
-    place = files.top / name
+    words: Mapping[str, Mapping[str, Sequence[str]]] = {
+        "runs": {"verdict": WORST_FIRST},
+        "findings": {"class": CLASSES},
+    }
     try:
-        with files.open(name) as file:
-            metadata = pq.read_metadata(file)
-            _check_columns(place, metadata.schema.to_arrow_schema(), schema)
-            check_size(place, metadata, schema.names)
-            memory.check(f"{place}: its {metadata.num_rows} rows", metadata.num_rows * _BYTES_OF_A_ROW)
-            found = pq.read_table(file, columns=schema.names)
+        return kept_rows(
+            files, f"tables/{table}.parquet", SCHEMAS[table], may_be_null=_MAY_BE_NULL, words=words.get(table),
+            held=held, wrong=" is no sound table", remedy=_AGAIN,
+        )  # fmt: skip
     except FileNotFoundError:
         return ()
-    except (pa.ArrowException, OSError) as error:
-        raise HarnessError(unsound(place, error, _AGAIN)) from error
-    check_texts(found, place, _AGAIN)
-    for field in schema:
-        if field.name not in _MAY_BE_NULL and found[field.name].null_count:
-            raise HarnessError(f"{place}: column {field.name} lacks a value: {_AGAIN}")
-    rows: Sequence[Row] = found.to_pylist()
-    return rows
 
 
 _MAY_BE_NULL = ("took_s", "recovery_s", "gap_s", "throughput_per_s")
-
-
-def _check_columns(place: Path, found: pa.Schema, wanted: pa.Schema) -> None:
-    for field in wanted:
-        if found.names.count(field.name) != 1:
-            raise HarnessError(f"{place}: column {field.name} is there {found.names.count(field.name)} times: {_AGAIN}")
-        held = found.field(field.name).type
-        same_list = pa.types.is_list(field.type) and pa.types.is_list(held) and held.value_type == field.type.value_type
-        if not (same_list or held == field.type):
-            raise HarnessError(f"{place}: column {field.name} is of type {held}, not {field.type}: {_AGAIN}")
-
-
-def _words(files: FilesBelow, place: str, column: str, rows: Sequence[Row], known: Sequence[str]) -> None:
-    for row in rows:
-        if row.get(column) not in known:
-            what = f"{column} is {row.get(column)!r}, none of {', '.join(known)}"
-            raise HarnessError(f"{files.top / place}: {what}: {_AGAIN}")
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------

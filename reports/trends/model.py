@@ -70,12 +70,16 @@ class FindingTrend:
 
 @dataclass(frozen=True, kw_only=True)
 class TrendsPage:
-    """nights: those that are drawn, oldest first; all_nights: how many the store has."""
+    """nights: those that are drawn, oldest first; all_nights: how many the store has. *_hidden: how many have no row.
+    unreadable: why other nights are not among them."""
 
     nights: Sequence[Night]
     all_nights: int
     headline: str
     history: Sequence[HistoryRow]
     curves: Sequence[Curves]
+    history_hidden: int
     findings: Sequence[FindingTrend]
+    findings_hidden: int
+    unreadable: Sequence[str]
     method: str

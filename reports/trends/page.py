@@ -4,7 +4,7 @@ All of it is of the store alone (harness/trends/store.py), with pandas; a measur
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from reports.render import STYLES, filled
 from reports.trends.model import Curve, Curves, FindingTrend, HistoryRow, Night, Square, TrendsPage
 
 SHOWN_NIGHTS = 60
+ROWS_MAX = 300  # scenarios on systems
+FINDINGS_MAX = 500
+_UNREADABLE_MAX = 20
 _WORST_FIRST = ("violation", "error", "inconclusive", "vacuous", "pass")
 _MEASURES = {
     "recovery_s": ("Recovery, the longest after a fault", "s"),
@@ -35,7 +38,9 @@ _KEY = ["scenario", "system"]
 
 def build(store: Store) -> TrendsPage:
     """Raises UsageError for a store without nights, HarnessError for one that cannot be read."""
-    nights = store.nights()
+    nights, unfit = store.readable()
+    if unfit and not nights:
+        raise unfit[0]
     if not nights:
         raise UsageError(f"{store.path}: no nights yet; `kafka-chaos trends --store {store.path} RUN...` appends one")
     names = [night.name for night in nights]
@@ -48,14 +53,19 @@ def build(store: Store) -> TrendsPage:
         columns=["night", *stored.SCHEMAS["findings"].names],
     )
     shown = names[-SHOWN_NIGHTS:]
-    trends = _findings(findings, names, stored.seen_in(nights))
+    ages = _ages(findings, names)
+    trends = _findings(findings[findings["fingerprint"].isin(ages.index[:FINDINGS_MAX])], names, stored.seen_in(nights))
+    history = _history(runs, shown)
     return TrendsPage(
         nights=[_night(name, runs[runs["night"] == name]) for name in shown],
         all_nights=len(names),
-        headline=_headline(runs[runs["night"] == names[-1]], names[-1], trends),
-        history=_history(runs, shown),
+        headline=_headline(runs[runs["night"] == names[-1]], names[-1], ages),
+        history=history,
+        history_hidden=runs[_KEY].drop_duplicates().shape[0] - len(history),
         curves=_curves(runs, shown),
         findings=trends,
+        findings_hidden=len(ages) - len(trends),
+        unreadable=[str(error) for error in unfit[:_UNREADABLE_MAX]],
         method=METHOD,
     )
 
@@ -81,17 +91,17 @@ def _night(name: str, runs: pd.DataFrame) -> Night:
     return Night(name=name, runs=len(runs), verdict=_worst(list(runs["verdict"])))
 
 
-def _headline(runs: pd.DataFrame, name: str, trends: Sequence[FindingTrend]) -> str:
+def _headline(runs: pd.DataFrame, name: str, ages: pd.DataFrame) -> str:
     counts = runs["verdict"].value_counts()
     words = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if each in counts)
-    new = sum(trend.is_new and trend.classification == "violation" for trend in trends)
+    new = int((ages["is_new"] & (ages["classification"] == "violation")).sum())
     first_seen = f"; {new} {'violation' if new == 1 else 'violations'} never seen before" if new else ""
     return f"Last night, {name}: {words or 'no runs'}{first_seen}."
 
 
 def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
     rows = []
-    for (scenario, system), group in runs.groupby(_KEY, sort=True):
+    for (scenario, system), group in _first_groups(runs):
         of_night = {night: list(verdicts) for night, verdicts in group.groupby("night")["verdict"]}
         squares = []
         for night in shown:
@@ -105,7 +115,7 @@ def _history(runs: pd.DataFrame, shown: Sequence[str]) -> list[HistoryRow]:
 def _curves(runs: pd.DataFrame, shown: Sequence[str]) -> list[Curves]:
     places = {night: place for place, night in enumerate(shown)}
     drawn = []
-    for (scenario, system), group in runs[runs["night"].isin(list(shown))].groupby(_KEY, sort=True):
+    for (scenario, system), group in _first_groups(runs[runs["night"].isin(list(shown))]):
         curves = []
         for measure in _MEASURES:
             medians = group.dropna(subset=[measure]).groupby("night")[measure].median()
@@ -114,6 +124,12 @@ def _curves(runs: pd.DataFrame, shown: Sequence[str]) -> list[Curves]:
         if curves:
             drawn.append(Curves(scenario=str(scenario), system=str(system), curves=curves))
     return drawn
+
+
+def _first_groups(runs: pd.DataFrame) -> Iterable[tuple[tuple[Hashable, ...], pd.DataFrame]]:
+    """Of each scenario on a system, the first of them by name if they are many."""
+    first = runs[_KEY].drop_duplicates().sort_values(_KEY).head(ROWS_MAX)
+    return runs.merge(first, on=_KEY).groupby(_KEY, sort=True)
 
 
 def _curve(measure: str, medians: "pd.Series[float]", places: dict[str, int]) -> Curve:
@@ -142,6 +158,16 @@ def _curve(measure: str, medians: "pd.Series[float]", places: dict[str, int]) ->
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _ages(findings: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Of each fingerprint: classification, first and last night, whether it is new; in the order of the page."""
+    by = findings.groupby("fingerprint", sort=True)
+    ages = by.agg(classification=("classification", "first"), first=("night", "min"), last=("night", "max"))
+    ages["rank"] = ages["classification"].map(_rank)
+    ages["is_gone"] = ages["last"] != names[-1]
+    ages["is_new"] = (ages["first"] == names[-1]) & (len(names) > 1)
+    return ages.sort_values(["rank", "is_gone", "first"], kind="stable")
 
 
 def _findings(

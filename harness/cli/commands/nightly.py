@@ -94,7 +94,7 @@ def _comparison(results: CampaignResults, *, master: str) -> str:
     from harness.cli import comparison_runs
     from reports.comparison.grouping import StoredRun
 
-    pair = compared(results.runs, has_folder=lambda run: (results.path / run.folder / "verdict.json").is_file())
+    pair = compared(results.runs, has_folder=results.was_judged)
     if not pair:
         return "No comparison: no scenario has runs that were kept on two systems"
     stored = [StoredRun(path=results.path / run.folder, label=run.system) for run in pair]

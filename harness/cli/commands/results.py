@@ -9,9 +9,10 @@ import typer
 from harness.ci import campaign_report
 from harness.ci.campaign_rows import CampaignResults
 from harness.ci.junit import junit_of, write_junit
-from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, can_be_written, terminal
+from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, can_be_written, exit_for, terminal
 from harness.errors import HarnessError, UsageError
-from harness.trends.store import Store, seen_lately
+from harness.trends.store import Night, Store, seen_in
+from harness.verdict import Verdict
 
 CAMPAIGNS = "campaigns"
 FailOnOption = Annotated[
@@ -60,7 +61,8 @@ def write_results(folder: Path, junit: Path | None, summary: Path | None, fails:
     """The exit code. Raises HarnessError."""
     results = CampaignResults(folder)
     cases = campaign_report.cases(results)
-    seen = {fingerprint: each.sentence for fingerprint, each in seen_lately(store).items()}
+    nights, unfit = _nights(store)
+    seen = {fingerprint: each.sentence for fingerprint, each in seen_in(nights).items()}
     text = campaign_report.summary(results, seen=seen)
     if junit is not None:
         write_junit(cases, junit, suite=results.name)
@@ -75,7 +77,16 @@ def write_results(folder: Path, junit: Path | None, summary: Path | None, fails:
             raise HarnessError(f"--summary {summary} cannot be written: {error.strerror}") from error
     terminal.say(f"JUnit: {junit}")
     terminal.say(f"Summary: {summary}")
-    return campaign_report.exit_code(results, fails)
+    code, of_nights = campaign_report.exit_code(results, fails), exit_for(unfit)
+    return code if code == Verdict.VIOLATION.exit_code or not unfit else of_nights
+
+
+def _nights(store: Store) -> tuple[list[Night], list[HarnessError]]:
+    """(those that can be read, why others cannot)"""
+    try:
+        return store.readable()
+    except HarnessError as error:
+        return [], [error]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,12 +1,13 @@
 """The command that keeps nights and shows what changed over them."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.ci.campaign_rows import CampaignResults
-from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, run_folders, terminal
+from harness.cli.options import MEMORY, RUNS, MemoryOption, RunsOption, exit_for, run_folders, terminal
 from harness.errors import UsageError
 from harness.trends.store import Store
 
@@ -30,7 +31,7 @@ def trends(
 
     kept = Store(store or runs / "trends")
     if paths:
-        campaigns = [path for path in paths if (Path(path) / "tables" / "runs.parquet").is_file()]
+        campaigns = [path for path in paths if os.path.lexists(Path(path) / "tables" / "runs.parquet")]
         if campaigns and len(paths) > 1:
             raise UsageError(f"{campaigns[0]}: a campaign is a night of its own; name it alone")
         if campaigns:
@@ -44,6 +45,7 @@ def trends(
     page, nights = write_trends(kept, out=out or kept.path)
     terminal.say(nights.headline)
     terminal.say(f"Page: {page}")
+    raise typer.Exit(exit_for(kept.readable()[1]))
 
 
 def add_to(app: typer.Typer) -> None:

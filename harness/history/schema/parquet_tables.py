@@ -46,7 +46,7 @@ def read_table(
         if old:
             schema, filters = version_1.old_schema(table), version_1.old_filters(table, filters)
             names = version_1.old_names(table, names)
-        check_size(path, metadata, names)
+        check_size(path, metadata, names, source=source)
         found = pq.read_table(source or path, columns=names, schema=schema, filters=filters)
         return version_1.converted(table, found) if old else found
     except (pa.ArrowException, OSError) as error:
@@ -116,7 +116,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(found.equals(wanted) or pa.types.is_null(found))
 
 
-def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) -> int:
+def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str], *, source: BinaryIO | None = None) -> int:
     """The memory in bytes that the columns take once read. Raises HarnessError if that is more than allowed."""
     wanted = set(columns)
     stored, most, texts = 0, 0, set()
@@ -131,18 +131,18 @@ def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str]) ->
             stored += max(chunk.total_uncompressed_size, fixed)
             if chunk.physical_type == "BYTE_ARRAY":
                 texts.add(name)
-                most += chunk.total_uncompressed_size * group.num_rows
+                most += chunk.total_uncompressed_size * max(group.num_rows, chunk.num_values)  # a list has many
     memory.check(f"{path}: its {metadata.num_rows} rows", stored)
     # A repeated text is stored once in the file: only then its length must be checked.
-    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(path, sorted(texts)))
+    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(source or path, sorted(texts)))
     memory.check(f"{path}: its {metadata.num_rows} rows", needed)
     return needed
 
 
-def _bytes_of_texts(path: Path, columns: list[str]) -> int:
+def _bytes_of_texts(source: Path | BinaryIO, columns: list[str]) -> int:
     """The bytes of the texts with all repetitions. They are read with each text once."""
     total = 0
-    with pq.ParquetFile(path, read_dictionary=columns) as file:
+    with pq.ParquetFile(source, read_dictionary=columns) as file:
         for batch in file.iter_batches(columns=columns):
             for column in batch.columns:
                 if pa.types.is_dictionary(column.type):

@@ -8,7 +8,7 @@ from harness import compose
 from harness.cli.presentation import Live, print_findings
 from harness.cli.terminal import Terminal
 from harness.errors import HarnessError
-from harness.history.schema.parquet_tables import TEXT_MAX
+from harness.history.schema.texts import TEXT_MAX
 from reports.evidence_model import FactTable
 from reports.run.facts import aligned
 from tests.reports.stories.build_run import build_run, finding
