@@ -148,7 +148,7 @@ def test_nights_and_runs_are_read_and_written_through_no_link(
     before = sorted(outside.iterdir())
     for command in (
         "trends --store nights",
-        "trends good --store nights",
+        "trends good --store nights --night n",
         "results good --store nights --fail-on none",
     ):
         assert "symbolic link" in is_one_line(use(*command.split()))
