@@ -50,6 +50,7 @@ from harness.printable import LogLines
 from harness.scenario.model import Scenario
 from harness.scenario.names import find, is_run, lasting
 from harness.scenario.written import written_out
+from harness.scratch import left_behind
 from harness.systems import (
     cluster_of,
     owes,
@@ -381,4 +382,5 @@ def render(path: Path) -> tuple[Path | None, str]:
 
 def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
-    return [*sweep_containers(), *ownership.sweep(undo_left_behind)]
+    with left_behind() as remove:
+        return [*sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]

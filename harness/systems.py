@@ -10,7 +10,6 @@ from harness.cluster.brokers.catalogue import traits_of as traits_of_brokers
 from harness.cluster.local import ownership
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import LeftRun
-from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.history.run_folder import RunFolder
@@ -19,6 +18,7 @@ from harness.scenario.file import parse
 from harness.scenario.model import ATTACHED, AttachedSpec, ClusterSpec, Scenario
 from harness.scenario.names import nearest
 from harness.scenario.variants import Traits
+from harness.user_state import state_directory
 
 if TYPE_CHECKING:
     from harness.cluster.attached.cluster import ForeignCluster

@@ -15,9 +15,9 @@ import traceback
 from pathlib import Path
 
 from harness.cli.options import aside, terminal
-from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, Problems, UsageError
 from harness.printable import visible
+from harness.user_state import state_directory
 from harness.verdict import Verdict
 
 USAGE_ERROR = 2

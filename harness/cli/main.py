@@ -1,6 +1,5 @@
 """The command line: parses, looks at what is known beforehand, calls compose, prints, and exits by verdict."""
 
-import json
 import os
 import shlex
 import sys
@@ -41,6 +40,7 @@ from harness.cli.options import (  # fmt: skip
     target,
     terminal,
 )
+from harness.cli.ready_file import ReadyFile
 from harness.controller.run import RunOutcome
 from harness.errors import HarnessError, UsageError
 from harness.history.run_folder import RunFolder
@@ -284,18 +284,13 @@ def cluster(
     until_stdin_closes: Annotated[
         bool, typer.Option("--until-stdin-closes", help="Ends when its standard input does: its starter has gone.")
     ] = False,
+    starters_folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Runs a cluster alone, in the foreground, until Ctrl-C, and says when a node has ended."""
 
     def ready(facts: dict[str, Any]) -> None:
-        if ready_file is not None:
-            unfinished = ready_file.with_name(ready_file.name + ".unfinished")
-            try:
-                unfinished.write_text(json.dumps(facts), encoding="utf-8")
-                unfinished.replace(ready_file)
-            except OSError as error:
-                raise HarnessError(f"--ready-file {ready_file} cannot be written: {error.strerror}") from error
+        told.write(facts)
         for name in ("bootstrap", "coordination", *(("control",) if "control" in facts else ())):
             terminal.say(f"{name:<14}{facts[name]}")
         for node in facts.get("nodes", ()):
@@ -308,7 +303,8 @@ def cluster(
     asked_for = Places(overridden={Said(section="cluster", key="system"): said})
     looking.refuse(looking.preflight(None, spec, checks=False, places=asked_for))
     commanded = _control(control, runs, spec, until_stdin_closes=until_stdin_closes)
-    serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
+    with serving.starters(starters_folder), ReadyFile(ready_file) as told:
+        serving.run_cluster(spec, ready=ready, tell=terminal.say, control=commanded)
 
 
 def _control(path: Path | None, runs: Path, spec: ClusterSpec, *, until_stdin_closes: bool) -> Control | None:

@@ -1,9 +1,9 @@
 """A cluster alone, for whoever wants to try something: it serves until Ctrl-C, and every node that ends is reported."""
 
 import asyncio
+import contextlib
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.history.run_folder import RunFolder
 from harness.history.run_versions import stamp
 from harness.ports.cluster import ClientId, NodeId
 from harness.scenario.model import ClusterSpec
+from harness.scratch import Scratch, scratch_folder
 from harness.systems import made
 
 LOOK_EVERY_S = 0.2
@@ -28,8 +29,7 @@ def run_cluster(
 ) -> None:
     """In a temporary folder, until SIGINT or SIGTERM, or until `control` ends it. `tell` gets lines: a node's logs are
     gone when this returns."""
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-cluster-") as top:
-        folder = Path(top)
+    with scratch_folder("kafka-chaos-cluster-") as folder:
         if control is not None:  # the cluster's books are read by the anchor of its folder
             clock = SystemClock()
             folder = RunFolder.create(
@@ -37,6 +37,23 @@ def run_cluster(
             ).path
         with RunOwnership(folder):
             asyncio.run(_serve(folder, spec, ready, tell, control))
+
+
+@contextlib.contextmanager
+def starters(folder: Path | None) -> Iterator[None]:
+    """A folder of whoever starts the cluster, and may be killed: it goes with the cluster once he is gone, or by the
+    sweep. While he lives it is his own."""
+    if folder is None:
+        yield
+        return
+    held, parent = Scratch.of_starter(folder), os.getppid()
+    try:
+        yield
+    finally:
+        if os.getppid() == parent:
+            held.let_go()
+        else:
+            held.remove()
 
 
 async def _serve(

@@ -9,7 +9,6 @@ from harness.cluster.attached.administration import address_of
 from harness.cluster.brokers.catalogue import added_kind, system_of
 from harness.cluster.brokers.kafka import KafkaSystem
 from harness.cluster.local.addresses import NODES_MAX
-from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError, Place, Problem
 from harness.java import java_home, java_version
 from harness.ports.cluster import COORDINATION
@@ -17,6 +16,7 @@ from harness.preflight import engine
 from harness.scenario.model import ATTACHED, ClusterSpec
 from harness.scenario.places import Places
 from harness.systems import WORLDS, cluster_kind, traits_of
+from harness.user_state import state_directory
 
 _CONNECT_S = 5.0
 _Found = TypeVar("_Found")

@@ -1,12 +1,15 @@
 """The lists: runs, campaigns and comparisons below a folder, and the runs that have a finding. Each is bounded."""
 
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import MISFITS, HarnessError
 from harness.history.run_folder import RunFolder
 from harness.history.summaries import RunSummary, summary
+from harness.web.requests import can_be_asked_for
 
 SHOWN_MAX = 200
 SEARCHED_MAX = 2000
@@ -17,11 +20,12 @@ PAGES = ("comparison.html", "campaign.html", "trends.html")
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A run; `place`: the names that lead to its folder from the top."""
+    """A run; `place`: the names that lead to its folder from the top; `is_linked`: whether an address can name it."""
 
     place: Sequence[str]
     summary: RunSummary
     has_page: bool
+    is_linked: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,7 @@ class Searched:
 
 def run_places(top: Path) -> Iterator[tuple[str, ...]]:
     """Of every run folder below: the runs of `top`, then those of its campaigns; newest first in each. No links."""
-    yield from (((path.name,)) for path in _run_folders(top))
+    yield from ((path.name,) for path in _run_folders(top))
     for campaign in campaign_folders(top):
         for path in _run_folders(campaign / "runs"):
             yield (CAMPAIGNS, campaign.name, "runs", path.name)
@@ -62,19 +66,22 @@ def runs_below(top: Path, place: Sequence[str] = (), *, start: int = 0) -> tuple
     """(at most SHOWN_MAX of the runs of one folder, from number `start`; how many there are)."""
     folders = _run_folders(top.joinpath(*place))
     chosen = folders[start : start + SHOWN_MAX]
-    return [
-        Listed(place=(*place, path.name), summary=summary(path), has_page=(path / "report.html").is_file())
-        for path in chosen
-    ], len(folders)
+    return [_listed((*place, path.name), path) for path in chosen], len(folders)
+
+
+def _listed(place: Sequence[str], path: Path) -> Listed:
+    linked = can_be_asked_for(place)
+    return Listed(
+        place=place, summary=summary(path), has_page=linked and _is_file(path / "report.html"), is_linked=linked
+    )
 
 
 def campaign_folders(top: Path) -> list[Path]:
-    """Newest first."""
+    """Newest first; without those that no address can name."""
     folder = top / CAMPAIGNS
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if not path.is_symlink() and (path / "campaign.json").is_file()]
-    return sorted(found, key=lambda path: (path / "campaign.json").stat().st_mtime, reverse=True)
+    times = {path: _changed(path / "campaign.json") for path in _folders(folder) if can_be_asked_for([path.name])}
+    found = [path for path, time in times.items() if time is not None]
+    return sorted(found, key=lambda path: times[path] or 0, reverse=True)
 
 
 def pages_below(top: Path) -> list[tuple[str, ...]]:
@@ -87,7 +94,7 @@ def pages_below(top: Path) -> list[tuple[str, ...]]:
         (*place, name)
         for path, place in zip(folders, places, strict=True)
         for name in PAGES
-        if (path / name).is_file() and not (path / name).is_symlink()
+        if can_be_asked_for(place) and _is_file(path / name)
     ]
 
 
@@ -102,7 +109,7 @@ def search(top: Path, wanted: str) -> Searched:
         searched += 1
         try:
             found += _findings(top, place, text)
-        except HarnessError:
+        except (HarnessError, OSError, *MISFITS):
             unreadable += 1
     return Searched(found=found, runs=searched, unreadable=unreadable, more=False)
 
@@ -119,15 +126,29 @@ def _findings(top: Path, place: Sequence[str], text: str) -> Iterator[Found]:
         yield Found(
             place=place, run=summarized.id, system=summarized.system, finding=row["finding"], check=row["check"],
             classification=row["classification"], fingerprint=row["fingerprint"], count=row["count"],
-            sentence=row["sentence_text"], has_page=(folder.path / "report.html").is_file(),
+            sentence=row["sentence_text"], has_page=can_be_asked_for(place) and _is_file(folder.path / "report.html"),
         )  # fmt: skip
 
 
 def _folders(top: Path) -> list[Path]:
-    if not top.is_dir():
+    """Newest names first; no links."""
+    if top.is_symlink() or not top.is_dir():
         return []
     return sorted((path for path in top.iterdir() if path.is_dir() and not path.is_symlink()), reverse=True)
 
 
 def _run_folders(top: Path) -> list[Path]:
-    return [path for path in _folders(top) if (path / "run.json").is_file() and not path.name.startswith(".")]
+    return [path for path in _folders(top) if os.path.lexists(path / "run.json") and not path.name.startswith(".")]
+
+
+def _is_file(path: Path) -> bool:
+    return _changed(path) is not None
+
+
+def _changed(path: Path) -> float | None:
+    """When a plain file was last written; None where there is none, or nobody may look."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeGuard
 
 import msgspec
 
@@ -26,6 +26,8 @@ _RATE_OVER_S = 5
 _SECOND_NS = 1_000_000_000
 _STARTED = "started"
 _LOCKS = Path("/proc/locks")
+_LARGEST = (1 << 63) - 1
+_Whole = Annotated[int, msgspec.Meta(ge=-_LARGEST, le=_LARGEST)]  # what the tables can hold
 
 
 class _Row(msgspec.Struct):
@@ -34,26 +36,26 @@ class _Row(msgspec.Struct):
 
 
 class _Fault(msgspec.Struct):
-    fault: int
+    fault: _Whole
     kind: str
     label_text: str | None = None
-    begin_ns: int | None = None
-    end_ns: int | None = None
+    begin_ns: _Whole | None = None
+    end_ns: _Whole | None = None
 
 
 class _State(msgspec.Struct):
     topic: str
-    partition: int
-    time_ns: int
-    leader: int
-    leader_epoch: int
-    isr: list[int]
-    partition_epoch: int | None = None
-    replicas: list[int] | None = None
+    partition: _Whole
+    time_ns: _Whole
+    leader: _Whole
+    leader_epoch: _Whole
+    isr: list[_Whole]
+    partition_epoch: _Whole | None = None
+    replicas: list[_Whole] | None = None
 
 
 class _Controller(msgspec.Struct):
-    node: int
+    node: _Whole
 
 
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
@@ -89,12 +91,14 @@ class LiveRun:
         folder = RunFolder(self.path)
         run = folder.run
         verdict = folder.verdict() if (folder.path / "verdict.json").is_file() else None
-        began_ns = next((each["monotonic_ns"] for each in run.get("anchors", ())[:1]), 0)
+        began_ns = next(
+            (each["monotonic_ns"] for each in run.get("anchors", ())[:1] if _is_time(each["monotonic_ns"])), 0
+        )
         going_on = run.get("status") == _STARTED and is_locked(folder.path / LOCK)
         now_ns = self.clock.monotonic_ns() if going_on else self._last_ns(run, began_ns)
         if run.get("status") == _STARTED:
             self._read_on(folder.files)
-        phases = [each for each in run.get("phases", ()) if isinstance(each.get("t"), int)]
+        phases = [each for each in run.get("phases", ()) if _is_time(each.get("t"))]
         last = max([*self.acknowledged, *self.read], default=now_ns // _SECOND_NS)
         last = max(last, now_ns // _SECOND_NS) if going_on else last
         return {
@@ -128,14 +132,14 @@ class LiveRun:
                 }
                 for _, state in sorted(self.states.items())
             ],
-            "unreadable": self.unreadable,
+            "unreadable": self.unreadable + len(run.get("phases", ())) - len(phases),
             "verdict": str(verdict["verdict"]) if verdict else "",
             "sentence": str(verdict["sentence"]) if verdict else "",
         }  # fmt: skip
 
     def _last_ns(self, run: Mapping[str, Any], began_ns: int) -> int:
         times = [run.get("ended_ns"), *(each["monotonic_ns"] for each in run.get("anchors", ()))]
-        return max([each for each in times if isinstance(each, int)], default=began_ns)
+        return max(filter(_is_time, times), default=began_ns)
 
     def _in_force(self) -> list[_Fault]:
         return [each for _, each in sorted(self.faults.items()) if each.end_ns is None and each.begin_ns is not None]
@@ -181,7 +185,9 @@ class LiveRun:
         except _UNFIT:
             self.unreadable += 1
             return
-        if isinstance(line, Sent):
+        if isinstance(line, Sent | Read) and not _is_time(line.time_ns):
+            self.unreadable += 1
+        elif isinstance(line, Sent):
             self.acknowledged[line.time_ns // _SECOND_NS] += line.statuses.count(STATUS["ok"])
             self.unknown += line.statuses.count(STATUS["info"])
         elif isinstance(line, Read):
@@ -203,6 +209,11 @@ class LiveRun:
                     self.controller = msgspec.convert(row.row, _Controller).node
         except _UNFIT:
             self.unreadable += 1
+
+
+def _is_time(given: object) -> TypeGuard[int]:
+    """Whether it can be one of a run's clock; who wrote it is not known."""
+    return isinstance(given, int) and 0 <= given <= _LARGEST
 
 
 def _newness(state: _State) -> tuple[int, int, int]:

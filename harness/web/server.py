@@ -1,8 +1,8 @@
 """Answers requests for lists, pages and live runs below one folder.
 
 Only GET and HEAD; only files of the names and kinds below; no link in the folder is followed (files_below.py). A run's
-own page may have been written by somebody else: it is served into an origin of its own (`sandbox`), where it can ask
-this server for nothing.
+own page may have been written by somebody else: it is shown in a frame of a page of ours, which it cannot leave, has an
+origin of its own (`sandbox`), where it can ask this server for nothing, and an address whose word opens nothing else.
 """
 
 import contextlib
@@ -20,16 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import SystemClock
-from harness.errors import HarnessError, UsageError
+from harness.errors import MISFITS, HarnessError, UsageError
 from harness.history.files_below import FilesBelow
 from harness.printable import printable
 from harness.web import lists
 from harness.web.live import LiveRuns
-from harness.web.requests import Asked, asked, host_is_ours, joined
+from harness.web.places import Places
+from harness.web.requests import Asked, Words, asked, host_is_ours, joined
 from reports.render import STYLES, filled
 
-CONNECTIONS_MAX = 32
-WAIT_S = 15  # for the next bytes of a request, and for their taker
 _LINGER_S, _LINGER_BYTES = 2.0, 1 << 20  # for what is still on its way when the answer was sent
 _TEXT, _JSON, _HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
 SERVED: Mapping[str, str] = {
@@ -37,10 +36,12 @@ SERVED: Mapping[str, str] = {
     "run.json": _JSON, "verdict.json": _JSON, "comparison.json": _JSON, "campaign.json": _JSON, "trends.json": _JSON,
     "scenario.toml": _TEXT, "scenario.source.toml": _TEXT, "summary.md": _TEXT, "junit.xml": _TEXT,
 }  # fmt: skip
-_STORED = "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
-_STORED += "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_STORED = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+_STORED += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 _OURS = "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; "
-_OURS += "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_OURS += "frame-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_LINK = "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; "
+_LINK += "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -61,17 +62,17 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 2 * CONNECTIONS_MAX  # a client that finds the queue full tries again after a second or three
+    request_queue_size = 2 * Places.MOST  # a client that finds the queue full tries again after a second or three
 
     def __init__(self, top: Path, *, address: str, port: int, names: Sequence[str] = ()) -> None:
         if not top.is_dir():
             raise UsageError(f"--runs {top}: there is no such folder; name the one that run folders are in")
         self.files = FilesBelow(top)
-        self.secret = secrets.token_urlsafe(16)
+        self.words = Words()
+        self.places = Places()
         self.names = tuple(names)
         self.live = LiveRuns(clock=SystemClock())
         self.looking = threading.Lock()
-        self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
         if ":" in address:
             self.address_family = socket.AF_INET6
         try:
@@ -83,19 +84,23 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         host, port = self.server_address[:2]
         name = str(host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{port}/{self.secret}/"
+        return f"http://{f'[{name}]' if ':' in name else name}:{port}/{self.words.secret}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
+        if self.places.take(request):
+            super().process_request(request, client_address)
+        else:
             super().shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self.places.leave(request)
+
+    def service_actions(self) -> None:
+        """Called again and again while it serves."""
+        self.places.end_what_is_late()
 
     def shutdown_request(self, request: Any) -> None:
         """Takes what the client still sends, within bounds: closing on unread bytes would reset the connection, and the
@@ -120,7 +125,6 @@ class Handler(BaseHTTPRequestHandler):
     """One request, then the connection ends."""
 
     server: Server
-    timeout = WAIT_S
     server_version = "kafka-chaos"
     sys_version = ""
 
@@ -129,15 +133,18 @@ class Handler(BaseHTTPRequestHandler):
             if not host_is_ours(self.headers.get("Host"), self.server.names):
                 self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"not under this name\n", kind=_TEXT)
                 return
-            request = asked(self.path, secret=self.server.secret)
+            request = asked(self.path, words=self.server.words)
             if request is None:
                 raise _Nothing
+            self.server.places.keep(self.connection)
             self._route(request)
         except (_Nothing, HarnessError, FileNotFoundError):
             self._answer(HTTPStatus.NOT_FOUND, b"nothing here\n", kind=_TEXT)
         except OSError as error:
             if not self.wfile.closed:
                 self.log_error("%s", error)
+        except MISFITS:  # what somebody else wrote, or a bug of ours: told, and survived
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"what lies there cannot be shown\n", kind=_TEXT)
 
     do_HEAD = do_GET  # noqa: N815  # http.server's name
 
@@ -149,6 +156,9 @@ class Handler(BaseHTTPRequestHandler):
     # -- paths ---------------------------------------------
 
     def _route(self, request: Asked) -> None:
+        if request.reach != "all":
+            self._stored(request)
+            return
         match request.parts:
             case ():
                 self._list(request)
@@ -164,9 +174,19 @@ class Handler(BaseHTTPRequestHandler):
                     state = self.server.live.of(self._run_at(place)).look()
                 self._answer(HTTPStatus.OK, json.dumps(state).encode(), kind=_JSON)
             case ("files", *place) if place and place[-1] in SERVED:
-                self._file(place)
+                self._framed(place) if SERVED[place[-1]] == _HTML else self._file(place)
             case _:
                 raise _Nothing
+
+    def _stored(self, request: Asked) -> None:
+        """What a stored page's own word opens: that page, and of any other only the question who opens it."""
+        place = request.parts
+        if not place or place[-1] not in SERVED:
+            raise _Nothing
+        if request.reach == "page":
+            self._file(place)
+        else:
+            self._page("serve_link.html.j2", scripts=("serve_link.js",), policy=_LINK, wanted=joined(place))
 
     def _list(self, request: Asked, place: Sequence[str] = ()) -> None:
         top = self.server.files.top
@@ -190,6 +210,11 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.files.open(joined((*place, "run.json"))):
             return self.server.files.top.joinpath(*place)
 
+    def _framed(self, place: Sequence[str]) -> None:
+        with self.server.files.open(joined(place)):
+            word = self.server.words.of_page(place)
+        self._page("serve_stored.html.j2", scripts=("serve_stored.js",), place=place, word=word)
+
     def _file(self, place: Sequence[str]) -> None:
         with self.server.files.open(joined(place)) as file:
             kind = SERVED[place[-1]]
@@ -199,13 +224,11 @@ class Handler(BaseHTTPRequestHandler):
 
     # -- answers -------------------------------------------
 
-    def _page(self, template: str, *, scripts: Sequence[str] = (), **values: object) -> None:
+    def _page(self, template: str, *, scripts: Sequence[str] = (), policy: str = _OURS, **values: object) -> None:
         nonce = secrets.token_urlsafe(16)
-        html = filled(
-            template, styles=(*STYLES, "serve.css"), scripts=scripts, home=f"/{self.server.secret}/", nonce=nonce,
-            **values,
-        )  # fmt: skip
-        self._answer(HTTPStatus.OK, html.encode(), kind=_HTML, policy=_OURS.format(nonce=nonce))
+        given = {"nonce": nonce, **({"home": f"/{self.server.words.secret}/"} if policy == _OURS else {}), **values}
+        html = filled(template, styles=(*STYLES, "serve.css"), scripts=scripts, **given)
+        self._answer(HTTPStatus.OK, html.encode(), kind=_HTML, policy=policy.format(nonce=nonce))
 
     def _answer(
         self,

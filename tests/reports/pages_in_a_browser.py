@@ -68,6 +68,11 @@ class Opened:
         """Evaluates what leads to another page, and returns when that is loaded."""
         self._loading("Runtime.evaluate", userGesture=True, expression=f"void setTimeout(() => {{ {expression} }})")
 
+    def click(self, x: int, y: int) -> None:
+        """As a user does, wherever what is there comes from."""
+        for event in ("mousePressed", "mouseReleased"):
+            self.pipe.ask("Input.dispatchMouseEvent", self._session, type=event, x=x, y=y, button="left", clickCount=1)
+
     def _loading(self, method: str, **params: Any) -> None:
         loads = len(self.pipe.events("Page.loadEventFired"))
         self.pipe.ask(method, self._session, **params)

@@ -1,9 +1,7 @@
 """All histories of a call in one go: stages, then the flagged rows of every rule, then cycles."""
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from harness.checks.jepsen.values import values_of
 from harness.checks.jepsen.version_orders import version_orders
 from harness.checks.jepsen.walks import walk_of
 from harness.history.jepsen.imported import ImportedHistory, together
+from harness.scratch import scratch_folder
 
 
 def check_histories(
@@ -40,8 +39,8 @@ def check_histories(
     for rule, found in {**RULES, **({} if compatible else OWN_RULES)}.items():
         for row in found(stages):
             by_run[row["run"]][rule].append(row)
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-jepsen-") as folder:
-        searches = Searches(session, Path(folder), histories, tables, stages.records, orders)
+    with scratch_folder("kafka-chaos-jepsen-") as folder:
+        searches = Searches(session, folder, histories, tables, stages.records, orders)
         search = searches.as_jepsen(with_edges)
         # In a log the order of writes is known, so the edges that Jepsen leaves out need no assumption.
         full = None if compatible else searches.between_transactions()

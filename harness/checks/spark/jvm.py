@@ -9,11 +9,9 @@ the program (`start_ahead`), which takes a third of the JVM's own start time.
 import contextlib
 import importlib.util
 import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +23,7 @@ from harness.checks.spark.priority import Place
 from harness.checks.spark.standalone import driver_address
 from harness.errors import HarnessError
 from harness.java import java_home, java_version
+from harness.scratch import Scratch
 
 _START_TIMEOUT_S = 90.0
 _ARCHIVE_TIMEOUT_S = 600.0
@@ -49,12 +48,16 @@ class Jvm:
     """A gateway JVM that was started; `join` waits until it listens."""
 
     process: subprocess.Popen[bytes]
-    scratch: Path
+    folder: Scratch
     stderr_path: Path
     archive: ClassArchive | None = None
     connection: tuple[int, str] | None = field(default=None)
     used: bool = False  # a computation used it
     large: bool = False  # started for a long check
+
+    @property
+    def scratch(self) -> Path:
+        return self.folder.path
 
     @property
     def place(self) -> Place:
@@ -100,7 +103,7 @@ class Jvm:
                 self.archive.keep()
             else:
                 self.archive.drop()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.folder.remove()
 
     def _wait_for_archive(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -130,7 +133,8 @@ def start_jvm_early(
     home = java_home()
     java_version(home)
     jars = _jars()
-    scratch = Path(tempfile.mkdtemp(prefix="kafka-chaos-spark-"))
+    folder = Scratch("kafka-chaos-spark-")
+    scratch = folder.path
     stderr_path = stderr_path or scratch / "stderr"
     stderr_path.parent.mkdir(parents=True, exist_ok=True)
     command, archive = _command(
@@ -152,7 +156,7 @@ def start_jvm_early(
             # The harness handles Ctrl-C, and decides when the analysis ends.
             start_new_session=True,
         )
-    return Jvm(process=process, scratch=scratch, stderr_path=stderr_path, archive=archive, large=large)
+    return Jvm(process=process, folder=folder, stderr_path=stderr_path, archive=archive, large=large)
 
 
 def _jars() -> Path:

@@ -6,8 +6,6 @@ of histories are one job.
 """
 
 import os
-import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +36,7 @@ from harness.history.schema.parquet_tables import check_footer, check_size, row_
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 from harness.history.sealed.derived_tables import derived_of
+from harness.scratch import Scratch, scratch_folder
 
 LARGE = ("records", "replica_log", "value_names", "jumps")
 # `ops` is read only for the operations that a finding names; `bins` is for the page.
@@ -125,7 +124,8 @@ class Tables:
 def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[Tables]:
     """Loads `RUN/tables` folders; run i is the i-th. Several are staged as one file a table, renumbered."""
     beside = staging_parent(spark.sparkContext.master or "", table_folders[0])
-    staging = Path(tempfile.mkdtemp(prefix="kafka-chaos-tables-", dir=beside))
+    folder = Scratch("kafka-chaos-tables-", beside=beside)
+    staging = folder.path
     pool = ThreadPoolExecutor(1, thread_name_prefix="small-tables")
     try:
         reading = pool.submit(_small, table_folders)
@@ -146,7 +146,7 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
             yield Tables(large=large, record_count=count, read_small=small_rows, runs=len(table_folders))
     finally:
         pool.shutdown()
-        shutil.rmtree(staging, ignore_errors=True)
+        folder.remove()
 
 
 def _small(table_folders: Sequence[Path]) -> Small:
@@ -300,8 +300,8 @@ def _rows_of(
 
 def check_tables(folder: Path) -> None:
     """Raises HarnessError if a table of a run cannot be read, or contains what none of our runs can contain."""
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-tables-") as staging:
-        staged = {name: _in_one_file(name, [folder], Path(staging)) for name in LARGE}
+    with scratch_folder("kafka-chaos-tables-") as staging:
+        staged = {name: _in_one_file(name, [folder], staging) for name in LARGE}
         _check(_small([folder]), staged, [folder])
 
 

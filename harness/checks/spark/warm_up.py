@@ -3,8 +3,6 @@
 The artificial run contains a loss, so that the queries behind a finding run once, too. It leaves nothing behind.
 """
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +12,7 @@ from harness.checks.judge import RunInput, judge_tables
 from harness.checks.spark.concurrent_queries import Progress
 from harness.checks.spark.tables import tables_of
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, STATUS_INFO, STATUS_OK, TABLES
+from harness.scratch import scratch_folder
 
 _RECORDS, _LOST, _UNKNOWN = 8, 5, 6
 _NODES = [1, 2, 3]
@@ -31,8 +30,8 @@ def warm_up(spark: SparkSession, *, progress: Progress | None = None) -> None:
         )
         for name, schema in TABLES.items()
     }
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-warm-up-") as folder:
-        judge_tables(spark, tables_of(spark, Path(folder), arrow, 1), [RunInput(scenario=None)], progress=progress)
+    with scratch_folder("kafka-chaos-warm-up-") as folder:
+        judge_tables(spark, tables_of(spark, folder, arrow, 1), [RunInput(scenario=None)], progress=progress)
 
 
 def _rows() -> dict[str, list[dict[str, Any]]]:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from harness.cluster.brokers.system import write_properties
 from harness.cluster.local.processes import die_with_parent
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
+from harness.scratch import scratch_folder
 from harness.user_cache import cache_directory, made_in_cache, refuse_others
 
 _FOLDER = "class-archives"
@@ -70,9 +70,9 @@ async def ensure(archiving: Archiving, *, log_option: str, listens: _Address, co
     if path.is_file() or _is_recent(failed):
         return
     try:
-        with tempfile.TemporaryDirectory(dir=made_in_cache(_FOLDER), prefix=".making-") as scratch:
-            await _make(archiving, Path(scratch), log_option=log_option, listens=listens, controls=controls)
-            (Path(scratch) / "archive").replace(path)
+        with scratch_folder(".making-", beside=made_in_cache(_FOLDER)) as scratch:
+            await _make(archiving, scratch, log_option=log_option, listens=listens, controls=controls)
+            (scratch / "archive").replace(path)
         failed.unlink(missing_ok=True)
     except (HarnessError, OSError) as error:
         with contextlib.suppress(OSError):

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.cluster.brokers.kafka_jars import KafkaHome
 from harness.errors import HarnessError
 from harness.java import java_home
 from harness.ports.cluster import NodeId
+from harness.scratch import scratch_folder
 from harness.user_cache import made_in_cache
 
 _FORMAT_S = 60.0
@@ -31,8 +31,7 @@ async def formatted(home: KafkaHome, features: Mapping[str, str]) -> Path:
     kept = made_in_cache("formatted") / f"{home.version}-{digest}"
     if (kept / _META).is_file():
         return kept
-    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-        folder = Path(scratch)
+    with scratch_folder(".making-", beside=kept.parent) as folder:
         await _format(home, features, folder)
         try:
             os.rename(folder / "data", kept)

@@ -162,6 +162,8 @@ class LocalCluster(BrokerCluster):
 
     async def _signal(self, node: NodeId, number: signal.Signals, *, stopped: bool) -> Evidence:
         pid = self._process(node).pid
+        if state_of(pid) in ("", "Z"):  # it has ended, and nobody has told us yet
+            raise HarnessError(f"{self._name(node)} is not running: process {pid} has ended by itself{self._why(node)}")
         os.kill(pid, number)
 
         async def changed() -> bool:

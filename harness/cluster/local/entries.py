@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from harness.cluster.local.processes import boot_id
-from harness.cluster.local.state import state_directory
 from harness.errors import HarnessError
+from harness.user_state import state_directory
 
 _LARGEST_BYTES = 1 << 16
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH

@@ -19,11 +19,12 @@ from harness.controller.control.stage import Stage
 from harness.controller.faults.in_force import FaultInForce
 from harness.controller.step_conditions import Condition, holds
 from harness.errors import MISFITS, HarnessError
-from harness.ports.cluster import CanCrash, ClientId
+from harness.ports.cluster import CanCrash, ClientId, Cluster, NodeId
 from harness.ports.faults import FaultBook, PlannedFault
 from harness.scenario.durations import seconds
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
+from harness.scenario.names import NAME_SHOWN, TOPIC_NAMES, is_topic_name
 from harness.scenario.steps import ACTS, WITHIN_S, read_step
 
 TRIGGER = "asked over the control socket"
@@ -110,6 +111,7 @@ class ControlSession:
         topics = fields_of(request.value, {"topics": list}, of="state").get("topics", [])
         if not all(isinstance(topic, str) for topic in topics):
             raise Refused("bad-request", "state: topics is a list of names")
+        _refuse_misnamed("state", topics)
         context = self._context
         if topics:
             await self._watch(topics)
@@ -119,7 +121,10 @@ class ControlSession:
             "bootstrap": cluster.bootstrap(ClientId(1)),
             "controller": observer.controller,
             "nodes": [
-                {"node": each.node, "name": each.name, "role": each.role, "state": in_force.state_of(each.node)}
+                {
+                    "node": each.node, "name": each.name, "role": each.role,
+                    "state": in_force.state_of(each.node) if _runs(cluster, each.node) else "down",
+                }
                 for each in cluster.nodes
             ],
             "partitions": [
@@ -263,7 +268,7 @@ class ControlSession:
             in_force, cluster = self._stage.acts.in_force, context.cluster
 
             def up() -> list[int]:
-                running = [node for node in nodes if not isinstance(cluster, CanCrash) or cluster.is_running(node)]
+                running = [node for node in nodes if _runs(cluster, known[node])]
                 return [node for node in running if in_force.state_of(known[node]) == "up"]
 
             return (lambda: len(up()) == len(nodes)), within_s, lambda: f"alive {up()} of {nodes}"
@@ -277,14 +282,16 @@ class ControlSession:
 
     # -- topics and recordings ----------------------------------------------------------------------------------------
 
-    def _topics(self, tables: Any) -> Topics:
-        return read_topics(tables, brokers=self._context.scenario.cluster.brokers)
+    def _topics(self, word: str, tables: Any) -> Topics:
+        topics = read_topics(tables, brokers=self._context.scenario.cluster.brokers)
+        _refuse_misnamed(word, [topic.name for topic in topics])
+        return topics
 
     async def _topic(self, request: Request) -> Mapping[str, Any]:
         self._refuse_while_changing()
         if self._recording is not None:
             raise Refused("bad-request", "topic: the topics of a recording are named when it begins, in record")
-        topics = self._topics([request.value])
+        topics = self._topics("topic", [request.value])
         context = self._context
         if {topic.name for topic in topics} & context.scenario.topic_names:
             raise Refused("bad-request", f"topic: there is a topic {topics[0].name!r} already", "choose another name")
@@ -292,7 +299,7 @@ class ControlSession:
         self._stage.knows(topics)
         try:
             seen = await topic_acts.create(context, {"create_topic": topics[0].name})
-        except HarnessError:
+        except BaseException:
             context.scenario = scenario
             raise
         await self._watch([topics[0].name])
@@ -301,7 +308,7 @@ class ControlSession:
     async def _begin_recording(self, request: Request) -> Mapping[str, Any]:
         fields = fields_of(request.value, {"name": str, "topics": list}, of="record")
         self._refuse_while_changing()
-        topics = self._topics(fields.get("topics", []))
+        topics = self._topics("record", fields.get("topics", []))
         async with self._changing:
             self._refuse_while_harmed("record")
             if self._recording is not None:
@@ -366,6 +373,17 @@ def _seconds(given: Any, otherwise: float) -> float:
         return otherwise if given is None else seconds(given)
     except ValueError as error:
         raise Refused("bad-request", f"within: {error}") from None
+
+
+def _runs(cluster: Cluster, node: NodeId) -> bool:
+    """As far as this cluster can tell."""
+    return not isinstance(cluster, CanCrash) or cluster.is_running(node)
+
+
+def _refuse_misnamed(word: str, topics: Sequence[str]) -> None:
+    for topic in topics:
+        if not is_topic_name(topic):
+            raise Refused("bad-request", f"{word}: {topic[:NAME_SHOWN]!r} can be no topic's name", TOPIC_NAMES)
 
 
 def _step(kind: Literal["act", "wait"], request: Request) -> StepSpec:

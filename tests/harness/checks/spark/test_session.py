@@ -14,6 +14,7 @@ from harness.checks.spark.jvm import Jvm, a_jvm, end_ahead, start_ahead, start_j
 from harness.checks.spark.session import sized_for
 from harness.errors import HarnessError
 from harness.history.facts.extent import MANY_ROWS
+from harness.scratch import Scratch
 
 
 @pytest.mark.jvm
@@ -118,10 +119,11 @@ def test_the_wait_for_the_kept_classes_is_one_line_when_there_is_one(
 
     archive = ClassArchive(path=tmp_path / "kept.aot", unfinished=tmp_path / "kept.unfinished-1", options=())
     (tmp_path / "kept.unfinished-1").write_bytes(b"c" * 1_000_001)
-    (tmp_path / "scratch").mkdir()
     process: Any = Process()
 
-    Jvm(process=process, scratch=tmp_path / "scratch", stderr_path=tmp_path, archive=archive, used=True).end()
+    Jvm(
+        process=process, folder=Scratch("scratch-", beside=tmp_path), stderr_path=tmp_path, archive=archive, used=True
+    ).end()
 
     printed = capsys.readouterr().err
     assert printed.count("\n") == lines

@@ -6,6 +6,8 @@ runs of this machine share.
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -41,7 +43,7 @@ from harness.ports.cluster import (
 from harness.scenario.model import ClusterSpec
 from reference_impl.wire.messages import API_VERSIONS, encode_request, request_class
 from tests.harness.cluster.local.streams import is_silent
-from tests.waiting import PATIENCE_S, comes_true
+from tests.waiting import PATIENCE_S, comes_true, until
 
 _QUESTION = encode_request(API_VERSIONS, 0, 1, "test", request_class(API_VERSIONS)())
 
@@ -230,6 +232,19 @@ async def test_a_slow_link_is_slow_until_it_is_not(cluster: LocalCluster, load: 
     assert "by 50 ms" in (await cluster.slow([_link(_FOLLOWER, _LEADER)], delay_ms=50)).sentence
     await load.reaches(_FOLLOWER, await load.append())
     assert "without delay" in (await cluster.slow([_link(_FOLLOWER, _LEADER)], delay_ms=0)).sentence
+
+
+async def test_a_pause_of_a_broker_that_has_ended_by_itself_is_refused_in_words(
+    cluster: LocalCluster, load: Load
+) -> None:
+    pid = cluster._process(_FOLLOWER).pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: state_of(pid) in ("", "Z"), "the kernel has ended it")  # and the loop has not heard of it
+    with pytest.raises(HarnessError, match=f"broker 2 is not running: process {pid} has ended by itself"):
+        await cluster.pause(_FOLLOWER)
+    assert not cluster.is_running(_FOLLOWER) or await cluster._process(_FOLLOWER).wait()
+    await cluster.start_node(_FOLLOWER)
+    await load.reaches(_FOLLOWER, await load.append())
 
 
 async def test_a_paused_broker_is_seen_stopped_and_goes_on_when_resumed(cluster: LocalCluster, load: Load) -> None:

@@ -1,12 +1,15 @@
 """What the requests do: faults by role through the one engine, waits with a limit, topics, recordings."""
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from harness.clock import SystemClock
 from harness.history.journals.journal import JournalFile
@@ -116,6 +119,27 @@ async def test_of_a_fault_that_fails_on_one_of_its_victims_nothing_stays_in_forc
     assert (reported["error"]["code"], "pause 2 did not work" in reported["error"]["message"]) == ("failed", True)
     assert (await asking.ask(state={}))["faults"] == []
     assert world.cluster.paused == set()
+
+
+async def test_what_the_machine_refuses_leaves_no_fault_in_force_either(
+    world: Commanded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = await with_orders(world)
+
+    async def refused(node: int) -> None:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.cluster, "pause", refused)
+        reported = await asking.ask(act={"pause": 1})
+    assert reported["error"]["message"] == "pause of broker 1: No such process"
+    assert (await asking.ask(state={}))["faults"] == []
+
+
+async def test_a_node_that_has_ended_by_itself_is_down_in_the_state(world: Commanded) -> None:
+    asking = await with_orders(world)
+    world.cluster.running.remove(2)
+    assert [node["state"] for node in (await asking.ask(state={}))["nodes"]] == ["up", "down", "up"]
 
 
 async def test_an_act_and_a_wait_that_run_out_say_what_was_seen(world: Commanded) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.controller.control import socket_server
 from harness.controller.control.requests import CODES, LINE_BYTES_MAX, WORDS
 from harness.controller.control.socket_server import CONNECTIONS_MAX, bound
 from harness.errors import UsageError
 from tests.harness.controller.control.commanded import Commanded, commanded
-from tests.waiting import comes_true
+from tests.waiting import PATIENCE_S, comes_true
 
 PAGE = Path(__file__).parents[4] / "docs" / "control.md"
 
@@ -75,6 +76,12 @@ async def test_another_user_is_refused_and_learns_nothing(private: Path) -> None
         (b'{"stat": {}}\n', "bad-request"),
         (b'{"state": 5}\n', "bad-request"),
         (b'{"state": {"topics": [1]}}\n', "bad-request"),
+        (b'{"state": {"topics": ["a b"]}}\n', "bad-request"),
+        (b'{"topic": {"name": "a b"}}\n', "bad-request"),
+        (b'{"topic": {"name": ".."}}\n', "bad-request"),
+        (b'{"topic": {"name": ""}}\n', "bad-request"),
+        (b'{"topic": {"name": "' + b"x" * 250 + b'"}}\n', "bad-request"),
+        (b'{"record": {"topics": [{"name": "a/b"}]}}\n', "bad-request"),
         (b'{"state": {"topic": "orders"}}\n', "bad-request"),
         (b'{"state": {}, "within": "1 s"}\n', "bad-request"),
         (b'{"act": []}\n', "bad-request"),
@@ -174,3 +181,24 @@ async def test_the_socket_is_gone_when_its_cluster_has_ended(private: Path) -> N
     assert not world.path.exists()
     with socket.socket(socket.AF_UNIX) as late, pytest.raises(FileNotFoundError):
         late.connect(str(world.path))
+
+
+async def test_a_client_that_reads_no_answer_does_not_hold_the_end_of_the_cluster_up(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_server, "TAKEN_WITHIN_S", 0.1)
+    async with asyncio.timeout(PATIENCE_S):
+        async with commanded(private) as world:
+            _, writer = await asyncio.open_unix_connection(str(world.path), limit=1)
+            line = b'{"id": "' + b"x" * 99 + b'", "state": {}}\n'
+            writer.write(line * 20_000)
+            other = await world.connect()
+            assert (await other.ask(state={}))["ok"]
+
+            async def answers_wait() -> bool:
+                return writer.transport.get_write_buffer_size() > 0
+
+            await comes_true(answers_wait, "nobody takes the answers, and nobody reads on")
+            world.connections.clear()
+        writer.transport.abort()
+    assert not world.path.exists()

@@ -1,0 +1,2 @@
+"use strict";
+parent.postMessage({ open: document.querySelector("p").dataset.wanted + location.hash }, "*");
