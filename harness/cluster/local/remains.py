@@ -12,6 +12,7 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.attached.administration import Administration, address_of
+from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.processes import state_of
@@ -44,9 +45,8 @@ class Remains:
         """Deletes every topic that is not kept. Raises HarnessError."""
         administration = Administration(self._addresses)
         try:
-            topics = [topic for topic in await administration.topics() if topic not in self._keep]
-            if topics:
-                await administration.delete(topics)
+            for topic in sorted(await administration.topics() - self._keep):
+                await administration.delete(OwnTopic(name=topic))
         finally:
             administration.close()
 

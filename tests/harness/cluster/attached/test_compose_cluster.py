@@ -12,9 +12,10 @@ from docker.errors import ImageNotFound
 
 from harness.clock import SystemClock
 from harness.cluster.attached import compose_project
+from harness.cluster.attached.administration import Administration
 from harness.cluster.attached.by_docker import cluster_by_docker
 from harness.cluster.attached.container_rules import can_cut
-from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.journal import AttachedJournal, OwnTopic
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.errors import HarnessError, UsageError
@@ -128,6 +129,44 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
     settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
     assert settings["read", "unclean.leader.election.enable"] == "false"
     assert AttachedJournal(tmp_path).owed() == [("delete", "read")]
+
+
+async def test_a_topic_that_no_broker_tells_of_is_refused_by_the_controller_and_stays(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = TopicDefinition(name="theirs", partitions=1, replication_factor=3)
+    await made_by_somebody(cluster, there)
+
+    async def nothing(_: Administration) -> set[str]:
+        return set()
+
+    monkeypatch.setattr(Administration, "topics", nothing)
+    with pytest.raises(HarnessError, match="topic 'theirs' is there already"):
+        await cluster.create_topics([there])
+    assert AttachedJournal(tmp_path).owed() == []
+
+
+async def test_a_topic_that_took_the_name_of_the_runs_is_there_after_the_run(cluster: Any, tmp_path: Path) -> None:
+    taken = TopicDefinition(name="taken", partitions=1, replication_factor=3)
+    await cluster.create_topics([taken])
+    administration = Administration(cluster._addresses)
+    await administration.delete(OwnTopic(name="taken"))
+    await made_by_somebody(cluster, taken)
+
+    assert "is deleted" in (await cluster.undo("delete", "taken")).sentence
+
+    async def is_there() -> bool:
+        return "taken" in await administration.topics()
+
+    await comes_true(is_there, "their topic is known")
+    administration.close()
+
+
+async def made_by_somebody(cluster: Any, topic: TopicDefinition) -> None:
+    async def made() -> bool:
+        return bool(await cluster.questions().create_topic(topic) == 0)  # not while the name is being freed
+
+    await comes_true(made, f"somebody makes topic {topic.name}")
 
 
 def test_containers_are_found_by_the_file_they_were_made_of(project: ClusterSpec, tmp_path: Path) -> None:
