@@ -1,6 +1,5 @@
 """Checks that everything a scenario names exists: brokers, topics, partitions, links, clients, in faults and steps."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,13 +11,13 @@ from harness.errors import Problem, UsageError
 from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
+from harness.scenario.topic_names import wrong_name
 
 _OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
 _LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
 _KEYED_BY_BROKER = ("leaders_each", "leader_seen_by", "log_end", "high_watermark", "epoch_file")
 _NAMES_A_BROKER = ("leader", "controller", "to", "broker", "log_end_unchanged_on")
 _NOBODY = (-1,)
-_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def problems(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
@@ -59,8 +58,8 @@ def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
 
 def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     """(key, what is wrong, the remedy)."""
-    if not _LEGAL_TOPIC.fullmatch(topic.name) or topic.name in (".", ".."):
-        yield "name", "no name of a topic", "letters, digits, '.', '_' and '-' are allowed, up to 249"
+    if (wrong := wrong_name(topic.name)) is not None:
+        yield "name", *wrong
     if topic.assignment is not None:
         yield from (("assignment", *wrong) for wrong in _of_assignment(topic.assignment))
         return

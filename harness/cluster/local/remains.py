@@ -16,8 +16,9 @@ from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.processes import state_of
-from harness.cluster.replica_logs import INTERNAL_TOPICS, partition_folders, read_high_watermarks
+from harness.cluster.replica_logs import partition_folders, read_high_watermarks
 from harness.ports.cluster import NodeId
+from harness.scenario.topic_names import INTERNAL_TOPICS
 
 _METADATA_VERSION = 9
 _ASK_S = 2.0
