@@ -14,7 +14,7 @@ from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.own_topics import OwnTopics, is_there
-from harness.cluster.attached.reachability import Reachability, becomes, is_answering
+from harness.cluster.attached.reachability import Reachability, becomes, is_answering, look_at
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
@@ -220,6 +220,36 @@ class ForeignCluster(ABC):
         if not came:
             raise HarnessError(f"{self._name(node)}: {after}, and yet {seen.words} {within_s:g} s later")
         return f"{self._name(node)}: {after}; {seen.words}"
+
+    # -- what somebody else did to a node, or has on it, is left alone ------------------------------------------------
+
+    def _owes(self, undo: str, node: NodeId) -> bool:
+        return (undo, str(node)) in self._journal.owed()
+
+    def _took_down(self, node: NodeId) -> bool:
+        """Whether it was this run that ended the node, and so is to start it."""
+        return self._owes("start", node)
+
+    async def _refuse_if_down(self, node: NodeId) -> None:
+        """Before a node is ended: one that is down already would be started by this run and against its owner's
+        will. Where the node is no broker, nobody can tell."""
+        if node not in self._addresses or self._took_down(node):
+            return
+        seen = await look_at(*self._addresses[node])
+        if seen.kind == "gone":
+            raise self._down_by_others(node, seen.words)
+
+    def _down_by_others(self, node: NodeId, words: str) -> HarnessError:
+        return HarnessError(f"{self._name(node)} is down already, and not by this run: {words}; it is left alone")
+
+    async def _refuse_if_last_copy(self, node: NodeId) -> None:
+        """Before a disk is wiped: other topics' records are not this run's to destroy."""
+        others = await self._administering().only_copies_on(node) - self._made
+        if others:
+            raise HarnessError(
+                f"{self._name(node)} is not wiped: it has the only in-sync replica of partitions of topics that are "
+                f"not this run's ({', '.join(sorted(others)[:3])}); give them more replicas, or another cluster"
+            )
 
     def _node_links(self) -> Sequence[Link]:
         """Links from every node to every other; a coordination service opens no connections, and clients have no links

@@ -44,7 +44,8 @@ class Remains:
 
     async def clear(self) -> None:
         """Deletes every topic that is not kept. Raises HarnessError."""
-        administration = Administration(self._addresses)
+        running = [NodeId(each["node"]) for each in self._nodes if state_of(each["process"]) not in _STOPPED]
+        administration = Administration({node: self._addresses[node] for node in running if node in self._addresses})
         try:
             for topic in sorted(await administration.topics() - self._keep):
                 await administration.delete(OwnTopic(name=topic))

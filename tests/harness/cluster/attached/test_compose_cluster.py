@@ -98,6 +98,28 @@ async def test_it_is_killed_paused_and_stopped_through_docker_and_seen_from_outs
     assert AttachedJournal(tmp_path).owed() == []
 
 
+async def test_a_container_that_somebody_else_stopped_or_paused_is_left_as_it_is(cluster: Any, tmp_path: Path) -> None:
+    three = NodeId(3)
+    container = cluster._containers[three]
+    container.pause()
+    try:
+        with pytest.raises(HarnessError, match="is paused already, by somebody else, and is left alone"):
+            await cluster.pause(three)
+        assert "was not paused by this run" in (await cluster.resume(three)).sentence
+    finally:
+        container.unpause()
+    container.stop()
+    try:
+        with pytest.raises(HarnessError, match="broker 3 is down already, and not by this run"):
+            await cluster.kill(three)
+        assert "was not taken down by this run" in (await cluster.start_node(three)).sentence
+        container.reload()
+        assert container.attrs["State"]["Status"] == "exited"
+        assert AttachedJournal(tmp_path).owed() == []
+    finally:
+        container.start()
+
+
 @pytest.mark.skipif(not can_cut(), reason="packet rules take root, nsenter and iptables")
 async def test_a_partition_is_seen_to_stop_packets_and_outlives_a_restart_of_the_container(cluster: Any) -> None:
     cuts: Any = cluster

@@ -1,6 +1,7 @@
 """On somebody else's cluster, only what the run has made is taken for its own: nothing else is changed or deleted."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.own_topics import MARK_KEY
 from harness.cluster.attached.reachability import Reachability
 from harness.errors import HarnessError
-from harness.ports.cluster import TopicDefinition
+from harness.ports.cluster import NodeId, TopicDefinition
 from harness.scenario.model import AttachedSpec, ClusterSpec
 from tests.harness.cluster.attached.lagging_cluster import LaggingCluster, Topic
 
@@ -43,7 +44,8 @@ async def attach(theirs: LaggingCluster, run: Path, monkeypatch: pytest.MonkeyPa
     theirs.versions.setdefault(DESCRIBE_QUORUM, -1)
     theirs.plug_in(monkeypatch)
     monkeypatch.setattr(attached_cluster, "becomes", answers)
-    spec = ClusterSpec(system="attached", bootstrap="somebody:1", attached=AttachedSpec(delete_topics=True))
+    wipes = AttachedSpec(delete_topics=True, kill="true", start="true", wipe=f"touch {run / 'wiped'}")
+    spec = ClusterSpec(system="attached", bootstrap="somebody:1", attached=wipes)
     cluster = cluster_by_commands(spec)(run_path=run, spec=spec, client_links=1, clock=SystemClock())
     await cluster.start()
     return cluster
@@ -270,6 +272,32 @@ async def test_a_topic_that_the_run_never_made_is_left_alone(theirs: LaggingClus
             await act
     assert theirs.topics["theirs"].settings == {}
     assert (theirs.altered, theirs.elected, theirs.deleted) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "wiped"),
+    [((2,), (2,), False), ((1, 2, 3), (2,), False), ((1, 2, 3), (1, 3), True), ((1,), (1,), True)],
+)
+async def test_a_disk_with_the_only_in_sync_replica_of_a_topic_of_others_is_not_wiped(
+    theirs: LaggingCluster,
+    attached: Any,
+    tmp_path: Path,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    wiped: bool,
+) -> None:
+    await attached.create_topics([ORDERS])
+    own = theirs.topics["orders"]
+    theirs.topics["orders"] = replace(own, replicas=(2,), isr=(2,))  # the run's own may be lost
+    theirs.put("__consumer_offsets", replicas=(2,), isr=(2,))  # groups of the run's are there, too
+    theirs.put("theirs", replicas=replicas, isr=isr)
+    attached._down.add(NodeId(2))
+    if wiped:
+        await attached.wipe(NodeId(2))
+    else:
+        with pytest.raises(HarnessError, match=r"broker 2 is not wiped: .* not this run's \(theirs\)"):
+            await attached.wipe(NodeId(2))
+    assert (tmp_path / "wiped").exists() is wiped
 
 
 async def test_a_broker_that_lags_behind_the_creation_is_waited_for(
