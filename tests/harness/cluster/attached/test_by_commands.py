@@ -165,7 +165,8 @@ async def silent_broker() -> AsyncIterator[tuple[int, int]]:
 
 async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path, silent_broker: tuple[int, int]) -> None:
     process, port = silent_broker
-    wanted = spec(kill=f"kill -KILL {process}", start="true")
+    until_gone = f"while kill -0 {process} 2>&-; do :; done"  # until then its port may still take connections
+    wanted = spec(kill=f"kill -KILL {process}; {until_gone}", start="true")
     cluster = made(tmp_path, wanted, {NodeId(1): ("127.0.0.1", port)})
     assert isinstance(cluster, CanCrash)
     assert isinstance(cluster, Cluster)
