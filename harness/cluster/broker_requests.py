@@ -46,9 +46,13 @@ class BrokerConnection:
 
     async def knows(self, api_key: int, *, timeout_s: float) -> bool:
         """True if the broker supports this API. Raises OSError or TimeoutError."""
+        return await self.highest_version(api_key, timeout_s=timeout_s) is not None
+
+    async def highest_version(self, api_key: int, *, timeout_s: float) -> int | None:
+        """Of this API, None if the broker does not support it. Raises OSError or TimeoutError."""
         if self._highest is None:
             await self.ask(ApiVersionsRequest(), 0, timeout_s=timeout_s)
-        return api_key in (self._highest or {})
+        return (self._highest or {}).get(api_key)
 
     async def _ask(self, request: Any, version: int) -> Any:
         if self._writer is None:

@@ -20,8 +20,8 @@ from typing import Any
 
 from harness.clock import Anchor
 from harness.cluster.kafka_log_patterns import FETCHERS, LINE, Said, matches
-from harness.cluster.replica_logs import METADATA_TOPIC
 from harness.ports.cluster import BrokerEvent, NodeId
+from harness.scenario.topic_names import METADATA_TOPIC
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -17,11 +17,9 @@ from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, re
 from harness.errors import HarnessError
 from harness.history.schema.schemas import UNREADABLE_EVENT
 from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
+from harness.scenario.topic_names import INTERNAL_TOPICS
 
 EVENTS = "events.jsonl"
-METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, but it is not a topic's replica
-# Kafka's internal topics, to which no scenario writes: their records are not read.
-INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
 _REMEDY = "put the file back as its broker left it"
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -32,7 +30,7 @@ _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray
 
 
 def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
-    """(topic, partition, folder) of every active replica of a data directory."""
+    """(topic, partition, folder) of every active replica of a data directory, internal topics aside."""
     if not data.is_dir():
         return
     for folder in sorted(data.iterdir()):

@@ -11,7 +11,7 @@ from harness.errors import Problem, UsageError
 from harness.ports.faults import PlannedFault
 from harness.preflight.cast import Cast, Wrong
 from harness.scenario.model import FaultSpec, Scenario, StepSpec, TopicSpec
-from harness.scenario.names import TOPIC_NAMES, is_topic_name
+from harness.scenario.topic_names import wrong_name
 
 _OF_TARGETS = ("start", "resume", "free")  # for faults, faults/catalogue.py knows
 _LISTS_BROKERS = ("isr", "isr_order", "leaders", "registered")
@@ -58,8 +58,8 @@ def _of_topics(scenario: Scenario, cast: Cast) -> Iterator[Problem]:
 
 def _of_topic(topic: TopicSpec, cast: Cast) -> Iterator[tuple[str, str, str]]:
     """(key, what is wrong, the remedy)."""
-    if not is_topic_name(topic.name):
-        yield "name", "no name of a topic", TOPIC_NAMES
+    if (wrong := wrong_name(topic.name)) is not None:
+        yield "name", *wrong
     if topic.assignment is not None:
         yield from (("assignment", *wrong) for wrong in _of_assignment(topic.assignment))
         return

@@ -45,6 +45,7 @@ from harness.scenario.places import Override
 from harness.scenario.readers import Reader, keys_of
 from harness.scenario.source import Source
 from harness.scenario.steps import read_step
+from harness.scenario.topic_names import wrong_name
 from harness.scenario.variants import Traits, holds, lay_over
 from harness.scenario.workloads import DEFAULT as DEFAULT_WORKLOAD
 from harness.scenario.workloads import RecordedWorkload, settings_of
@@ -162,6 +163,9 @@ def read_topics(tables: Any, *, brokers: Sequence[int]) -> tuple[TopicSpec, ...]
     """From [[topics]] tables that were given otherwise than by a scenario file. Raises Problems."""
     source = Source("", "topics")
     topics = _read_topics(source, {"topics": tables}, brokers)
+    for topic in topics:  # those of a file are checked before a run; a folder is judged whatever it says
+        if (wrong := wrong_name(topic.name)) is not None:
+            source.wrong(source.places.section("topics"), f"topic {topic.name!r:.{NAME_SHOWN}}: {'; '.join(wrong)}")
     if source.problems:
         raise Problems(source.problems)
     return topics

@@ -1,20 +1,13 @@
-"""The names of scenarios: the shipped ones, files, and run folders, which are scenarios themselves; and of topics."""
+"""The names of scenarios: the shipped ones, files, and run folders, which are scenarios themselves."""
 
 import difflib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
 
 NAME_SHOWN = 100  # characters shown of a wrong name; a longer one is not a typing error
-TOPIC_NAMES = "letters, digits, '.', '_' and '-' are allowed, up to 249"
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's Topic.validate
 SHIPPED = Path(__file__).parents[1] / "scenarios"
-
-
-def is_topic_name(name: str) -> bool:
-    return bool(_TOPIC.fullmatch(name)) and name not in (".", "..")
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -1,12 +1,16 @@
 """Requests about an existing cluster: its brokers, its topics, the settings in force for them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from kafka.protocol.admin import DeleteTopicsRequest, DescribeConfigsRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.cluster.attached.journal import OwnTopic
+from harness.cluster.books.observing import known_id
 from harness.cluster.broker_requests import BrokerConnection
 from harness.errors import HarnessError
 from harness.ports.cluster import NodeId
@@ -14,9 +18,24 @@ from harness.ports.cluster import NodeId
 ADDRESS = tuple[str, int]
 _ASK_S = 5.0
 _ADMINISTER_S = 8.0
+_LOOK_S = 1.0  # of every broker at once: a paused one does not hold up the others for longer
 _ROUNDS, _PAUSE_S = 4, 0.5
 _TOPIC_RESOURCE = 2
-_GONE = (0, 3)  # deleted, or it never existed
+_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_METADATA_VERSION = 12  # ids from 10 on
+# Before, a broker that creates topics automatically does so for each that is named.
+_NAMES_SAFELY_FROM = 4
+_BY_ID_FROM, _BY_NAME = 6, 5
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """A topic as one broker knows it. `mark`: the value of the setting that was asked for, None if it tells none."""
+
+    topic_id: uuid.UUID | None
+    mark: str | None
 
 
 def address_of(text: str, place: str) -> ADDRESS:
@@ -64,58 +83,118 @@ class Administration:
 
     async def has_quorum(self) -> bool:
         """True if the cluster stores its metadata in a KRaft quorum instead of ZooKeeper."""
-        for connection in self._connections.values():
-            try:
-                return await connection.knows(DescribeQuorumRequest.API_KEY, timeout_s=_ASK_S)
-            except (OSError, TimeoutError):
-                continue
-        return False
+        return await self._highest_version(DescribeQuorumRequest.API_KEY) is not None
 
-    async def topics(self) -> list[str]:
-        answer = await self._anybody(lambda: _metadata(None), 9)
-        return [topic.name for topic in answer.topics]
+    async def tells_settings(self) -> bool:
+        """False before Kafka 0.11 (KIP-133)."""
+        return await self._highest_version(DescribeConfigsRequest.API_KEY) is not None
+
+    async def deletes_by_id(self) -> bool:
+        return (await self._highest_version(DeleteTopicsRequest.API_KEY) or 0) >= _BY_ID_FROM
+
+    async def _highest_version(self, api_key: int) -> int | None:
+        """The lowest one of the brokers that answer."""
+
+        async def of(connection: BrokerConnection) -> int:
+            version = await connection.highest_version(api_key, timeout_s=_ASK_S)
+            return -1 if version is None else version
+
+        lowest = min((await self._each(of)).values(), default=-1)
+        return None if lowest < 0 else lowest
+
+    async def topics(self) -> set[str]:
+        """The topics that any broker knows: the metadata of one may lag."""
+        return {topic.name for topics in (await self._every_topic()).values() for topic in topics}
+
+    async def only_copies_on(self, node: NodeId) -> set[str]:
+        """Topics with a partition that has no in-sync replica elsewhere; Kafka's internal topics aside."""
+        return {
+            topic.name
+            for topics in (await self._every_topic()).values()
+            for topic in topics
+            for partition in topic.partitions
+            if not topic.is_internal and node in partition.replica_nodes and set(partition.isr_nodes) <= {node}
+        }
+
+    async def _every_topic(self) -> Mapping[NodeId, Sequence[Any]]:
+        async def of(connection: BrokerConnection) -> Sequence[Any]:
+            answer = await connection.ask(_metadata(None), _METADATA_VERSION, timeout_s=_ASK_S)
+            return [topic for topic in answer.topics if topic.error_code != _UNKNOWN_TOPIC and topic.name is not None]
+
+        answers = await self._each(of)
+        if not answers:
+            raise HarnessError("no broker answers which topics there are")
+        return answers
+
+    async def look(self, topic: str, key: str) -> Mapping[NodeId, Looked | None]:
+        """Each broker's view of the topic and of its setting `key`; None where the broker knows no such topic. Brokers
+        that do not answer are missing. Raises HarnessError if none answers."""
+
+        async def at(connection: BrokerConnection) -> Looked | None:
+            version = await connection.highest_version(MetadataRequest.API_KEY, timeout_s=_LOOK_S) or 0
+            request = _metadata([topic] if version >= _NAMES_SAFELY_FROM else None)
+            answer = await connection.ask(request, _METADATA_VERSION, timeout_s=_LOOK_S)
+            named = [each for each in answer.topics if each.name == topic and each.error_code != _UNKNOWN_TOPIC]
+            if not named:
+                return None
+            mark = None
+            if await connection.knows(DescribeConfigsRequest.API_KEY, timeout_s=_LOOK_S):
+                mark = _settings(await connection.ask(_configs(topic, [key]), 4, timeout_s=_LOOK_S)).get(key)
+            return Looked(topic_id=known_id(named[0]), mark=mark)
+
+        answers = await self._each(at)
+        if not answers:
+            raise HarnessError(f"no broker answers whether topic {topic!r} is there")
+        return answers
 
     async def in_force(self, topic: str, keys: Sequence[str]) -> dict[str, str]:
         """Returns the topic's settings in force, inherited ones included; empty if no broker can report them (before
         0.11)."""
-        kinds = DescribeConfigsRequest
-
-        def request() -> Any:
-            resource = kinds.DescribeConfigsResource(
-                resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys)
-            )
-            return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
-
         try:
-            answer = await self._anybody(request, 4)
+            return _settings(await self._anybody(lambda: _configs(topic, keys), 4))
         except HarnessError:
             return {}
-        return {
-            config.name: config.value for config in answer.results[0].configs if config.value is not None
-        }  # an error has no configs
 
-    async def delete(self, topics: Sequence[str]) -> None:
-        """Deletes topics. Raises HarnessError if some remain after the retries: the controller may be moving, or waits
-        for a replica."""
-        left = dict.fromkeys(topics, "nobody answered")
+    async def delete(self, topic: OwnTopic) -> None:
+        """Deletes the topic of that id, or the one of that name if it has no id. One that is gone already is deleted.
+
+        Raises HarnessError if it remains after the retries: the controller may be moving, or waits for a replica.
+        """
+        why: str | None = "nobody answered"
         for _ in range(_ROUNDS):
             for connection in self._connections.values():
-                left = await self._deleted_by(connection, list(left))
-                if not left:
+                why = await self._deleted_by(connection, topic)
+                if why is None:
                     return
             await asyncio.sleep(_PAUSE_S)
-        remaining = ", ".join(f"{name} ({why})" for name, why in left.items())
-        raise HarnessError(f"topics of this run could not be deleted: {remaining}; delete them by hand")
+        raise HarnessError(f"topic {topic.name!r} of this run could not be deleted ({why}); delete it by hand")
 
-    async def _deleted_by(self, connection: BrokerConnection, topics: list[str]) -> dict[str, str]:
-        """Returns the topics that this broker did not delete, with the error of each."""
-        request = DeleteTopicsRequest(topic_names=topics, timeout_ms=5000)
+    async def _deleted_by(self, connection: BrokerConnection, topic: OwnTopic) -> str | None:
+        """Returns why this broker did not delete it."""
+        kinds = DeleteTopicsRequest
+        if topic.topic_id is None:
+            request, version = kinds(topic_names=[topic.name], timeout_ms=5000), _BY_NAME
+        else:
+            wanted = kinds.DeleteTopicState(name=None, topic_id=topic.topic_id)
+            request, version = kinds(topics=[wanted], timeout_ms=5000), _BY_ID_FROM
         try:
-            answer = await connection.ask(request, 5, timeout_s=_ADMINISTER_S)
+            answer = await connection.ask(request, version, timeout_s=_ADMINISTER_S)
         except (OSError, TimeoutError) as error:
-            return dict.fromkeys(topics, f"{type(error).__name__} {error}".rstrip())
-        codes = {each.name: int(each.error_code) for each in answer.responses}
-        return {name: f"error {codes.get(name)}" for name in topics if codes.get(name) not in _GONE}
+            return f"{type(error).__name__} {error}".rstrip()
+        codes = [int(each.error_code) for each in answer.responses]
+        return None if codes and codes[0] in (0, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID) else f"error {codes}"
+
+    async def _each(self, ask: Callable[[BrokerConnection], Awaitable[Answer]]) -> dict[NodeId, Answer]:
+        """What each broker answers, of those that do."""
+        answers = await asyncio.gather(*(ask(each) for each in self._connections.values()), return_exceptions=True)
+        found: dict[NodeId, Answer] = {}
+        for node, answer in zip(self._connections, answers, strict=True):
+            if isinstance(answer, BaseException):
+                if not isinstance(answer, OSError | TimeoutError):
+                    raise answer
+            else:
+                found[node] = answer
+        return found
 
     async def _anybody(self, request: Any, version: int) -> Any:
         problem = "there is none"
@@ -125,3 +204,18 @@ class Administration:
             except (OSError, TimeoutError) as error:
                 problem = f"broker {node}: {type(error).__name__} {error}"
         raise HarnessError(f"no broker answers; last: {problem}")
+
+
+def _configs(topic: str, keys: Sequence[str]) -> Any:
+    kinds = DescribeConfigsRequest
+    resource = kinds.DescribeConfigsResource(
+        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys)
+    )
+    return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
+
+
+def _settings(answer: Any) -> dict[str, str]:
+    """An error has no configs."""
+    return {
+        config.name: config.value for result in answer.results for config in result.configs if config.value is not None
+    }

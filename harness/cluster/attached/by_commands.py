@@ -119,6 +119,8 @@ class CommandCluster(ForeignCluster):
 
 class _Starts(CommandCluster):
     async def start_node(self, node: NodeId) -> Evidence:
+        if not self._took_down(node):
+            return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
         ran = await self._on_node("start", node)
         shown = await self._shows(node, is_answering, after=ran.sentence)
         self._down.discard(node)
@@ -126,6 +128,7 @@ class _Starts(CommandCluster):
         return self._seen(shown)
 
     async def _end(self, command: str, node: NodeId) -> Evidence:
+        await self._refuse_if_down(node)
         self._journal.owe("start", str(node))
         ran = await self._on_node(command, node)
         self._down.add(node)
@@ -216,6 +219,7 @@ class _Wipes(CommandCluster):
     async def wipe(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             raise HarnessError(f"{self._name(node)} is running; kill it before its disk is wiped")
+        await self._refuse_if_last_copy(node)
         ran = await self._on_node("wipe", node)
         seen = self._seen(f"{self._name(node)}: {ran.sentence}; nothing more of it is seen from outside")
         return replace(seen, destroyed=(DiskEvent(node=int(node), time_ns=seen.t_ns, extent="disk"),))

@@ -105,8 +105,10 @@ class ComposeCluster(ForeignCluster):
         return await self._end(node, lambda container: container.stop(timeout=_STOP_S), "SIGTERM")
 
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
-        self._journal.owe("start", str(node))
         container = self._containers[node]
+        if not self._took_down(node) and not (await self._state(container))["Running"]:
+            raise self._down_by_others(node, f"container {container.name} is {container.attrs['State']['Status']}")
+        self._journal.owe("start", str(node))
         await self._do(container, f"ending it by {signal}", act)
         self._down.add(node)
         shown = await self._shows(node, is_gone, after=f"container {container.short_id} was ended by {signal}")
@@ -116,6 +118,8 @@ class ComposeCluster(ForeignCluster):
         return self._seen(f"{shown}, and the container is {state['Status']} with code {state['ExitCode']}")
 
     async def start_node(self, node: NodeId) -> Evidence:
+        if not self._took_down(node):
+            return self._seen(f"{self._name(node)} was not taken down by this run, and is left as it is")
         container = self._containers[node]
         await self._do(container, "starting it", lambda container: container.start())
         await self._rules.renew(node)
@@ -125,13 +129,17 @@ class ComposeCluster(ForeignCluster):
         return self._seen(shown)
 
     async def pause(self, node: NodeId) -> Evidence:
-        self._journal.owe("resume", str(node))
         container = self._containers[node]
+        if (await self._state(container))["Paused"] and not self._owes("resume", node):
+            raise HarnessError(f"container {container.name} is paused already, by somebody else, and is left alone")
+        self._journal.owe("resume", str(node))
         await self._do(container, "pausing it", lambda container: container.pause())
         return self._seen(await self._shows(node, is_silent, after=f"container {container.short_id} was paused"))
 
     async def resume(self, node: NodeId) -> Evidence:
         container = self._containers[node]
+        if not self._owes("resume", node):
+            return self._seen(f"{self._name(node)} was not paused by this run, and is left as it is")
         if not (await self._state(container))["Paused"]:
             self._journal.paid("resume", str(node))
             return self._seen(f"{self._name(node)} is not paused any more")

@@ -13,7 +13,8 @@ from typing import Literal
 from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
-from harness.cluster.attached.reachability import Reachability, becomes, is_answering
+from harness.cluster.attached.own_topics import OwnTopics, is_there
+from harness.cluster.attached.reachability import Reachability, becomes, is_answering, look_at
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
@@ -57,6 +58,7 @@ class ForeignCluster(ABC):
         self._administration: Administration | None = None
         self._quorum = False
         self._controller: int | None = None
+        self._made: set[str] = set()  # the topics that this run has made
 
     # -- to be implemented by subclasses -----------------------------------------------------------------------------
 
@@ -78,11 +80,9 @@ class ForeignCluster(ABC):
         assert what == "delete", what
         administration = Administration(self._addresses)
         try:
-            await administration.delete([subject])
+            return self._seen(await OwnTopics(journal=self._journal, administration=administration).delete(subject))
         finally:
             administration.close()
-        self._journal.paid(what, subject)
-        return self._seen(f"topic {subject!r} is deleted")
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
 
@@ -122,8 +122,7 @@ class ForeignCluster(ABC):
             for what, subject in self._journal.owed():
                 if what == "delete" and self._administration is not None:
                     with contextlib.suppress(HarnessError):
-                        await self._administration.delete([subject])
-                        self._journal.paid(what, subject)
+                        await self._own_topics().delete(subject)
         finally:
             for part in (self._observation, self._administration):
                 if part is not None:
@@ -137,7 +136,8 @@ class ForeignCluster(ABC):
         return ",".join([*given, *(each for each in known if each not in given)])
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
-        states = await self._observing().look(topics)
+        # No other is named: brokers before 0.11 create a topic that is named (auto.create.topics.enable).
+        states = await self._observing().look([topic for topic in topics if topic in self._made])
         controller = self._observing().controller()
         if controller != self._controller:
             self._controller = controller
@@ -153,10 +153,7 @@ class ForeignCluster(ABC):
         there = await administration.topics()
         for topic in topics:
             if topic.name in there:
-                raise HarnessError(
-                    f"topic {topic.name!r} is there already, and its records are not this run's: delete it "
-                    "(delete_topics = true does so after each run), or choose another name in [[topics]]"
-                )
+                raise is_there(topic.name)
             missing = {node for replicas in topic.assignment or () for node in replicas} - set(self._addresses)
             if missing:
                 raise HarnessError(
@@ -165,10 +162,8 @@ class ForeignCluster(ABC):
                 )
         await self._observing().look([])
         for topic in topics:
-            self._journal.created(topic.name)
-            if self._spec.attached.delete_topics:
-                self._journal.owe("delete", topic.name)
-            await self._observing().create_topics([topic])
+            await self._own_topics().create(topic, self._observing(), owes_deletion=self._spec.attached.delete_topics)
+            self._made.add(topic.name)
             await self._note_configuration(topic.name)
 
     async def _note_configuration(self, topic: str) -> None:
@@ -192,13 +187,18 @@ class ForeignCluster(ABC):
     # -- CanReconfigure -----------------------------------------------------------------------------------------------
 
     async def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
+        await self._own_topics().confirm(topic, "configure")
         await self._observing().set_topic_config(topic, settings)
         self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns())
 
     async def delete_topic(self, topic: str) -> None:
-        await self._observing().delete_topic(topic)
+        """Of this run, and no other of that name; it is not owed any more then."""
+        if self._journal.own_topic(topic) is None:
+            raise HarnessError(f"topic {topic!r} is not this run's, and is left alone")
+        await self._own_topics().delete(topic)
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
+        await self._own_topics().confirm(topic, "elect")
         return await self._observing().elect(topic, partition, kind=kind)
 
     # -- internal ------------------------------------------------------------------------------------------------
@@ -221,6 +221,36 @@ class ForeignCluster(ABC):
             raise HarnessError(f"{self._name(node)}: {after}, and yet {seen.words} {within_s:g} s later")
         return f"{self._name(node)}: {after}; {seen.words}"
 
+    # -- what somebody else did to a node, or has on it, is left alone ------------------------------------------------
+
+    def _owes(self, undo: str, node: NodeId) -> bool:
+        return (undo, str(node)) in self._journal.owed()
+
+    def _took_down(self, node: NodeId) -> bool:
+        """Whether it was this run that ended the node, and so is to start it."""
+        return self._owes("start", node)
+
+    async def _refuse_if_down(self, node: NodeId) -> None:
+        """Before a node is ended: one that is down already would be started by this run and against its owner's
+        will. Where the node is no broker, nobody can tell."""
+        if node not in self._addresses or self._took_down(node):
+            return
+        seen = await look_at(*self._addresses[node])
+        if seen.kind == "gone":
+            raise self._down_by_others(node, seen.words)
+
+    def _down_by_others(self, node: NodeId, words: str) -> HarnessError:
+        return HarnessError(f"{self._name(node)} is down already, and not by this run: {words}; it is left alone")
+
+    async def _refuse_if_last_copy(self, node: NodeId) -> None:
+        """Before a disk is wiped: other topics' records are not this run's to destroy."""
+        others = await self._administering().only_copies_on(node) - self._made
+        if others:
+            raise HarnessError(
+                f"{self._name(node)} is not wiped: it has the only in-sync replica of partitions of topics that are "
+                f"not this run's ({', '.join(sorted(others)[:3])}); give them more replicas, or another cluster"
+            )
+
     def _node_links(self) -> Sequence[Link]:
         """Links from every node to every other; a coordination service opens no connections, and clients have no links
         of their own."""
@@ -241,6 +271,9 @@ class ForeignCluster(ABC):
         if self._administration is None:
             raise HarnessError("the cluster was not attached to")
         return self._administration
+
+    def _own_topics(self) -> OwnTopics:
+        return OwnTopics(journal=self._journal, administration=self._administering())
 
     def _seen(self, sentence: str) -> Evidence:
         return Evidence(t_ns=self._clock.monotonic_ns(), sentence=sentence)

@@ -6,14 +6,26 @@ killed stays down even if the harness is killed. The next command undoes what is
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.ports.cluster import ClusterHistory, ConfigurationChange, ControllerState, NodeId
 
 NAME = "attached.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTopic:
+    """A topic that the run has made, and what tells it apart from others of that name (see own_topics.py)."""
+
+    name: str
+    topic_id: uuid.UUID | None = None  # None: its cluster has no topic ids
+    mark: str | None = None  # None: its cluster keeps none
 
 
 class AttachedJournal:
@@ -82,11 +94,22 @@ class AttachedJournal:
             known |= {NodeId(int(node)): (host, port) for node, (host, port) in entry.get("addresses", {}).items()}
         return known
 
-    def created(self, topic: str) -> None:
-        self._write({"topic": topic})
+    def created(self, topic: OwnTopic) -> None:
+        self._write({"topic": topic.name, "topic_id": topic.topic_id and str(topic.topic_id), "mark": topic.mark})
 
     def topics(self) -> list[str]:
-        return [entry["topic"] for entry in self._entries() if "topic" in entry]
+        return list(dict.fromkeys(entry["topic"] for entry in self._entries() if "topic" in entry))
+
+    def own_topic(self, name: str) -> OwnTopic | None:
+        """The topic of that name that the run made last; None if it made none. Former releases noted a name before the
+        topic was made, and nothing that would tell it apart."""
+        found = None
+        for entry in self._entries():
+            match entry:
+                case {"topic": str(topic), "topic_id": str() | None as topic_id, "mark": str() | None as mark}:
+                    if topic == name:
+                        found = OwnTopic(name=name, topic_id=_uuid(topic_id), mark=mark)
+        return found
 
     def configured(self, topic: str, settings: Mapping[str, str], *, t_ns: int) -> None:
         self._write({"configuration": dict(settings), "of": topic, "t": t_ns})
@@ -110,3 +133,10 @@ class AttachedJournal:
             for entry in self._entries()
             if "controller" in entry
         ]
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    try:
+        return None if text is None else uuid.UUID(text)
+    except ValueError:
+        raise HarnessError(f"{NAME}: {text!r} is no topic id; put the file back as the run left it") from None

@@ -1,6 +1,7 @@
 """Polls each broker's current view, and sends administration requests to the active controller, with Kafka requests."""
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -21,11 +22,13 @@ from harness.ports.cluster import NodeId, PartitionState, TopicDefinition
 _METADATA_VERSION = 9
 LOOK_S = 0.5
 _ADMINISTRATION_S = 20.0
-_RETRIED = (5, 7, 8, 41)  # no leader yet, timed out, broker not available, not the controller
-_ALREADY_EXISTS, _UNKNOWN_TOPIC = 36, 3
+# No leader yet, timed out, broker not available, not the controller, over a quota of changes (KIP-599).
+_RETRIED = (5, 7, 8, 41, 89)
+ALREADY_EXISTS, _UNKNOWN_TOPIC = 36, 3
+_UNKNOWN_SERVER_ERROR = -1
 _DELETION_VERSION = 1
 _TOPIC_RESOURCE, _SET = 2, 0
-CREATION_VERSION = 5
+CREATION_VERSION = 7  # from this one on, the answer has the topic's id
 
 
 class Observation:
@@ -115,8 +118,14 @@ class Observation:
         return [controller] if controller in self._brokers else []
 
     async def _administer(self, make: Callable[[], Any], version: int, code_of: Callable[[Any], int]) -> int:
-        """Returns Kafka's error code. Tries for a while, each time on the current controller, because it may
-        be moving."""
+        """Returns Kafka's error code."""
+        return (await self._administered(make, version, code_of))[0]
+
+    async def _administered(
+        self, make: Callable[[], Any], version: int, code_of: Callable[[Any], int]
+    ) -> tuple[int, Any]:
+        """Returns Kafka's error code and the whole answer. Tries for a while, each time on the current controller,
+        because it may be moving."""
         deadline = asyncio.get_running_loop().time() + _ADMINISTRATION_S
         last = "no controller is known"
         while asyncio.get_running_loop().time() < deadline:
@@ -126,22 +135,36 @@ class Observation:
                     answer = await self._brokers[broker].ask(make(), version, timeout_s=10.0)
                     code = code_of(answer)
                     if code not in _RETRIED:
-                        return code
+                        return code, answer
                     last = f"broker {broker} answered with error {code}"
                 except (OSError, TimeoutError) as error:
                     last = f"broker {broker}: {type(error).__name__} {error}"
             await asyncio.sleep(0.1)
         raise HarnessError(f"administration was not answered in {_ADMINISTRATION_S:g} s; last: {last}")
 
+    async def request_creation(self, topic: TopicDefinition) -> tuple[int, uuid.UUID | None]:
+        """Returns Kafka's error code, and the topic's id where there are ids (KIP-516) and the code is 0.
+
+        A request may be repeated, by this side or between brokers, so ALREADY_EXISTS may be the answer to the only
+        creation there was.
+        """
+
+        def created(answer: Any) -> Any:
+            return next((each for each in answer.topics if each.name == topic.name), None)
+
+        def code_of(answer: Any) -> int:
+            found = created(answer)
+            return _UNKNOWN_SERVER_ERROR if found is None else int(found.error_code)
+
+        code, answer = await self._administered(lambda: creation(topic), CREATION_VERSION, code_of)
+        return code, known_id(created(answer)) if code == 0 else None
+
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
-        """Raises HarnessError with Kafka's error code."""
+        """For a cluster whose topics are all this run's: one that exists is a repeated request's. Raises HarnessError
+        with Kafka's error code."""
         for topic in topics:
-            code = await self._administer(
-                lambda topic=topic: creation(topic),  # type: ignore[misc]
-                CREATION_VERSION,
-                lambda answer: int(answer.topics[0].error_code),
-            )
-            if code not in (0, _ALREADY_EXISTS):
+            code, _ = await self.request_creation(topic)
+            if code not in (0, ALREADY_EXISTS):
                 raise HarnessError(f"topic {topic.name!r} was refused with Kafka's error {code}; see [[topics]]")
 
     async def delete_topic(self, topic: str) -> None:
@@ -167,6 +190,12 @@ def _eligible(partition: Any) -> tuple[int, ...] | None:
     """KIP-966: only DescribeTopicPartitions contains them."""
     replicas = getattr(partition, "eligible_leader_replicas", None)
     return None if replicas is None else tuple(replicas)
+
+
+def known_id(topic: Any) -> uuid.UUID | None:
+    """The topic id in an answer; None before the version that has it, and where the cluster has none (all zeros)."""
+    topic_id = getattr(topic, "topic_id", None)
+    return topic_id if isinstance(topic_id, uuid.UUID) and topic_id.int else None
 
 
 def creation(topic: TopicDefinition) -> Any:

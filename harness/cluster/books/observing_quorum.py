@@ -14,8 +14,8 @@ from harness.clock import Clock
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.broker_requests import BrokerConnection
 from harness.ports.cluster import NodeId, PartitionState
+from harness.scenario.topic_names import METADATA_TOPIC
 
-_METADATA_TOPIC = "__cluster_metadata"
 _PARTITIONS_AT_ONCE = 2000
 
 
@@ -82,4 +82,4 @@ class QuorumObservation(Observation):
 def _whose_quorum() -> DescribeQuorumRequest:
     kinds = DescribeQuorumRequest
     partition = kinds.TopicData.PartitionData(partition_index=0)
-    return kinds(topics=[kinds.TopicData(topic_name=_METADATA_TOPIC, partitions=[partition])])
+    return kinds(topics=[kinds.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])])

@@ -12,11 +12,13 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.cluster.attached.administration import Administration, address_of
+from harness.cluster.attached.journal import OwnTopic
 from harness.cluster.broker_requests import BrokerConnection
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.processes import state_of
-from harness.cluster.replica_logs import INTERNAL_TOPICS, partition_folders, read_high_watermarks
+from harness.cluster.replica_logs import partition_folders, read_high_watermarks
 from harness.ports.cluster import NodeId
+from harness.scenario.topic_names import INTERNAL_TOPICS
 
 _METADATA_VERSION = 9
 _ASK_S = 2.0
@@ -42,11 +44,11 @@ class Remains:
 
     async def clear(self) -> None:
         """Deletes every topic that is not kept. Raises HarnessError."""
-        administration = Administration(self._addresses)
+        running = [NodeId(each["node"]) for each in self._nodes if state_of(each["process"]) not in _STOPPED]
+        administration = Administration({node: self._addresses[node] for node in running if node in self._addresses})
         try:
-            topics = [topic for topic in await administration.topics() if topic not in self._keep]
-            if topics:
-                await administration.delete(topics)
+            for topic in sorted(await administration.topics() - self._keep):
+                await administration.delete(OwnTopic(name=topic))
         finally:
             administration.close()
 

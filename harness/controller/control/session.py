@@ -24,8 +24,9 @@ from harness.ports.faults import FaultBook, PlannedFault
 from harness.scenario.durations import seconds
 from harness.scenario.file import read_topics
 from harness.scenario.model import StepSpec, TopicSpec
-from harness.scenario.names import NAME_SHOWN, TOPIC_NAMES, is_topic_name
+from harness.scenario.names import NAME_SHOWN
 from harness.scenario.steps import ACTS, WITHIN_S, read_step
+from harness.scenario.topic_names import LEGAL_NAMES, is_legal
 
 TRIGGER = "asked over the control socket"
 TOPICS_SEEN_S = 10.0
@@ -382,8 +383,8 @@ def _runs(cluster: Cluster, node: NodeId) -> bool:
 
 def _refuse_misnamed(word: str, topics: Sequence[str]) -> None:
     for topic in topics:
-        if not is_topic_name(topic):
-            raise Refused("bad-request", f"{word}: {topic[:NAME_SHOWN]!r} can be no topic's name", TOPIC_NAMES)
+        if not is_legal(topic):
+            raise Refused("bad-request", f"{word}: {topic[:NAME_SHOWN]!r} can be no topic's name", LEGAL_NAMES)
 
 
 def _step(kind: Literal["act", "wait"], request: Request) -> StepSpec:

@@ -1,8 +1,11 @@
 """The user's commands determine the capabilities of an attached cluster; their effect is observed on the brokers."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +37,9 @@ def spec(**commands: str) -> ClusterSpec:
     return ClusterSpec(system="attached", bootstrap="127.0.0.1:1", attached=attached)
 
 
-def made(run: Path, wanted: ClusterSpec) -> object:
-    AttachedJournal(run).found({NodeId(int(node)): ("127.0.0.1", int(node)) for node in wanted.attached.nodes})
+def made(run: Path, wanted: ClusterSpec, at: Mapping[NodeId, tuple[str, int]] | None = None) -> object:
+    known = {NodeId(int(node)): ("127.0.0.1", int(node)) for node in wanted.attached.nodes}
+    AttachedJournal(run).found(at or known)
     return cluster_by_commands(wanted)(run_path=run, spec=wanted, client_links=1, clock=SystemClock())
 
 
@@ -140,17 +144,51 @@ async def test_a_kill_command_that_kills_nobody_is_found_out(
         await cluster.kill(NodeId(1))
 
 
-async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path) -> None:
-    wanted = spec(kill="true", start="true")
-    cluster = made(tmp_path, wanted)
+_LISTENS = """
+import signal, socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+async def silent_broker() -> AsyncIterator[tuple[int, int]]:
+    """(process, port) of somebody's broker that takes connections and answers nothing."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _LISTENS, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    yield process.pid, int(await process.stdout.readline())
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path, silent_broker: tuple[int, int]) -> None:
+    process, port = silent_broker
+    until_gone = f"while kill -0 {process} 2>&-; do :; done"  # until then its port may still take connections
+    wanted = spec(kill=f"kill -KILL {process}; {until_gone}", start="true")
+    cluster = made(tmp_path, wanted, {NodeId(1): ("127.0.0.1", port)})
     assert isinstance(cluster, CanCrash)
     assert isinstance(cluster, Cluster)
 
     evidence = await cluster.kill(NodeId(1))
 
-    assert "127.0.0.1:1 refuses connections" in evidence.sentence
+    assert f"127.0.0.1:{port} refuses connections" in evidence.sentence
     assert not cluster.is_running(NodeId(1))
     assert AttachedJournal(tmp_path).owed() == [("start", "1")]
+
+
+@pytest.mark.parametrize("act", ["kill", "shut_down"])
+async def test_a_broker_that_somebody_else_took_down_is_neither_ended_nor_started(tmp_path: Path, act: str) -> None:
+    ran = tmp_path / "ran"
+    command = f"touch {ran}"
+    cluster: Any = made(tmp_path, spec(kill=command, stop=command, start=command))
+
+    with pytest.raises(HarnessError, match=r"broker 1 is down already, and not by this run: .* it is left alone"):
+        await getattr(cluster, act)(NodeId(1))
+    assert AttachedJournal(tmp_path).owed() == []
+    assert "was not taken down by this run, and is left as it is" in (await cluster.start_node(NodeId(1))).sentence
+    assert not ran.exists()
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from docker.errors import ImageNotFound
 
 from harness.clock import SystemClock
 from harness.cluster.attached import compose_project
+from harness.cluster.attached.administration import Administration
 from harness.cluster.attached.by_docker import cluster_by_docker
 from harness.cluster.attached.container_rules import can_cut
-from harness.cluster.attached.journal import AttachedJournal
+from harness.cluster.attached.journal import AttachedJournal, OwnTopic
 from harness.cluster.docker import images
 from harness.cluster.docker.engine import Engine, connect, is_there
 from harness.errors import HarnessError, UsageError
@@ -97,6 +98,28 @@ async def test_it_is_killed_paused_and_stopped_through_docker_and_seen_from_outs
     assert AttachedJournal(tmp_path).owed() == []
 
 
+async def test_a_container_that_somebody_else_stopped_or_paused_is_left_as_it_is(cluster: Any, tmp_path: Path) -> None:
+    three = NodeId(3)
+    container = cluster._containers[three]
+    container.pause()
+    try:
+        with pytest.raises(HarnessError, match="is paused already, by somebody else, and is left alone"):
+            await cluster.pause(three)
+        assert "was not paused by this run" in (await cluster.resume(three)).sentence
+    finally:
+        container.unpause()
+    container.stop()
+    try:
+        with pytest.raises(HarnessError, match="broker 3 is down already, and not by this run"):
+            await cluster.kill(three)
+        assert "was not taken down by this run" in (await cluster.start_node(three)).sentence
+        container.reload()
+        assert container.attrs["State"]["Status"] == "exited"
+        assert AttachedJournal(tmp_path).owed() == []
+    finally:
+        container.start()
+
+
 @pytest.mark.skipif(not can_cut(), reason="packet rules take root, nsenter and iptables")
 async def test_a_partition_is_seen_to_stop_packets_and_outlives_a_restart_of_the_container(cluster: Any) -> None:
     cuts: Any = cluster
@@ -128,6 +151,44 @@ async def test_the_replicas_logs_are_read_out_of_the_containers_and_the_topic_go
     settings = {(row.name, row.key): row.value for row in cluster.collect().configuration}
     assert settings["read", "unclean.leader.election.enable"] == "false"
     assert AttachedJournal(tmp_path).owed() == [("delete", "read")]
+
+
+async def test_a_topic_that_no_broker_tells_of_is_refused_by_the_controller_and_stays(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = TopicDefinition(name="theirs", partitions=1, replication_factor=3)
+    await made_by_somebody(cluster, there)
+
+    async def nothing(_: Administration) -> set[str]:
+        return set()
+
+    monkeypatch.setattr(Administration, "topics", nothing)
+    with pytest.raises(HarnessError, match="topic 'theirs' is there already"):
+        await cluster.create_topics([there])
+    assert AttachedJournal(tmp_path).owed() == []
+
+
+async def test_a_topic_that_took_the_name_of_the_runs_is_there_after_the_run(cluster: Any, tmp_path: Path) -> None:
+    taken = TopicDefinition(name="taken", partitions=1, replication_factor=3)
+    await cluster.create_topics([taken])
+    administration = Administration(cluster._addresses)
+    await administration.delete(OwnTopic(name="taken"))
+    await made_by_somebody(cluster, taken)
+
+    assert "is deleted" in (await cluster.undo("delete", "taken")).sentence
+
+    async def is_there() -> bool:
+        return "taken" in await administration.topics()
+
+    await comes_true(is_there, "their topic is known")
+    administration.close()
+
+
+async def made_by_somebody(cluster: Any, topic: TopicDefinition) -> None:
+    async def made() -> bool:
+        return bool(await cluster.questions().create_topic(topic) == 0)  # not while the name is being freed
+
+    await comes_true(made, f"somebody makes topic {topic.name}")
 
 
 def test_containers_are_found_by_the_file_they_were_made_of(project: ClusterSpec, tmp_path: Path) -> None:
