@@ -96,6 +96,10 @@ class ComposeCluster(ForeignCluster):
         self._journal.paid(what, subject)
         return self._seen(proof)
 
+    async def exit_code_of(self, node: NodeId) -> int | None:
+        state = await self._state(self._containers[node])
+        return None if state["Running"] else int(state["ExitCode"])
+
     # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
 
     async def kill(self, node: NodeId) -> Evidence:

@@ -14,6 +14,7 @@ from harness.clock import Clock
 from harness.cluster.attached.administration import ADDRESS, Administration, brokers_by
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.reachability import Reachability, becomes, is_answering
+from harness.cluster.attached.unanswering import UnansweringBrokers
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
@@ -27,6 +28,7 @@ from harness.ports.cluster import (
     Evidence,
     Link,
     Node,
+    NodeEnd,
     NodeId,
     PartitionState,
     ReplicaLog,
@@ -55,6 +57,7 @@ class ForeignCluster(ABC):
         self._down: set[NodeId] = set()  # stopped by the harness
         self._observation: Observation | None = None
         self._administration: Administration | None = None
+        self._unanswering = UnansweringBrokers(clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of)
         self._quorum = False
         self._controller: int | None = None
 
@@ -138,6 +141,7 @@ class ForeignCluster(ABC):
 
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         states = await self._observing().look(topics)
+        await self._unanswering.look(self._observing().answered, self._addresses)
         controller = self._observing().controller()
         if controller != self._controller:
             self._controller = controller
@@ -146,6 +150,19 @@ class ForeignCluster(ABC):
 
     async def controller(self) -> int:
         return self._observing().controller()
+
+    # -- SeesNodesEnd: by brokers that do not answer any more ---------------------------------------------------------
+
+    def node_ends(self) -> Sequence[NodeEnd]:
+        return self._unanswering.found()
+
+    async def exit_code_of(self, node: NodeId) -> int | None:
+        """Of a broker's process that is gone, where that can be known from here."""
+        return None
+
+    def _is_struck(self, node: NodeId) -> bool:
+        """Whether a fault that is not undone yet may be why a broker does not answer."""
+        return not self.is_running(node) or any(undo != "delete" for undo, _ in self._journal.owed())
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         """Raises HarnessError, before any topic is created, if a topic exists already or a broker does not."""
