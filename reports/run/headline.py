@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.history.facts.finding_facts import Setting as SettingFact
 from harness.history.facts.finding_facts import chain_of, setting_of
-from harness.history.schema.cluster_rows import FAULTS
+from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS
 from harness.history.schema.evidence_rows import GAPS, FindingRow
 from reports.model import Answer, Badge, Role, Setting, Tone
 from reports.run.late import too_late
@@ -222,6 +222,7 @@ def _without_finding(data: RunData) -> list[Answer]:
             question="Faults survived",
             short=str(len(faults)),
             more="; ".join(dict.fromkeys(row["label_text"] or row["kind"] for row in faults))
+            or "; ".join(data.ended_words(end) for end in data.rows(NODE_ENDS))
             or "nothing was done to the cluster",
         ),
         Answer(

@@ -258,6 +258,8 @@ def _title(data: RunData, link: ChainLink) -> str:
     if link.event == "fault":
         fault = _fault(data, link.fault)
         return fault_title(data, fault) if fault is not None else "A fault"
+    if link.event == "node-end":
+        return f"{data.node_title(link.nodes[0])} ends, by no fault" if link.nodes else "A node ends, by no fault"
     if link.event == "isr-shrink":
         if link.isr_before is None or link.isr_after is None:
             return "The ISR shrinks"
