@@ -111,7 +111,10 @@ class ComposeCluster(ForeignCluster):
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
         self._journal.owe("start", str(node))
         container = self._containers[node]
-        await self._do(container, f"ending it by {signal}", act)
+        if not (await self._state(container))["Running"]:
+            await self._has_ended(node)
+        else:
+            await self._do(container, f"ending it by {signal}", act)
         self._down.add(node)
         shown = await self._shows(node, is_gone, after=f"container {container.short_id} was ended by {signal}")
         state = await self._state(container)

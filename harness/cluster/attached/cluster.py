@@ -160,6 +160,10 @@ class ForeignCluster(ABC):
         """Of a broker's process that is gone, where that can be known from here."""
         return None
 
+    async def _has_ended(self, node: NodeId) -> bool:
+        """Whether a broker that is to be ended had ended by itself."""
+        return node in self._addresses and await self._unanswering.has_ended(node, self._addresses[node])
+
     def _is_struck(self, node: NodeId) -> bool:
         """Whether a fault that is not undone yet may be why a broker does not answer."""
         return not self.is_running(node) or any(undo != "delete" for undo, _ in self._journal.owed())

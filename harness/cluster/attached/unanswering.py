@@ -40,18 +40,22 @@ class UnansweringBrokers:
         for node in answered:
             self._answered_ns[node] = now
             self._ends = [replace(end, back_ns=now) if _is_open(end, node) else end for end in self._ends]
-        for node, since_ns in self._answered_ns.items():
-            if node in answered or any(_is_open(end, node) for end in self._ends) or self._is_struck(node):
-                continue
-            seen = await look_at(*addresses[node])
-            if seen.refused:
-                await self._has_ended(node, since_ns)
+        for node in self._answered_ns:
+            if node not in answered and not self._is_struck(node):
+                await self.has_ended(node, addresses[node])
 
-    async def _has_ended(self, node: NodeId, since_ns: int) -> None:
+    async def has_ended(self, node: NodeId, address: tuple[str, int]) -> bool:
+        """Whether nobody listens there any more. Keeps it as an end, unless that is known already."""
+        if any(_is_open(end, node) for end in self._ends):
+            return True
+        if not (await look_at(*address)).refused:
+            return False
         now, code = self._clock.monotonic_ns(), await self._code_of(node)
         status, number = (None, None) if code is None else status_and_signal(code)
-        end = NodeEnd(node=node, t_ns=now, uncertainty_ns=now - since_ns, exit_status=status, signal=number)
-        self._ends.append(replace(end, fresh=False))
+        unseen_ns = now - self._answered_ns.get(node, now)
+        end = NodeEnd(node=node, t_ns=now, uncertainty_ns=unseen_ns, exit_status=status, signal=number, fresh=False)
+        self._ends.append(end)
+        return True
 
 
 def _is_open(end: NodeEnd, node: NodeId) -> bool:

@@ -21,6 +21,7 @@ from harness.ports.cluster import (
     Cluster,
     Link,
     NodeId,
+    SeesNodesEnd,
     ShowsLogs,
 )
 from harness.scenario.model import AttachedSpec, ClusterSpec
@@ -151,6 +152,34 @@ async def test_a_kill_is_proved_by_a_port_that_refuses(tmp_path: Path) -> None:
     assert "127.0.0.1:1 refuses connections" in evidence.sentence
     assert not cluster.is_running(NodeId(1))
     assert AttachedJournal(tmp_path).owed() == [("start", "1")]
+
+
+async def test_a_kill_of_a_broker_that_has_just_ended_by_itself_finds_it_down(tmp_path: Path) -> None:
+    cluster = made(tmp_path, spec(kill="false", start="true"))
+    assert isinstance(cluster, CanCrash)
+    assert isinstance(cluster, SeesNodesEnd)
+
+    evidence = await cluster.kill(NodeId(1))
+
+    assert "it had ended by itself before the kill command" in evidence.sentence
+    assert [(end.node, end.exit_status, end.signal) for end in cluster.node_ends()] == [(1, None, None)]
+
+
+async def test_a_kill_command_that_fails_while_the_broker_answers_is_an_error(
+    tmp_path: Path, unused_tcp_broker: int
+) -> None:
+    nodes = {"1": f"127.0.0.1:{unused_tcp_broker}"}
+    wanted = ClusterSpec(
+        system="attached", bootstrap="a:1", attached=AttachedSpec(nodes=nodes, kill="false", start="x")
+    )
+    AttachedJournal(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
+    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, client_links=1, clock=SystemClock())
+    assert isinstance(cluster, CanCrash)
+
+    with pytest.raises(HarnessError, match="kill for broker 1 ended with 1"):
+        await cluster.kill(NodeId(1))
+    assert isinstance(cluster, SeesNodesEnd)
+    assert cluster.node_ends() == ()
 
 
 @pytest.fixture
