@@ -127,7 +127,7 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("acknowledged-below-min-isr", "Acknowledged below min.insync.replicas", "cluster",
              "acks=all was answered while fewer replicas were in sync than the topic demands."),
     _anomaly("two-leaders", "Two leaders in one epoch", "cluster", "Two brokers led a partition in the same epoch."),
-    _anomaly("node-ended", "A node that ended though no fault had ended it", "cluster",
+    _anomaly("node-ended", "A node that ended while no fault had it down", "cluster",
              "A broker or a controller ended while no fault of the plan had it down."),
     _anomaly("availability", "Availability gap and time to recover", "cluster",
              "A partition took no writes although writes were tried.", "availability", "recovery"),

@@ -208,7 +208,7 @@ class RunData:
 
     def ended_words(self, end: NodeEndRow) -> str:
         """A node's end that no fault brought about, in a few words."""
-        return f"{self.node_title(end['node'])} ended {how_words(end)}, by no fault"
+        return f"{self.node_title(end['node'])} ended {how_words(end)}, not ordered"
 
     def colour(self, node: int) -> int:
         """A broker's colour number: the same as leader, as epoch label and in the logs."""

@@ -148,10 +148,11 @@ def _short(step: StepRow) -> str:
 
 
 def fault_lanes(data: RunData, duration: float) -> list[Lane]:
-    """A lane per struck broker and one for links, with rows of their own for faults that overlap."""
+    """A lane per struck node and one for links, with rows of their own for what overlaps: faults, and ends of nodes."""
     faults = sorted(begun(data.rows(FAULTS)), key=begin_of)
     ends = data.rows(NODE_ENDS)
-    apart = sorted({end["node"] for end in ends} - set(data.brokers))
+    struck = {node for row in faults for node in row["nodes"] or () if _strikes(row, node)}
+    apart = sorted({*struck, *(end["node"] for end in ends)} - set(data.brokers))
     groups = [
         (
             data.node_name(node),

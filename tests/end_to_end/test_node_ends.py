@@ -1,4 +1,4 @@
-"""A node that ends though no fault had ended it: what the run recorded of it stands in its verdict and on its page."""
+"""A node that ends while no fault had it down: what the run recorded of it stands in its verdict and on its page."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_a_broker_that_somebody_kills_is_no_pass_and_what_ended_it_is_told(fresh
     assert "Broker 1 ended by SIGKILL" in printed
     assert ends(fresh_shell.folder) == [(1, None, signal.SIGKILL, "none")]
     page = (fresh_shell.folder / "report.html").read_text(encoding="utf-8").replace("<wbr>", "")
-    assert "Broker 1 ended by SIGKILL, by no fault" in page
+    assert "Broker 1 ended by SIGKILL, not ordered" in page
     assert "nothing was done to the cluster" not in page
     assert fresh_shell.processes() == []
 

@@ -42,7 +42,7 @@ def fault_link_words(fault: FaultRow) -> str:
 
 def end_link_words(end: NodeEndRow) -> str:
     line = f" It logged last: {end['line_text']}" if end["line_text"] else ""
-    return f"{nodes_words([end['node']]).capitalize()} ended {how_words(end)}, and no fault had ended it.{line}"
+    return f"{nodes_words([end['node']]).capitalize()} ended {how_words(end)} while no fault had it down.{line}"
 
 
 def disk_link_words(loss: DiskLoss) -> str:

@@ -1,4 +1,4 @@
-"""Ends of nodes that no fault had ended, in words."""
+"""Ends of nodes that no fault had down, in words."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def down_words(history: RunHistory, ends: Sequence[NodeEndRow]) -> str:
 
 
 def all_ended_words(history: RunHistory, explained_by: Sequence[FaultRow]) -> str:
-    """Every node that ended though no fault had ended it, in a sentence; "" for none.
+    """Every node that ended while no fault had it down, in a sentence; "" for none.
 
     explained_by: the faults that explain the ends of some of them.
     """
@@ -46,7 +46,7 @@ def all_ended_words(history: RunHistory, explained_by: Sequence[FaultRow]) -> st
     named += [f"{more} more"] if more else []
     listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     after = f", after {_labels(explained_by)}" if explained_by else ""
-    return f"Ended though no fault had ended {'it' if len(ends) == 1 else 'them'}: {listed}{after}."
+    return f"Ended while no fault had {'it' if len(ends) == 1 else 'them'} down: {listed}{after}."
 
 
 def end_sentence(history: RunHistory, end: NodeEndRow, code: CauseCode, faults: Sequence[FaultRow]) -> str:
@@ -59,10 +59,10 @@ def end_sentence(history: RunHistory, end: NodeEndRow, code: CauseCode, faults: 
     why = {
         "ended-by-a-signal": "kafka-chaos did not send that signal, and who did is not known",
         "ended-untouched": "nothing had been done to it, its disk, its links or the controllers before",
-        "ended-by-a-fault": f"it ended for what a fault had done: {_labels(faults)}",
+        "ended-by-a-fault": f"{_labels(faults)} explains it",
         "ended-by-an-error-of-ours": "an error of the reference cluster, which is a bug of kafka-chaos",
     }.get(code, doubt)
-    return f"{ended_words(history, end)}, though no fault had ended it: {why}; {back}."
+    return f"{ended_words(history, end)} while no fault had it down; {why}; {back}."
 
 
 def _labels(faults: Sequence[FaultRow]) -> str:

@@ -1,4 +1,4 @@
-"""A node that ends though no fault had ended it: each history beside a twin that differs in the one thing that decides
+"""A node that ends while no fault had it down: each history beside a twin that differs in the one thing that decides
 what is said of the system; then the ruling beside a slow model over random faults and ends."""
 
 import dataclasses
@@ -37,18 +37,34 @@ def of_system(system: str, **more: Any) -> Scenario:
 
 
 def ended(
-    *, node: int = 1, at: float = 5, system: str = KAFKA, back: float | None = None, status: int | None = 1,
-    signal: int | None = None, reason: str | None = "exception", line: str = "boom", fresh: bool | None = True,
+    *,
+    node: int = 1,
+    at: float = 5,
+    system: str = KAFKA,
+    back: float | None = None,
+    status: int | None = 1,
+    signal: int | None = None,
+    reason: str | None = "exception",
+    line: str = "boom",
+    fresh: bool | None = True,
     **more: Any,
-) -> History:  # fmt: skip
+) -> History:
     """Broker 1 leads and ends at 5 s; broker 2 leads from 8 s on."""
     history = History(scenario_=of_system(system, **more))
     history.state(1, 0, ISR, at=0, start=0)
     history.send(0, 0, at=1)
     history._add(
-        "node_ends", node=node, time_ns=int(at * SECOND), uncertainty_ns=0, exit_status=status, signal=signal,
-        reason=reason, line_text=line, back_ns=None if back is None else int(back * SECOND), fresh=fresh,
-    )  # fmt: skip
+        "node_ends",
+        node=node,
+        time_ns=int(at * SECOND),
+        uncertainty_ns=0,
+        exit_status=status,
+        signal=signal,
+        reason=reason,
+        line_text=line,
+        back_ns=None if back is None else int(back * SECOND),
+        fresh=fresh,
+    )
     history.state(2, 1, (2, 3), at=8, start=1)
     history.send(1, 1, at=9)
     history.final([(0, 0), (1, 1)])
@@ -242,10 +258,17 @@ def faults_and_end(draw: st.DrawFn) -> tuple[list[FaultRow], NodeEndRow]:
         faults.append(row)  # type: ignore[arg-type]
     signal = draw(st.sampled_from([None, None, KILL]))
     end: NodeEndRow = {
-        "run": 0, "node": draw(st.sampled_from(NODES)), "time_ns": 5, "uncertainty_ns": 0, "line_text": "",
-        "exit_status": draw(st.sampled_from([None, 0, 1])), "signal": signal, "back_ns": None,
-        "reason": draw(st.sampled_from([None, *get_args(EndReason)])), "fresh": draw(st.sampled_from([None, True])),
-    }  # fmt: skip
+        "run": 0,
+        "node": draw(st.sampled_from(NODES)),
+        "time_ns": 5,
+        "uncertainty_ns": 0,
+        "line_text": "",
+        "exit_status": draw(st.sampled_from([None, 0, 1])),
+        "signal": signal,
+        "back_ns": None,
+        "reason": draw(st.sampled_from([None, *get_args(EndReason)])),
+        "fresh": draw(st.sampled_from([None, True])),
+    }
     return faults, end
 
 
@@ -269,7 +292,7 @@ def expected(faults: Sequence[FaultRow], end: NodeEndRow) -> str:
         "other-cluster": [f for f in harm if controllers in f["nodes"]],
         "truncation-refused": [f for f in harm if mine not in f["nodes"]],
         "registration-failed": [f for f in seen if touched(f) & {mine, controllers}],
-    }  # fmt: skip
+    }
     if end["reason"] is not None and explains.get(end["reason"]):
         return "ended-by-a-fault"
     machine = ("disk-full", "log-directory-failed", "out-of-resources", "registration-failed", None)
