@@ -10,6 +10,9 @@ import pytest
 
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
+from harness.cluster.docker.engine import connect, is_there
+from harness.cluster.docker.images import BASE_VARIABLE
+from harness.cluster.docker.labels import NODE, RUN
 from harness.history.run_folder import RunFolder
 from tests.end_to_end.shell import Shell, phase_of
 from tests.waiting import until
@@ -74,6 +77,32 @@ def test_a_broker_that_somebody_kills_is_no_pass_and_what_ended_it_is_told(fresh
     assert "Broker 1 ended by SIGKILL, not ordered" in page
     assert "nothing was done to the cluster" not in page
     assert fresh_shell.processes() == []
+
+
+@pytest.mark.docker
+@pytest.mark.further
+def test_of_a_container_that_somebody_kills_the_same_is_told(fresh_shell: Shell) -> None:
+    if not is_there() or BASE_VARIABLE not in os.environ:
+        pytest.skip(f"no Docker engine, or {BASE_VARIABLE} names no base image: .ci/prepare-docker makes both")
+    running = fresh_shell.start("run", written(fresh_shell, QUIET), "--world", "docker")
+    try:
+        until(lambda: fresh_shell.has_begun() and phase_of(fresh_shell.folder) == "act", "the load runs", timeout_s=120)
+        engine = connect()
+        try:
+            labels = [f"{RUN}={fresh_shell.folder.resolve()}", f"{NODE}=1"]
+            of_node = engine.client.containers.list(filters={"label": labels})
+            (broker,) = [container for container in of_node if not container.name.endswith("-net")]
+            broker.kill()
+        finally:
+            engine.close()
+        code = running.wait(200)
+    finally:
+        if running.poll() is None:
+            running.kill()
+        running.wait(30)
+
+    assert code == 3, fresh_shell.output.read_text(encoding="utf-8")
+    assert ends(fresh_shell.folder) == [(1, 137, signal.SIGKILL, "none")]
 
 
 @pytest.mark.further
