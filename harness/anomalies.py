@@ -127,6 +127,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("acknowledged-below-min-isr", "Acknowledged below min.insync.replicas", "cluster",
              "acks=all was answered while fewer replicas were in sync than the topic demands."),
     _anomaly("two-leaders", "Two leaders in one epoch", "cluster", "Two brokers led a partition in the same epoch."),
+    _anomaly("node-ended", "A node that ended while no fault had it down", "cluster",
+             "A broker or a controller ended while no fault of the plan had it down."),
     _anomaly("availability", "Availability gap and time to recover", "cluster",
              "A partition took no writes although writes were tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",

@@ -77,6 +77,7 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "steps": "ordered steps that were done",
     "waits_seen": "waits whose condition was seen",
     "expectations": "expectations that held",
+    "node_ends": "nodes that ended while no fault had them down",
     "broker_starts": "broker processes that started, as they journalled it",
     "deaths_and_births_in_one_event": "changes in which the controller saw a broker's death and rebirth at once",
     "configuration_changes": "changes of topic or broker configuration",

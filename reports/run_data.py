@@ -15,9 +15,11 @@ from harness import memory
 from harness.anomalies import Anomaly, anomaly_of
 from harness.errors import UsageError
 from harness.history.facts import values
+from harness.history.facts.fault_facts import begin_of, begun
+from harness.history.facts.node_end_facts import how_words
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES
-from harness.history.schema.cluster_rows import FAULTS
+from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, NodeEndRow
 from harness.history.schema.evidence_rows import (
     FINDINGS,
     FindingRow,
@@ -170,6 +172,11 @@ class RunData:
             return f"broker {node}"
         return self.coordination if node == COORDINATION else f"controller {node}"
 
+    def node_title(self, node: int) -> str:
+        """Its name at the beginning of a sentence."""
+        name = self.node_name(node)
+        return f"{name[0].upper()}{name[1:]}"
+
     def readable(self, text: str) -> str:
         return readable(text, self.coordination)
 
@@ -178,23 +185,30 @@ class RunData:
         return self.run.get("environment") or {}
 
     def down(self, node: int) -> list[tuple[int, int | None, str]]:
-        """When faults held a broker down or still, as far as that was seen: (begin, end, "dead" | "down" | "paused").
+        """When faults held a broker down or still, or it was down by itself, as far as that was seen: (begin, end,
+        "dead" | "down" | "paused").
 
         One after the other: of two that overlap, the first says what it was.
         """
+        spans: list[tuple[int, int | None, str]] = [
+            (begin_of(fault), fault["end_ns"], _DOWN[fault["kind"]])
+            for fault in begun(self.rows(FAULTS))
+            if fault["kind"] in _DOWN and node in (fault["nodes"] or ())
+        ]
+        spans += [(end["time_ns"], end["back_ns"], "dead") for end in self.rows(NODE_ENDS) if end["node"] == node]
         made: list[tuple[int, int | None, str]] = []
-        for fault in sorted(self.rows(FAULTS), key=lambda row: row["begin_ns"] or 0):
-            word = _DOWN.get(fault["kind"])
-            if word is None or fault["begin_ns"] is None or node not in (fault["nodes"] or ()):
-                continue
-            begin = fault["begin_ns"]
+        for begin, until, word in sorted(spans, key=lambda span: span[0]):
             if made and (made[-1][1] is None or made[-1][1] >= begin):
                 last = made.pop()
-                ends = (last[1], fault["end_ns"])
+                ends = (last[1], until)
                 made.append((last[0], None if None in ends else max(end for end in ends if end), last[2]))
             else:
-                made.append((begin, fault["end_ns"], word))
+                made.append((begin, until, word))
         return made
+
+    def ended_words(self, end: NodeEndRow) -> str:
+        """A node's end that no fault brought about, in a few words."""
+        return f"{self.node_title(end['node'])} ended {how_words(end)}, not ordered"
 
     def colour(self, node: int) -> int:
         """A broker's colour number: the same as leader, as epoch label and in the logs."""

@@ -9,7 +9,14 @@ from functools import cache
 from harness import extensions
 from harness.anomalies import BY_NAME
 from harness.checks import passed_over
-from harness.checks.families.cluster import availability, client_stuck, expectation, two_leaders, unclean_election
+from harness.checks.families.cluster import (
+    availability,
+    client_stuck,
+    expectation,
+    node_ended,
+    two_leaders,
+    unclean_election,
+)
 from harness.checks.families.evidence import contradictions
 from harness.checks.families.groups import group_delivery, group_offsets, group_owners
 from harness.checks.families.reads import dirty_read, head_skip, polls
@@ -49,6 +56,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=passed_over.NAME, find=_nothing, query=passed_over.query, follows_detection=True),
     Family(name=removal.NAME, find=_nothing, query=removal.query, follows_detection=True),
     Family(name=isolation.NAME, find=_nothing, query=isolation.query),
+    Family(name=node_ended.CHECK, find=node_ended.find),
     Family(name=min_isr.CHECK, find=min_isr.find, query=min_isr.query),
     Family(name="lost-write", find=lost_write.find),
     Family(name="unclean-election", find=unclean_election.find),

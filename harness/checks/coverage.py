@@ -202,6 +202,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "steps": lambda f: f.steps(),
     "waits_seen": lambda f: f.steps("wait"),
     "expectations": lambda f: f.steps("expect"),
+    "node_ends": lambda f: len(f.context.history.ends),
     "broker_starts": lambda f: len(f.events("broker_start")),
     "deaths_and_births_in_one_event": _deaths_and_births,
     "configuration_changes": lambda f: len(f.configuration),

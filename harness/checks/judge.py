@@ -32,7 +32,7 @@ from harness.checks.coverage import (
     zombies,
 )
 from harness.checks.evidence_tables import Sums
-from harness.checks.families.cluster import availability
+from harness.checks.families.cluster import availability, node_ended
 from harness.checks.families.evidence import insufficient, missing
 from harness.checks.families.transactions import cycle
 from harness.checks.findings import Finding, RunContext
@@ -294,8 +294,10 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     verdict, reasons = _verdict(given, facts, named, coverage, accounting)
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
+    ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
+    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, ended=ended)
     return Judgement(
-        verdict=verdict, sentence=verdict_sentence(verdict, reasons, [f for _, f in named], accounting),
+        verdict=verdict, sentence=sentence,
         reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),
         as_expected=outcome.holds, expected=outcome.expected, accounting=accounting, findings=tuple(named),
     )  # fmt: skip
@@ -307,12 +309,14 @@ def _verdict(
 ) -> tuple[Verdict, list[str]]:  # fmt: skip
     """error > violation > inconclusive > vacuous > pass; returns all reasons, not only the deciding ones."""
     errors = [_closed(f"The run could not be done: {given.run['error']}")] if given.run.get("error") else []
+    errors += [_closed(error) for error in node_ended.errors(facts.context.history)]
     violations = [f"{name}: {f.sentence}" for name, f in named if f.classification == "violation"]
     open_ends = (
-        _inconclusive(given, facts)
+        _open(named, of_ends=True)  # the cause of what follows
+        + _inconclusive(given, facts)
         + missing.reasons(facts.context, given.run, accounting)
         + cycle.not_searched(facts.context)
-        + [f"{name}: {f.sentence}" for name, f in named if f.is_open]
+        + _open(named, of_ends=False)
     )
     unmet = [
         f"Coverage: {row['condition']} ({row['meaning']}): required {row['required']}, seen {row['seen']}."
@@ -328,6 +332,10 @@ def _verdict(
         if reasons:
             return verdict, [*errors, *violations[:20], *open_ends, *unmet, *nothing]
     return Verdict.PASS, []
+
+
+def _open(named: Sequence[tuple[str, Finding]], *, of_ends: bool) -> list[str]:
+    return [f"{name}: {f.sentence}" for name, f in named if f.is_open and (f.check == node_ended.CHECK) is of_ends]
 
 
 def _inconclusive(given: RunInput, facts: Facts) -> list[str]:

@@ -13,7 +13,9 @@ from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System,
 from harness.cluster.confined import folder_below
 from harness.cluster.damage import damage_log
 from harness.cluster.last_lines import last_lines, reason_in
+from harness.cluster.last_words import LastWords, last_words
 from harness.cluster.link_holders import LinkHolders
+from harness.cluster.node_lives import NodeLives
 from harness.cluster.power_loss import lose_tail
 from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, read_high_watermarks, read_replicas
@@ -27,6 +29,7 @@ from harness.ports.cluster import (
     Evidence,
     Link,
     Node,
+    NodeEnd,
     NodeId,
     PartitionState,
     ReplicaLog,
@@ -51,6 +54,8 @@ class BrokerCluster(ABC):
         self._clock = clock
         self._environment: NodeEnvironment | None = None
         self._observation: Observation | None = None
+        self._lives = NodeLives()
+        self._log_bytes: dict[NodeId, int] = {}  # of each node's log when its process was started
         self._cuts = LinkHolders[_Mode]()
         self._delays = LinkHolders[float]()
 
@@ -146,6 +151,36 @@ class BrokerCluster(ABC):
                     *last,
                 ]
         return found
+
+    # -- SeesNodesEnd -------------------------------------------------------------------------------------------------
+
+    def node_ends(self) -> Sequence[NodeEnd]:
+        return self._lives.ends()
+
+    def _starts_logging(self, node: NodeId) -> None:
+        log = self._folders(node).log
+        self._log_bytes[node] = log.stat().st_size if log.is_file() else 0
+
+    def _runs(self, node: NodeId) -> None:
+        """It was seen to listen. Raises HarnessError if it has ended since."""
+        self._lives.runs(node, self._clock.monotonic_ns())
+        ended = self._ended(node)
+        if ended is not None:
+            raise HarnessError(f"{self._name(node)} {ended} as soon as it listened{self._why(node)}")
+
+    def _has_ended(self, node: NodeId, code: int | None) -> None:
+        """Its process has ended with that code (None: not known). From any thread."""
+        self._lives.has_ended(node, code, self._clock.monotonic_ns(), lambda: self._last_words(node))
+
+    def _last_words(self, node: NodeId) -> LastWords:
+        return last_words(self._folders(node).log, since=self._log_bytes.get(node, 0))
+
+    def _down_already(self, node: NodeId, signal_name: str) -> Evidence | None:
+        """The proof that it is down, where it has ended by itself before it could be sent a signal."""
+        ended = self._ended(node)
+        if ended is None or not self._lives.is_down_by_itself(node):
+            return None
+        return self._seen(f"{self._name(node)} had {ended} by itself before {signal_name}")
 
     # -- CanCutLinks, CanSlowLinks: a link with several faults is healed when the last of them ends -------------------
 

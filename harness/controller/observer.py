@@ -1,4 +1,4 @@
-"""Watches leaders, in-sync replicas and the controller during a run, as each broker reports them.
+"""Watches leaders, in-sync replicas and the controller during a run, as each broker reports them, and nodes that end.
 
 It polls, so its view is late by up to one round and may differ between brokers: the exact history is read from the
 cluster's own books afterwards. Plans use the latest view to choose victims and to wait for conditions. Rounds that
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.clock import Clock
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
-from harness.ports.cluster import Cluster, PartitionState
+from harness.ports.cluster import Cluster, NodeEnd, PartitionState, SeesNodesEnd
 
 GAP_NS = 1_000_000_000
 
@@ -45,6 +45,8 @@ class Observer:
         self._last_round_ns: int | None = None
         self._round = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._ends: list[NodeEnd] = []  # as they are recorded
+        self._since_ns = clock.monotonic_ns()
         self.controller = -1
         self.rounds = 0
         self.gaps: list[Gap] = []
@@ -63,6 +65,7 @@ class Observer:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+        self._note_ends()
 
     async def _poll_for_ever(self) -> None:
         while True:
@@ -88,6 +91,7 @@ class Observer:
         if controller != self.controller:
             self.controller = controller
             self._recorder.write("controller_seen", {"time_ns": now, "node": controller})
+        self._note_ends()
         self.rounds += 1
         woken, self._round = self._round, asyncio.Event()
         woken.set()
@@ -99,6 +103,18 @@ class Observer:
             self._changed_ns[state.topic, state.partition, state.observer] = state.t_ns
             self._recorder.partition_state(state)
         views[state.observer] = state
+
+    def _note_ends(self) -> None:
+        """Records the nodes that ended by themselves, also before a run on a running cluster began, if they are still
+        down then."""
+        if not isinstance(self._cluster, SeesNodesEnd):
+            return
+        ends = self._cluster.node_ends()
+        own = [end for end in ends if end.back_ns is None or end.back_ns >= self._since_ns]
+        for number, end in enumerate(own):
+            if number >= len(self._ends) or self._ends[number] != end:
+                self._recorder.node_end(number, end)
+        self._ends = own
 
     def _note_gaps(self, now: int, heard: set[int]) -> None:
         if self._last_round_ns is not None and now - self._last_round_ns > GAP_NS:

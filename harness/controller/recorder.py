@@ -20,7 +20,16 @@ from harness.history.facts.step_facts import arguments_text
 from harness.history.facts.values import ValueNames
 from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
-from harness.ports.cluster import BrokerEvent, ClusterHistory, Evidence, Link, LogRecord, PartitionState, ReplicaLog
+from harness.ports.cluster import (
+    BrokerEvent,
+    ClusterHistory,
+    Evidence,
+    Link,
+    LogRecord,
+    NodeEnd,
+    PartitionState,
+    ReplicaLog,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +294,24 @@ class Recorder:
         )
         if event.cut and event.topic is not None and event.partition is not None:
             self.replica_logs("truncation", int(event.node), [_cut_part(event, event.topic, event.partition)])
+
+    def node_end(self, number: int, end: NodeEnd) -> None:
+        """Records the number-th end of a node that nobody ordered; again when it runs again."""
+        self.write(
+            "node_ends",
+            {
+                "node": int(end.node),
+                "time_ns": end.t_ns,
+                "uncertainty_ns": end.uncertainty_ns,
+                "exit_status": end.exit_status,
+                "signal": end.signal,
+                "reason": end.reason,
+                "line_text": end.line,
+                "back_ns": end.back_ns,
+                "fresh": end.fresh,
+            },
+            ["node_end", number],
+        )
 
     def partition(
         self,

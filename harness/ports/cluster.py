@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NewType, Protocol, runtime_checkable
 
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.incarnations import TopicLife
+from harness.history.schema.cluster_rows import EndReason
 from harness.ports.client_use import ClientUse
 from harness.scenario.model import WorkloadSpec
 
@@ -171,6 +172,25 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeEnd:
+    """The end of a node that the harness had not ended. t_ns: when it was seen; it was at most `uncertainty_ns` before.
+
+    exit_status, signal: of its process; both None: not known. reason, line: what it logged last; reason None: not
+    known. back_ns: when it ran again. fresh: whether the cluster was started for this run; None: not known.
+    """
+
+    node: NodeId
+    t_ns: int
+    uncertainty_ns: int = 0
+    exit_status: int | None = None
+    signal: int | None = None
+    reason: EndReason | None = None
+    line: str = ""
+    back_ns: int | None = None
+    fresh: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TopicDefinition:
     name: str
     partitions: int | None = None
@@ -279,6 +299,13 @@ class CanReconfigure(Protocol):
 
     async def elect(self, topic: str, partition: int, *, kind: Literal["preferred", "unclean"]) -> int:
         """Requests an election; returns Kafka's error code (0 done, 84 not needed, 80, 83 ...)."""
+        ...
+
+
+@runtime_checkable
+class SeesNodesEnd(Protocol):
+    def node_ends(self) -> Sequence[NodeEnd]:
+        """Every end of a node that the harness did not bring about, since the cluster was started; in order."""
         ...
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import HarnessError
-from harness.history.schema.cluster_rows import PARTITION_STATES, PartitionStateRow
+from harness.history.schema.cluster_rows import NODE_ENDS, PARTITION_STATES, PartitionStateRow
 from harness.history.schema.parquet_tables import read_table
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK
 from reports.comparison.faults import FaultNumbers, fault_numbers, longest_silence
@@ -58,7 +58,8 @@ class RunNumbers:
     unclean_elections: int
     isr_shrinks: int
     faults: Sequence[FaultNumbers] = ()
-    silence_before_s: float | None = None  # longest stretch without an acknowledgement while no fault had begun
+    # longest stretch without an acknowledgement while no fault had begun and no node had ended by itself
+    silence_before_s: float | None = None
     phases: Mapping[str, PhaseNumbers] = field(default_factory=dict)
 
 
@@ -69,7 +70,8 @@ def numbers_of(data: RunData) -> RunNumbers:
     faults = fault_numbers(data, sends)
     changes = _changes(data)
     begin, end = _load(data, sends)
-    first = min((fault.begin for fault in faults), default=None)
+    ended = [second for each in data.rows(NODE_ENDS) if (second := data.seconds(each["time_ns"])) is not None]
+    first = min((*(fault.begin for fault in faults), *ended), default=None)
     phases = _phases(sends, begin, end, faults)
     return RunNumbers(
         verdict=verdict,

@@ -1,7 +1,8 @@
-"""What was done to the cluster, in order of time: every fault that was seen, and the plan's other acts."""
+"""What was done to the cluster, in order of time: every fault that was seen, and the plan's other acts; and what nobody
+of the plan did: nodes that ended."""
 
 from harness.history.facts.fault_facts import begin_of, begun
-from harness.history.schema.cluster_rows import FAULTS, STEPS, FaultRow, StepRow
+from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, STEPS, FaultRow, NodeEndRow, StepRow
 from reports.model import DoneRow
 from reports.run.story import fault_title
 from reports.run_data import RunData
@@ -17,6 +18,7 @@ def done(data: RunData) -> list[DoneRow]:
         for row in data.rows(STEPS)
         if row["kind"] == "act" and row["step"] not in of_faults and (begin_ns := row["begin_ns"]) is not None
     ]
+    rows += [(end["time_ns"], _end(data, end)) for end in data.rows(NODE_ENDS)]
     return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
 
 
@@ -27,6 +29,16 @@ def _fault(data: RunData, fault: FaultRow) -> DoneRow:
         what=fault_title(data, fault),
         seen=data.readable(fault["proof_text"] or "no proof recorded"),
         ok=True,
+    )
+
+
+def _end(data: RunData, end: NodeEndRow) -> DoneRow:
+    return DoneRow(
+        at=data.moment(end["time_ns"]),
+        until=data.moment(end["back_ns"]) if end["back_ns"] is not None else "the end",
+        what=data.ended_words(end),
+        seen=data.readable(end["line_text"] or "it logged no error"),
+        ok=False,
     )
 
 

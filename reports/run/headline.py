@@ -5,7 +5,8 @@ from typing import Any
 
 from harness.history.facts.finding_facts import Setting as SettingFact
 from harness.history.facts.finding_facts import chain_of, setting_of
-from harness.history.schema.cluster_rows import FAULTS
+from harness.history.facts.node_end_facts import how_words
+from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, NodeEndRow
 from harness.history.schema.evidence_rows import GAPS, FindingRow
 from reports.model import Answer, Badge, Role, Setting, Tone
 from reports.run.late import too_late
@@ -13,6 +14,7 @@ from reports.run.settings import MIN_INSYNC, known_settings, preventing, too_few
 from reports.run.story import evidence_of, worst
 from reports.run_data import RunData, count_of, partition_name, span_of
 
+_NODE_ENDED = "node-ended"
 _NOTHING = "and nothing permits it."
 _VERDICT_TONES: dict[str, Tone] = {"pass": "pass", "violation": "viol"}
 
@@ -77,7 +79,7 @@ def _destroyed(data: RunData, evidence: Mapping[str, Any]) -> str:
 def lead(data: RunData) -> str:
     """What decided it, in words the headline does not use; without a loss, what the scenario is about."""
     finding = worst(data)
-    if finding is None:
+    if finding is None or finding["check"] == _NODE_ENDED:
         return str(data.scenario.story)
     evidence = evidence_of(finding)
     isr, start, elected = (evidence.get(name) for name in ("isr_before", "elected_log_end", "elected"))
@@ -112,6 +114,9 @@ def answers(data: RunData) -> list[Answer]:
     if finding is None:
         return _without_finding(data)
     evidence = evidence_of(finding)
+    of_it = [end for end in data.rows(NODE_ENDS) if end["time_ns"] == finding["first_ns"]]
+    if finding["check"] == _NODE_ENDED and of_it:
+        return _of_a_node(data, finding, of_it[0])
     where = partition_name(finding)
     span = span_of(finding["offset_first"], finding["offset_last"])
     elected = evidence.get("elected")
@@ -142,6 +147,37 @@ def answers(data: RunData) -> list[Answer]:
             else "Every rule that could excuse it was tried; none applies.",
         ),
         *_prevention(evidence),
+    ]
+
+
+def _of_a_node(data: RunData, finding: FindingRow, end: NodeEndRow) -> list[Answer]:
+    """Where the worst there is to tell is a node that ended while no fault had it down."""
+    faults = set(finding["faults"] or ())
+    labels = [row["label_text"] or row["kind"] for row in data.rows(FAULTS) if row["fault"] in faults]
+    permitted = finding["classification"] == "permitted"
+    return [
+        Answer(
+            question="Which node",
+            short=data.node_title(end["node"]),
+            more=f"ended {how_words(end)}, listed under {finding['finding']}",
+            link=f"#{finding['finding']}",
+        ),
+        Answer(
+            question="When",
+            short=data.moment(end["time_ns"]),
+            more="it did not run again" if end["back_ns"] is None else f"it ran again at {data.moment(end['back_ns'])}",
+        ),
+        Answer(
+            question="Why",
+            short="For what a fault had done" if permitted else "By itself",
+            more=data.readable(end["line_text"] or "it logged no error"),
+        ),
+        Answer(
+            question="Permitted?",
+            short="Yes, a fault explains it" if permitted else "No",
+            more=data.readable("; ".join(labels))
+            or "Nothing had been done to it, its disk, its links or the controllers before.",
+        ),
     ]
 
 
@@ -222,6 +258,7 @@ def _without_finding(data: RunData) -> list[Answer]:
             question="Faults survived",
             short=str(len(faults)),
             more="; ".join(dict.fromkeys(row["label_text"] or row["kind"] for row in faults))
+            or "; ".join(data.ended_words(end) for end in data.rows(NODE_ENDS))
             or "nothing was done to the cluster",
         ),
         Answer(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow
-from harness.history.schema.cluster_rows import BROKER_EVENTS, FAULTS, PARTITION_STATES
+from harness.history.schema.cluster_rows import BROKER_EVENTS, FAULTS, NODE_ENDS, PARTITION_STATES
 from harness.history.schema.evidence_rows import FindingRow
 from reports.evidence_model import OperationRow
 from reports.run.story import evidence_of, fault_title
@@ -58,6 +58,10 @@ def cluster_events(data: RunData, finding: FindingRow) -> list[Timed]:
         if fault["end_ns"] is not None:
             label = data.readable(fault["label_text"] or fault["kind"])
             events.append((fault["end_ns"], f"Over: {label}", False))
+    for ended in data.rows(NODE_ENDS):
+        events.append((ended["time_ns"], data.ended_words(ended), False))
+        if ended["back_ns"] is not None:
+            events.append((ended["back_ns"], f"{data.node_title(ended['node'])} runs again", False))
     for event_row in data.rows(BROKER_EVENTS):
         if event_row["event"] == "truncation" and (event_row["topic"], event_row["partition"]) == where:
             begin, end = event_row["from_offset"], event_row["to_offset"]

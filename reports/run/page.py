@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from harness import memory
 from harness.history.facts.fault_times import WHY_SKIPPED, late_words
-from harness.history.schema.cluster_rows import FAULTS, STEPS, FaultRow
+from harness.history.schema.cluster_rows import FAULTS, NODE_ENDS, STEPS, FaultRow, NodeEndRow
 from harness.history.schema.evidence_rows import FAULT_MEASURES, FindingRow
 from harness.trends.on_pages import nights_of
 from harness.trends.store import SeenLately
@@ -63,6 +63,7 @@ def build(path: Path) -> Page:
         aside=_aside(data),
         headline=headline(data),
         concluded=data.verdict["verdict"] in ("pass", "violation"),
+        broken=bool(data.verdict["counts"].get("violation")),
         lead=lead(data),
         answers=problems.safely("Answers", lambda: answers(data), []),
         facts=problems.safely("Facts", lambda: _facts(data), []),
@@ -161,7 +162,21 @@ def _proofs(data: RunData) -> list[ProofRow]:
                 seen=seen,
             )
         )
-    return rows + [_skipped(data, fault) for fault in data.run.get("skipped_faults") or ()]
+    rows += [_skipped(data, fault) for fault in data.run.get("skipped_faults") or ()]
+    return rows + [_ended(data, end) for end in data.rows(NODE_ENDS)]
+
+
+def _ended(data: RunData, end: NodeEndRow) -> ProofRow:
+    """Not a fault of the plan, and there among them, since a node was down as by one."""
+    return ProofRow(
+        label=data.ended_words(end),
+        trigger="nobody of the plan",
+        begin=data.moment(end["time_ns"]),
+        proof=data.readable(end["line_text"] or "it logged no error"),
+        end=data.moment(end["back_ns"]) if end["back_ns"] is not None else "never",
+        healed="it ran again" if end["back_ns"] is not None else "it did not run again",
+        seen=True,
+    )
 
 
 def _began(data: RunData, fault: FaultRow) -> str:

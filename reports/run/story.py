@@ -234,7 +234,7 @@ def fault_title(data: RunData, fault: FaultRow) -> str:
     """A fault as an event: who it struck, in a few words; its own label where the kind is not a plain one."""
     nodes = list(fault["nodes"] or ())
     if fault["kind"] in _DONE and nodes:
-        who = f"Broker {nodes[0]} is" if len(nodes) == 1 else f"Brokers {', '.join(map(str, nodes))} are"
+        who = f"{data.node_title(nodes[0])} is" if len(nodes) == 1 else f"Brokers {', '.join(map(str, nodes))} are"
         return data.readable(f"{who} {_DONE[fault['kind']]}")
     links = [str(link) for link in struck_links(fault)]
     if fault["kind"] in ("cut", "slow") and 0 < len(links) <= 3:
@@ -258,6 +258,8 @@ def _title(data: RunData, link: ChainLink) -> str:
     if link.event == "fault":
         fault = _fault(data, link.fault)
         return fault_title(data, fault) if fault is not None else "A fault"
+    if link.event == "node-end":
+        return f"{data.node_title(link.nodes[0])} ends, not ordered" if link.nodes else "A node ends, not ordered"
     if link.event == "isr-shrink":
         if link.isr_before is None or link.isr_after is None:
             return "The ISR shrinks"

@@ -10,14 +10,17 @@ from typing import TypeVar
 
 from harness.history.facts.fault_facts import begin_of, begun
 from harness.history.facts.link_facts import struck_links
+from harness.history.facts.node_end_facts import how_words
 from harness.history.schema.cluster_rows import (
     CONTROLLERS,
     FAULTS,
+    NODE_ENDS,
     PARTITION_STATES,
     PARTITIONS,
     STEPS,
     ControllerRow,
     FaultRow,
+    NodeEndRow,
     PartitionStateRow,
     StepRow,
 )
@@ -145,13 +148,25 @@ def _short(step: StepRow) -> str:
 
 
 def fault_lanes(data: RunData, duration: float) -> list[Lane]:
-    """A lane per struck broker and one for links, with rows of their own for faults that overlap."""
+    """A lane per struck node and one for links, with rows of their own for what overlaps: faults, and ends of nodes."""
     faults = sorted(begun(data.rows(FAULTS)), key=begin_of)
-    groups = [(f"broker {node}", [row for row in faults if _strikes(row, node)]) for node in data.brokers]
-    groups.append(("links", [row for row in faults if row["links"]]))
+    ends = data.rows(NODE_ENDS)
+    struck = {node for row in faults for node in row["nodes"] or () if _strikes(row, node)}
+    apart = sorted({*struck, *(end["node"] for end in ends)} - set(data.brokers))
+    groups = [
+        (
+            data.node_name(node),
+            [
+                *(found for row in faults if _strikes(row, node) for found in _fault_span(data, row, duration)),
+                *(found for end in ends if end["node"] == node for found in _end_span(data, end, duration)),
+            ],
+        )
+        for node in (*apart, *data.brokers)
+    ]
+    groups.append(("links", [found for row in faults if row["links"] for found in _fault_span(data, row, duration)]))
     lanes: list[Lane] = []
     for label, own in groups:
-        for number, spans in enumerate(_fault_rows(data, own, duration)):
+        for number, spans in enumerate(_in_rows(own)):
             lanes.append(
                 Lane(
                     label=label if number == 0 else "",
@@ -168,13 +183,10 @@ def _strikes(fault: FaultRow, node: int) -> bool:
     return not fault["links"] and node in (fault["nodes"] or ())
 
 
-def _fault_rows(data: RunData, faults: Sequence[FaultRow], duration: float) -> list[list[Span]]:
+def _in_rows(spans: Iterable[Span]) -> list[list[Span]]:
+    """One row, and a further one for each that overlaps those before."""
     rows: list[list[Span]] = []
-    for fault in faults:
-        place = _span(data, begin_of(fault), fault["end_ns"], duration)
-        if place is None:
-            continue
-        span = _fault_span(data, fault, place)
+    for span in sorted(spans, key=lambda span: span.at):
         row = next((row for row in rows if row[-1].at + row[-1].length <= span.at), None)
         if row is None:
             rows.append(row := [])
@@ -182,7 +194,8 @@ def _fault_rows(data: RunData, faults: Sequence[FaultRow], duration: float) -> l
     return rows
 
 
-def _fault_span(data: RunData, fault: FaultRow, place: tuple[float, float]) -> Span:
+def _fault_span(data: RunData, fault: FaultRow, duration: float) -> list[Span]:
+    """None for a fault before what is drawn."""
     word = _WORDS.get(fault["kind"], fault["kind"])
     text = word
     if fault["links"]:
@@ -191,14 +204,32 @@ def _fault_span(data: RunData, fault: FaultRow, place: tuple[float, float]) -> S
     end = data.moment(fault["end_ns"]) if fault["end_ns"] is not None else "the end"
     title = f"{fault['label_text']}: {data.moment(fault['begin_ns'])} to {end}. {fault['proof_text'] or ''}".rstrip()
     style = _STYLES.get(fault["kind"], "other")
-    return Span(
-        at=place[0],
-        length=place[1],
-        style=style,
-        text=data.readable(text),
-        short=fault["kind"],
-        title=data.readable(title),
-    )
+    place = _span(data, begin_of(fault), fault["end_ns"], duration)
+    if place is None:
+        return []
+    at, length = place
+    shown = (data.readable(text), data.readable(title))
+    return [Span(at=at, length=length, style=style, text=shown[0], short=fault["kind"], title=shown[1])]
+
+
+def _end_span(data: RunData, end: NodeEndRow, duration: float) -> list[Span]:
+    """A node that was down by itself; none before what is drawn."""
+    place = _span(data, end["time_ns"], end["back_ns"], duration)
+    if place is None:
+        return []
+    until = data.moment(end["back_ns"]) if end["back_ns"] is not None else "the end"
+    title = f"{data.ended_words(end)}: {data.moment(end['time_ns'])} to {until}. {end['line_text'] or ''}".rstrip()
+    at, length = place
+    return [
+        Span(
+            at=at,
+            length=length,
+            style="kill",
+            text=f"ended {how_words(end)}",
+            short="ended",
+            title=data.readable(title),
+        )
+    ]
 
 
 def _controller_lane(data: RunData, duration: float) -> Lane:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from signal import SIGKILL
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,20 @@ from harness.history.facts.log_digest import with_digests
 from harness.history.schema.cluster_rows import SnapshotRow
 from harness.history.schema.schemas import KIND_FINAL_POLL, KIND_POLL, KIND_SEND, TABLES
 from tests.rows import row_of
-from tests.world.chronicle import Cause, Chronicle, Committed, Cut, Led, Node, Partition, Poll, Send, Snapshot, Told
+from tests.world.chronicle import (
+    Cause,
+    Chronicle,
+    Committed,
+    Cut,
+    Fault,
+    Led,
+    Node,
+    Partition,
+    Poll,
+    Send,
+    Snapshot,
+    Told,
+)
 from tests.world.clients import INFO, OK
 from tests.world.histories import History
 from tests.world.observed import observer_gaps, polled_states
@@ -61,7 +75,8 @@ def rows_of(history: History, visibility: Visibility) -> dict[str, list[Row]]:
         "operations": ops,
         "records": records,
         "processes": _processes(history),
-        "faults": [_fault(fault) for fault in chronicle.faults],
+        "faults": [_fault(fault) for fault in chronicle.faults if visibility.ordered or fault.kind != "kill"],
+        "node_ends": [_end(fault) for fault in chronicle.faults if not visibility.ordered and fault.kind == "kill"],
         "disk_events": [row for fault in chronicle.faults for row in _disk_events(fault)],
         "partition_states": polled + (_exact_states(history, visibility) if visibility.books else []),
         "controllers": [
@@ -180,6 +195,20 @@ def _processes(history: History) -> list[Row]:
 
 
 # ---- the cluster ----------------------------------------------------------------------------------------------------
+
+
+def _end(kill: Fault) -> Row:
+    """A kill as it shows where nobody of the harness sent the signal."""
+    return {
+        "node": kill.nodes[0],
+        "time_ns": kill.begin_ns,
+        "uncertainty_ns": 0,
+        "signal": SIGKILL,
+        "reason": "none",
+        "line_text": "",
+        "back_ns": kill.end_ns,
+        "fresh": True,
+    }
 
 
 def _fault(fault: Any) -> Row:

@@ -15,7 +15,7 @@ from hypothesis import settings
 from tests.world.histories import history
 from tests.world.judging import Judged, judged, kept_silent, undecided, wrong
 from tests.world.truth import Verdict
-from tests.world.visibility import FULL, WITHHELD, Visibility
+from tests.world.visibility import FULL, UNORDERED, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +52,13 @@ def seen_in_full(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
+def unordered(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    """A part of those seen in full, once more: who was killed there ended by no fault."""
+    cases = [(history(seed), UNORDERED) for seed in range(HISTORIES // 5)]
+    return judged(spark, tmp_path_factory.mktemp("unordered"), cases)
+
+
+@pytest.fixture(scope="module")
 def seen_in_part(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
     return _all(spark, tmp_path_factory.mktemp("world"), WITHHELD, ONCE_WRONG_IN_PART)
 
@@ -71,6 +78,20 @@ def test_what_is_seen_in_full_is_judged_as_it_was(seen_in_full: list[Judged]) ->
 @pytest.mark.timeout(3600)
 def test_what_is_seen_in_part_is_never_judged_against_the_truth(seen_in_part: list[Judged]) -> None:
     _hold(seen_in_part)
+
+
+@pytest.mark.timeout(3600)
+def test_what_is_lost_where_nodes_end_by_no_fault_is_judged_as_it_was(unordered: list[Judged]) -> None:
+    _hold(unordered)
+    accused = [
+        f"seed {one.history.setup.seed}: {each}"
+        for one in unordered
+        if one.history.sound and all(record.verdict is not Verdict.UNSAID for record in one.lost)
+        for each in one.violations
+    ]
+    assert not accused, "\n".join(accused[:SHOWN])
+    ends = [one for one in unordered for _, finding in one.judgement.findings if finding.check == "node-ended"]
+    assert len(ends) > len(unordered) // 2
 
 
 @pytest.mark.timeout(3600)

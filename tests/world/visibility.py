@@ -10,7 +10,8 @@ class Visibility:
     """`books`: the controller's own log, exact. `journals`: what brokers tell of leaderships and high watermarks.
 
     `epochs`: records and polled states carry leader epochs (old versions have none). `blur_ns`: exact times are off by
-    by up to this much, and say so. `reads`: what consumers saw under the load.
+    by up to this much, and say so. `reads`: what consumers saw under the load. `ordered`: who was killed was killed by
+    faults; otherwise by a signal of somebody, and nobody looked at a disk for that.
     """
 
     name: str = "full"
@@ -22,12 +23,14 @@ class Visibility:
     epochs: bool = True
     blur_ns: int = 1_000_000
     reads: bool = True
+    ordered: bool = True
 
     def without(self, name: str, **less: object) -> "Visibility":
         return replace(self, name=name, **less)  # type: ignore[arg-type]
 
 
 FULL = Visibility()
+UNORDERED = FULL.without("nodes that no fault ended", ordered=False, snapshots=ALL_SNAPSHOTS - {"kill"})
 WITHHELD = (
     FULL.without("no books", books=False),
     FULL.without("no books, no journals", books=False, journals=False, truncations=False),

@@ -16,6 +16,7 @@ from harness.checks.wording.chain import (
     cut_link_words,
     disk_link_words,
     election_link_words,
+    end_link_words,
     fault_link_words,
     held_words,
     remedy_words,
@@ -26,13 +27,14 @@ from harness.checks.wording.words import acks_words, epochs_words, offsets_words
 from harness.history.facts.fault_facts import begin_of, begun
 from harness.history.facts.finding_facts import ChainLink, Hold, LinkEvent
 from harness.history.facts.link_facts import struck_links
-from harness.history.schema.cluster_rows import FaultRow, PartitionStateRow
+from harness.history.schema.cluster_rows import FaultRow, NodeEndRow, PartitionStateRow
+from harness.ports.cluster import COORDINATION
 
 _LINKS_MAX = 12
 _FAULTS_MAX = 4
 # Among links of the same moment, the cause comes first.
 _BY_CAUSE: Sequence[LinkEvent] = (
-    "fault", "disk-loss", "isr-shrink", "election", "resume", "acknowledged", "truncation",
+    "fault", "node-end", "disk-loss", "isr-shrink", "election", "resume", "acknowledged", "truncation",
 )  # fmt: skip
 _HOLDS: Mapping[str, Hold] = {"pause": "paused", "kill": "dead", "stop": "down", "wipe": "down", "damage": "down"}
 
@@ -113,13 +115,28 @@ def cuts_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) 
     ]
 
 
-def faults_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> list[FaultRow]:
-    """The faults in force between the first acknowledgement and the deciding election (or any truncation)."""
+def _span_of(ruling: Ruling, rows: Sequence[Flagged]) -> tuple[int, int] | None:
+    """From the first acknowledgement to the deciding election, or to the last one where none decides."""
     times = [row.completed_ns for row in rows if row.completed_ns is not None]
     if ruling.election is None and not times:
-        return []
+        return None
     end = ruling.election.time_ns if ruling.election else max(times)
-    begin = min([*times, end])
+    return min([*times, end]), end
+
+
+def ends_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> list[NodeEndRow]:
+    """The partition's nodes that were down by themselves meanwhile."""
+    span = _span_of(ruling, rows)
+    ends = history.ends_between(*span) if span is not None else []
+    return [end for end in ends if end["node"] in history.replicas or end["node"] >= COORDINATION]
+
+
+def faults_of(history: PartitionHistory, ruling: Ruling, rows: Sequence[Flagged]) -> list[FaultRow]:
+    """The faults in force between the first acknowledgement and the deciding election (or any truncation)."""
+    span = _span_of(ruling, rows)
+    if span is None:
+        return []
+    begin, end = span
     lost = {loss.fault for loss in ruling.disk_losses}
     found = history.faults_between(begin, end)
     known = {row["fault"] for row in found}
@@ -131,7 +148,8 @@ def cause_chain(
 ) -> list[ChainLink]:
     election = ruling.election
     # A disk may be lost to a fault whose begin was not seen: the loss is added below.
-    links = [_fault_link(fault) for fault in begun(faults_of(history, ruling, rows))[-_FAULTS_MAX:]]
+    links = [_end_link(end) for end in ends_of(history, ruling, rows)[-_FAULTS_MAX:]]
+    links += [_fault_link(fault) for fault in begun(faults_of(history, ruling, rows))[-_FAULTS_MAX:]]
     links += _isr_links(history, ruling, election)
     acknowledged = [row for row in rows if row.status == 0 and row.completed_ns is not None]
     late = by_a_deposed_leader(ruling, acknowledged)
@@ -150,6 +168,16 @@ def cause_chain(
         links.append(_election_link(history, ruling, election, decides=resumed is None or not resumed.decisive))
     links += [_cut_link(cut) for cut in cuts[:3]]
     return sorted(links, key=lambda link: (link.t_ns, _BY_CAUSE.index(link.event)))[:_LINKS_MAX]
+
+
+def _end_link(end: NodeEndRow) -> ChainLink:
+    return ChainLink(
+        t_ns=end["time_ns"],
+        event="node-end",
+        sentence=end_link_words(end),
+        nodes=(end["node"],),
+        t_end_ns=end["back_ns"],
+    )
 
 
 def _fault_link(fault: FaultRow) -> ChainLink:
@@ -207,6 +235,9 @@ def what_held(history: PartitionHistory, row: PartitionStateRow, gone: set[int])
             held[state] = already | struck, since
             if gone <= held[state][0]:
                 return state, since
+    ended = [end for end in history.ends_between(row["time_ns"], row["time_ns"]) if end["node"] in gone]
+    if gone <= {end["node"] for end in ended}:
+        return "dead", (row["time_ns"] - max(end["time_ns"] for end in ended)) / 1e9
     return None
 
 

@@ -238,6 +238,12 @@ CauseCode = Literal[
     "high-watermark-above-the-log-end",
     "books-contradict",
     # of the cluster and the run
+    "ended-by-a-signal",
+    "ended-untouched",
+    "ended-by-a-fault",
+    "ended-by-an-error-of-ours",
+    "ended-in-doubt",
+    "nobody-serves-them",
     "min-insync-replicas-not-kept",
     "two-leaders",
     "two-clocks",

@@ -261,7 +261,8 @@ class Survival:
         touching = [
             row for row in self._history.faults_between(deposed.earliest_t, time_ns) if node in (row["nodes"] or ())
         ]
-        if any(row["kind"] in _ENDING for row in touching):
+        ended = any(end["node"] == node for end in self._history.ends_between(deposed.earliest_t, time_ns))
+        if ended or any(row["kind"] in _ENDING for row in touching):
             return False
         if any(row["kind"] == "pause" and (row["end_ns"] is None or row["end_ns"] > time_ns) for row in touching):
             return False

@@ -1,8 +1,9 @@
 """Whether a producer sent a record more than once: decided by the client's events, otherwise by the partition's.
 
 A client that reports its failed attempts decides it: without a failed attempt of unknown outcome there was no second
-one. For other clients, a fault, a change of leader or ISR, or a long wait may have caused a second attempt; without any
-of these it is unknown. A change of leader before the send counts too: the client may still have used the old leader.
+one. For other clients, a fault, a node that was down by itself, a change of leader or ISR, or a long wait may have
+caused a second attempt; without any of these it is unknown. A change of leader before the send counts too: the client
+may still have used the old leader.
 """
 
 from bisect import bisect_left, bisect_right
@@ -106,6 +107,7 @@ class Attempts:
         since = begin - (_STALE_MS + timeout_ms) * _MS
         changed = any(since <= state["time_ns"] + (state["uncertainty_ns"] or 0) and state["time_ns"] <= end
                       for state in history.states[1:])  # fmt: skip
-        if changed or history.faults_between(since, end) or (timeout_ms and waited_ms >= timeout_ms):
+        harmed = history.faults_between(since, end) or history.ends_between(since, end)
+        if changed or harmed or (timeout_ms and waited_ms >= timeout_ms):
             return Repeated(yes=True, code="had-a-reason-to-retry")
         return Repeated(yes=None, code="attempts-not-told")

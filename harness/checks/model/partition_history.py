@@ -17,6 +17,7 @@ from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.link_facts import struck_links
+from harness.history.facts.node_end_facts import down_between
 from harness.history.facts.step_facts import deletions_asked
 from harness.history.schema.cluster_rows import (
     BROKER_EVENTS,
@@ -24,6 +25,7 @@ from harness.history.schema.cluster_rows import (
     CONTROLLERS,
     DISK_EVENTS,
     FAULTS,
+    NODE_ENDS,
     PARTITION_STATES,
     PARTITIONS,
     REPLICA_SNAPSHOTS,
@@ -31,6 +33,7 @@ from harness.history.schema.cluster_rows import (
     TOPICS,
     BrokerEventRow,
     FaultRow,
+    NodeEndRow,
     PartitionStateRow,
     SnapshotRow,
     StepRow,
@@ -157,6 +160,7 @@ class PartitionHistory:
     snapshots: tuple[SnapshotRow, ...] = ()
     events: tuple[BrokerEventRow, ...] = ()
     faults: Faults = field(default_factory=Faults)
+    ends: tuple[NodeEndRow, ...] = ()  # of nodes that no fault had ended
     exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
     unclean_ever: bool | None = False  # whether an unclean election of it was allowed at any moment; None: not known
     log_start: int | None = None  # when the final read began
@@ -259,6 +263,10 @@ class PartitionHistory:
         """The faults seen in force at some moment of [begin, end]."""
         return self.faults.between(begin, end)
 
+    def ends_between(self, begin: int, end: int) -> list[NodeEndRow]:
+        """The nodes that were, or may have been, down by themselves at some moment of [begin, end]."""
+        return down_between(self.ends, begin, end)
+
     def is_in_force(self, fault: int | None, time_ns: int) -> bool:
         """Whether a fault of that number had begun and not yet ended."""
         return any(begin_of(row) <= time_ns < end_of(row) for row in self.faults.numbered((fault,)))
@@ -271,6 +279,7 @@ class RunHistory:
     partitions: Mapping[int, PartitionHistory]
     faults: Faults
     steps: tuple[StepRow, ...]
+    ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
@@ -284,6 +293,7 @@ def read_run_history(
     anchors: Sequence[Mapping[str, int]] = (),
 ) -> RunHistory:  # fmt: skip
     faults = Faults(tables.rows(FAULTS, run))
+    ends = tuple(sorted(tables.rows(NODE_ENDS, run), key=lambda row: (row["time_ns"], row["node"])))
     rules = UncleanRules(
         tables.rows(CONFIGURATION, run), tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run),
         tables.rows(FAULTS, run),
@@ -306,7 +316,7 @@ def read_run_history(
             elections=tuple(elections_of(states, own_events, [Snapshot(row=log) for log in logs], rules, *key)),
             truncations=tuple(_truncations(own_events)),
             disk_losses=losses.of(*key),
-            snapshots=logs, events=own_events, faults=faults,
+            snapshots=logs, events=own_events, faults=faults, ends=ends,
             exact=any(state["exact"] for state in states),
             unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
             cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
@@ -319,7 +329,7 @@ def read_run_history(
     steps = tuple(sorted(tables.rows(STEPS, run), key=lambda row: row["step"]))
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
     return RunHistory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
-                    unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
+                    ends=ends, unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
                     wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
 
 

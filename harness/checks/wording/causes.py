@@ -117,6 +117,12 @@ _WORDS: Mapping[CauseCode, str] = {
     "reads-of-uncommitted": "who reads uncommitted records may read those of transactions that read his",
     "writes-interleave": "Kafka does not isolate transactions' writes from each other: they interleave",
     # ---- the cluster and the run
+    "ended-by-a-signal": "a signal that kafka-chaos did not send",
+    "ended-untouched": "by itself, and nothing had been done to it or to the controllers",
+    "ended-by-a-fault": "by itself, for what a fault had done",
+    "ended-by-an-error-of-ours": "by an error of the reference cluster",
+    "ended-in-doubt": "by itself, and whether for what faults had done nobody knows",
+    "nobody-serves-them": "{nodes} ended by themselves, and nobody is left who could serve them",
     "min-insync-replicas-not-kept": "min.insync.replicas not kept",
     "two-leaders": "two leaders in one epoch",
     "two-clocks": "two leaders' clocks may differ",

@@ -7,7 +7,8 @@ from harness.checks.model.partition_history import DiskLoss, PartitionHistory, T
 from harness.checks.wording.rulings import log_end_words
 from harness.checks.wording.words import nodes_words
 from harness.history.facts.finding_facts import Hold, Remedy
-from harness.history.schema.cluster_rows import FaultRow
+from harness.history.facts.node_end_facts import how_words
+from harness.history.schema.cluster_rows import FaultRow, NodeEndRow
 
 # What strikes nodes as a whole: kind and victims say it all. Of the others the plan's own words say more.
 _STRIKES: Mapping[str, str] = {
@@ -37,6 +38,11 @@ def fault_words(fault: FaultRow) -> str:
 def fault_link_words(fault: FaultRow) -> str:
     proof = f" Seen: {fault['proof_text']}" if fault["proof_text"] else ""
     return f"Fault {fault['fault']} began: {fault_words(fault)}.{proof}"
+
+
+def end_link_words(end: NodeEndRow) -> str:
+    line = f" It logged last: {end['line_text']}" if end["line_text"] else ""
+    return f"{nodes_words([end['node']]).capitalize()} ended {how_words(end)} while no fault had it down.{line}"
 
 
 def disk_link_words(loss: DiskLoss) -> str:

@@ -7,8 +7,18 @@ from harness.checks.findings import Finding
 from harness.checks.wording.words import plural
 from harness.verdict import Verdict
 
+REASONS_MAX = 3  # that a verdict is stated with
 
-def verdict_sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:
+
+def verdict_sentence(
+    verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums, *, ended: str = ""
+) -> str:
+    """`ended`: the nodes that ended though no fault had ended them, in a sentence; "" where a reason says it."""
+    said = _sentence(verdict, reasons, findings, sums)
+    return f"{said} {ended}" if ended else said
+
+
+def _sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequence[Finding], sums: Sums) -> str:
     acknowledged = plural(sums["acknowledged"], "acknowledged record")
     lost = sum(f.count for f in findings if f.check == "lost-write" and f.classification == "permitted")
     if verdict is Verdict.PASS:
@@ -25,4 +35,4 @@ def verdict_sentence(verdict: Verdict, reasons: Sequence[str], findings: Sequenc
     if verdict is Verdict.VIOLATION:
         more = f" And {plural(len(worst) - 1, 'more violation')}." if len(worst) > 1 else ""
         return f"Violation: {worst[0].sentence}{more}"
-    return f"{verdict.value.capitalize()}: {' '.join(reasons[:3])}"
+    return f"{verdict.value.capitalize()}: {' '.join(reasons[:REASONS_MAX])}"

@@ -96,6 +96,10 @@ class ComposeCluster(ForeignCluster):
         self._journal.paid(what, subject)
         return self._seen(proof)
 
+    async def exit_code_of(self, node: NodeId) -> int | None:
+        state = await self._state(self._containers[node])
+        return None if state["Running"] else int(state["ExitCode"])
+
     # -- CanCrash, CanStop, CanPause ----------------------------------------------------------------------------------
 
     async def kill(self, node: NodeId) -> Evidence:
@@ -107,6 +111,7 @@ class ComposeCluster(ForeignCluster):
     async def _end(self, node: NodeId, act: Any, signal: str) -> Evidence:
         container = self._containers[node]
         if not self._took_down(node) and not (await self._state(container))["Running"]:
+            await self._has_ended(node)
             raise self._down_by_others(node, f"container {container.name} is {container.attrs['State']['Status']}")
         self._journal.owe("start", str(node))
         await self._do(container, f"ending it by {signal}", act)

@@ -15,6 +15,7 @@ from harness.cluster.attached.administration import ADDRESS, Administration, bro
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.attached.own_topics import OwnTopics, is_there
 from harness.cluster.attached.reachability import Reachability, becomes, is_answering, look_at
+from harness.cluster.attached.unanswering import UnansweringBrokers
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
@@ -28,6 +29,7 @@ from harness.ports.cluster import (
     Evidence,
     Link,
     Node,
+    NodeEnd,
     NodeId,
     PartitionState,
     ReplicaLog,
@@ -56,6 +58,7 @@ class ForeignCluster(ABC):
         self._down: set[NodeId] = set()  # stopped by the harness
         self._observation: Observation | None = None
         self._administration: Administration | None = None
+        self._unanswering = UnansweringBrokers(clock=clock, is_struck=self._is_struck, code_of=self.exit_code_of)
         self._quorum = False
         self._controller: int | None = None
         self._made: set[str] = set()  # the topics that this run has made
@@ -138,6 +141,7 @@ class ForeignCluster(ABC):
     async def live_partition_states(self, topics: Sequence[str]) -> Sequence[PartitionState]:
         # No other is named: brokers before 0.11 create a topic that is named (auto.create.topics.enable).
         states = await self._observing().look([topic for topic in topics if topic in self._made])
+        await self._unanswering.look(self._observing().answered, self._addresses)
         controller = self._observing().controller()
         if controller != self._controller:
             self._controller = controller
@@ -146,6 +150,23 @@ class ForeignCluster(ABC):
 
     async def controller(self) -> int:
         return self._observing().controller()
+
+    # -- SeesNodesEnd: by brokers that do not answer any more ---------------------------------------------------------
+
+    def node_ends(self) -> Sequence[NodeEnd]:
+        return self._unanswering.found()
+
+    async def exit_code_of(self, node: NodeId) -> int | None:
+        """Of a broker's process that is gone, where that can be known from here."""
+        return None
+
+    async def _has_ended(self, node: NodeId) -> bool:
+        """Whether a broker that is to be ended had ended by itself."""
+        return node in self._addresses and await self._unanswering.has_ended(node, self._addresses[node])
+
+    def _is_struck(self, node: NodeId) -> bool:
+        """Whether a fault that is not undone yet may be why a broker does not answer."""
+        return not self.is_running(node) or any(undo != "delete" for undo, _ in self._journal.owed())
 
     async def create_topics(self, topics: Sequence[TopicDefinition]) -> None:
         """Raises HarnessError, before any topic is created, if a topic exists already or a broker does not."""
@@ -237,6 +258,7 @@ class ForeignCluster(ABC):
             return
         seen = await look_at(*self._addresses[node])
         if seen.kind == "gone":
+            await self._has_ended(node)
             raise self._down_by_others(node, seen.words)
 
     def _down_by_others(self, node: NodeId, words: str) -> HarnessError:

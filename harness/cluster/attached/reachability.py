@@ -17,8 +17,11 @@ _SILENCES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Reachability:
+    """refused: nobody listens there; of what is gone otherwise, the way to it may be at fault."""
+
     kind: Literal["answers", "silent", "gone"]
     words: str
+    refused: bool = False
 
 
 async def look_at(host: str, port: int) -> Reachability:
@@ -30,7 +33,7 @@ async def look_at(host: str, port: int) -> Reachability:
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes no connection")
     except ConnectionRefusedError:
-        return Reachability(kind="gone", words=f"{place} refuses connections")
+        return Reachability(kind="gone", words=f"{place} refuses connections", refused=True)
     except OSError as error:
         return Reachability(kind="gone", words=f"{place} cannot be reached ({error})")
     writer.transport.abort()
@@ -40,7 +43,7 @@ async def look_at(host: str, port: int) -> Reachability:
     except TimeoutError:
         return Reachability(kind="silent", words=f"{place} takes connections and answers nothing")
     except OSError:
-        return Reachability(kind="gone", words=f"{place} closes every connection")
+        return Reachability(kind="gone", words=f"{place} closes every connection", refused=True)
     finally:
         connection.close()
     return Reachability(kind="answers", words=f"{place} answers")

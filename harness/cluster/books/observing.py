@@ -49,6 +49,7 @@ class Observation:
         self._is_running = is_running
         self._clock = clock
         self._controllers: dict[NodeId, int] = {}
+        self.answered: set[NodeId] = set()  # in the last round
 
     def close(self) -> None:
         for connection in self._brokers.values():
@@ -71,9 +72,11 @@ class Observation:
         running = [node for node in self._brokers if self._is_running(node)]
         answers = await asyncio.gather(*(self._round(node, topics) for node in running), return_exceptions=True)
         states: list[PartitionState] = []
+        self.answered = set(running)
         for node, answer in zip(running, answers, strict=True):
             if isinstance(answer, OSError | TimeoutError):
                 self._controllers.pop(node, None)
+                self.answered.discard(node)
             elif isinstance(answer, BaseException):
                 raise answer
             else:

@@ -5,8 +5,11 @@ run's labels; the next command's sweep removes what a killed harness left.
 """
 
 import asyncio
+import contextlib
+import signal
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +30,7 @@ from harness.cluster.docker.packet_rules import PacketRules
 from harness.cluster.docker.rules import Places
 from harness.cluster.docker.sweep import remove_run
 from harness.cluster.docker.system_images import provide_image
+from harness.cluster.last_words import LastWords
 from harness.cluster.link_holders import LinkHolders
 from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError
@@ -65,12 +69,14 @@ class DockerCluster(BrokerCluster):
         self._observation = self._system.observation(environment, is_running=self.is_running, clock=self._clock)
         await asyncio.to_thread(self._create_containers, environment)
         for number, stage in enumerate(self._system.stages):
-            await asyncio.gather(*(asyncio.to_thread(self._nodes[node].start) for node in stage))
+            await asyncio.gather(*(self._launch(node) for node in stage))
             for node in stage:
                 await self._listens(node)
             if number == 1 and self._system.first_is_controller:
                 await self._becomes_controller(stage[0])
         await self._all_registered()
+        for each in self.nodes:
+            self._runs(each.node)
 
     def _make_nodes(self) -> DockerEnvironment:
         """Creates network, infra containers and volumes. Everything has labels before anything can fail."""
@@ -96,7 +102,8 @@ class DockerCluster(BrokerCluster):
             folder = self._run / "nodes" / str(node.node) if copied else Path(volume.attrs["Mountpoint"])
             made = ContainerNode(
                 node=node.node, engine=engine, infra=infra, volume=name, folder=folder, copied=copied,
-                entry=capabilities.entry, disk=disk, disk_folder=None if copied else disk_folder,
+                entry=capabilities.entry, on_end=partial(self._has_ended, node.node), disk=disk,
+                disk_folder=None if copied else disk_folder,
             )  # fmt: skip
             for part in ("config", "data", "evidence"):
                 (folder / part).mkdir(parents=True, exist_ok=True)
@@ -138,6 +145,8 @@ class DockerCluster(BrokerCluster):
 
     async def stop(self) -> None:
         """Keeps the contents of the volumes, then removes everything that the run created in the engine."""
+        for node in self._nodes:
+            self._lives.to_end(node)
         if self._observation is not None:
             self._observation.close()
         if self._engine is not None:
@@ -172,11 +181,21 @@ class DockerCluster(BrokerCluster):
         return made is not None and made.is_running
 
     async def kill(self, node: NodeId) -> Evidence:
-        seen = await asyncio.to_thread(self._running(node).kill)
-        return self._seen(f"{seen}: {self._name(node)} is gone")
+        down = self._down_already(node, "SIGKILL")
+        if down is not None:
+            return down
+        made = self._running(node)
+        self._lives.to_end(node, by=signal.SIGKILL)
+        seen = await asyncio.to_thread(made.kill)
+        return self._down_already(node, "SIGKILL") or self._seen(f"{seen}: {self._name(node)} is gone")
 
     async def shut_down(self, node: NodeId) -> Evidence:
-        seen, by_itself = await asyncio.to_thread(self._running(node).shut_down)
+        down = self._down_already(node, "SIGTERM")
+        if down is not None:
+            return down
+        made = self._running(node)
+        self._lives.to_end(node)
+        seen, by_itself = await asyncio.to_thread(made.shut_down)
         if not by_itself:
             raise HarnessError(f"{self._name(node)} did not end by itself after SIGTERM; see {self._kept_log(node)}")
         return self._seen(f"{self._name(node)}: {seen}")
@@ -185,9 +204,11 @@ class DockerCluster(BrokerCluster):
         if self.is_running(node):
             return self._seen(f"{self._name(node)} was running already")
         refused = await self._launch_and_wait(node)
+        self._runs(node)
         return self._seen(f"{self._name(node)} runs in its container and listens{after_refusals(refused)}")
 
     async def _launch(self, node: NodeId) -> None:
+        self._starts_logging(node)
         await asyncio.to_thread(self._nodes[node].start)
 
     async def pause(self, node: NodeId) -> Evidence:
@@ -319,6 +340,15 @@ class DockerCluster(BrokerCluster):
 
     def _ended(self, node: NodeId) -> str | None:
         return self._nodes[node].ended if node in self._nodes else None
+
+    def _last_words(self, node: NodeId) -> LastWords:
+        made = self._nodes[node]
+        if made.ran_out_of_memory:
+            line = f"it needed more than the {_MEMORY} of memory that its container has"
+            return LastWords(reason="out-of-resources", line=line)
+        with contextlib.suppress(HarnessError):  # then its log is not there, or not to its end
+            made.refresh()
+        return super()._last_words(node)
 
     def _running(self, node: NodeId) -> ContainerNode:
         if not self.is_running(node):

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import docker
 from docker.constants import DEFAULT_UNIX_SOCKET
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
 from harness.errors import HarnessError
 
 _FIRST_ANSWER_S = 10
+_CONFLICT = 409
 _ANSWER_S = 120  # seconds; an engine under load starts containers slowly
 
 
@@ -75,6 +76,16 @@ def engine_errors(doing: str) -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         raise HarnessError(f"{doing}: {reason(error)}") from error
+
+
+@contextmanager
+def unless_ended() -> Iterator[None]:
+    """Around a signal to a container: where its process has just ended, which is a conflict, there is nothing to do."""
+    try:
+        yield
+    except APIError as error:
+        if error.status_code != _CONFLICT:
+            raise
 
 
 def reason(error: Exception) -> str:

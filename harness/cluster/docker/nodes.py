@@ -4,11 +4,12 @@ The volume outlives the broker as a disk outlives a process; it contains configu
 on this machine, the volume is an ordinary folder; otherwise its files are copied as archives.
 """
 
+import contextlib
 import io
 import shutil
 import tarfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from docker.models.containers import Container
 
 from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.docker import file_export
-from harness.cluster.docker.engine import Engine, engine_errors
+from harness.cluster.docker.engine import Engine, engine_errors, unless_ended
 from harness.cluster.docker.environment import PLACE
 from harness.cluster.docker.infra import Infra
 from harness.cluster.docker.namespace import Entry, Namespace
@@ -35,6 +36,9 @@ _LOGGED = ["sh", "-c", f'exec "$@" >> {PLACE}/log 2>&1', "sh"]
 class ContainerNode:
     """`folder`: the volume as the harness sees it, or (`copied`) a copy of it in the run folder.
 
+    `on_end`: gets the exit code of its process at each end, None where it is not known; from any thread, and perhaps
+    twice. `ran_out_of_memory`: the kernel ended it for that.
+
     `disk`: a volume of limited size for the data alone, so that the log stays writable when the disk is full; "" if
     there is none. `disk_folder`: the same volume as the harness sees it.
     """
@@ -46,10 +50,12 @@ class ContainerNode:
     folder: Path
     copied: bool
     entry: Entry
+    on_end: Callable[[int | None], None]
     disk: str = ""
     disk_folder: Path | None = None
     container: Container | None = None
     ended: str | None = None  # how the process ended, in words
+    ran_out_of_memory: bool = False
     _lives: int = field(default=0)
 
     @property
@@ -93,20 +99,30 @@ class ContainerNode:
         threading.Thread(target=self._watch, args=(container, self._lives), daemon=True).start()
 
     def _watch(self, container: Container, life: int) -> None:
+        code: int | None = None
         try:
             with engine_errors(f"waiting for container {container.name}"):
-                code = container.wait(timeout=None)["StatusCode"]
+                code = int(container.wait(timeout=None)["StatusCode"])
+                words = str(code)
         except Exception as error:  # noqa: BLE001  # the engine itself went away: the node's end is unknown, not unnoticed
-            code = f"unknown ({error})"
+            words = f"unknown ({error})"
         if life == self._lives and self.ended is None:
-            self.ended = f"ended with code {code}"
+            self._has_ended(f"ended with code {words}", code, container)
+
+    def _has_ended(self, words: str, code: int | None, container: Container) -> None:
+        with contextlib.suppress(HarnessError), engine_errors(f"looking at container {container.name}"):
+            container.reload()
+            self.ran_out_of_memory = bool(container.attrs["State"]["OOMKilled"])
+        self.on_end(code)
+        self.ended = words
 
     def kill(self) -> str:
         container = self._made()
         with engine_errors(f"killing container {container.name}"):
-            container.kill()
+            with unless_ended():
+                container.kill()
             state = self._settled(container)
-        self.ended = f"ended with code {state['ExitCode']}"
+        self._has_ended(f"ended with code {state['ExitCode']}", int(state["ExitCode"]), container)
         return f"container {container.short_id} is {state['Status']} after SIGKILL"
 
     def shut_down(self) -> tuple[str, bool]:
@@ -115,7 +131,7 @@ class ContainerNode:
         with engine_errors(f"stopping container {container.name}"):
             container.stop(timeout=_STOP_S)
             state = self._settled(container)
-        self.ended = f"ended with code {state['ExitCode']}"
+        self._has_ended(f"ended with code {state['ExitCode']}", int(state["ExitCode"]), container)
         by_itself = int(state["ExitCode"]) != 137
         return f"container {container.short_id} ended with code {state['ExitCode']} after SIGTERM", by_itself
 

@@ -2,6 +2,7 @@
 packet impairments."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -19,13 +20,18 @@ from harness.cluster.local.environment import LocalEnvironment
 from harness.cluster.local.fabric import Route
 from harness.cluster.local.fabric_control import FabricControl
 from harness.cluster.local.leaks import leaks
-from harness.cluster.local.processes import Spawner, state_of
+from harness.cluster.local.processes import Spawner, kill, state_of
 from harness.errors import HarnessError
 from harness.ports.cluster import Evidence, Link, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
 
 _STOP_S = 15.0
 _TOOL_S = 30.0
+_ENDED = ("", "Z", "X")  # states of a process that no signal reaches any more
+
+
+class ProcessEnded(HarnessError):
+    """A node's process ended before it could be sent a signal."""
 
 
 class LocalCluster(BrokerCluster):
@@ -37,6 +43,7 @@ class LocalCluster(BrokerCluster):
         self._spawner = Spawner(run=self._run)
         self._fabric = FabricControl(spawner=self._spawner, log=self._run / "nodes" / "fabric" / "log")
         self._processes: dict[NodeId, asyncio.subprocess.Process] = {}
+        self._watches: dict[NodeId, asyncio.Task[None]] = {}
         self._addresses: AddressBlock | None = None
 
     # -- Cluster ------------------------------------------------------------------------------------------------------
@@ -57,6 +64,8 @@ class LocalCluster(BrokerCluster):
             if number == 1 and self._system.first_is_controller:
                 await self._becomes_controller(stage[0])
         await self._all_registered()
+        for each in self.nodes:
+            self._runs(each.node)
         found = self.leaks()
         if found:
             raise HarnessError(f"{found[0]}; the link fabric would not be believed")
@@ -77,7 +86,7 @@ class LocalCluster(BrokerCluster):
             async with asyncio.timeout(_TOOL_S):
                 code = await process.wait()
         except TimeoutError:
-            process.kill()
+            kill(process)
             await process.wait()
             raise HarnessError(f"{refused}, and {log}: Kafka's tool did not end within {_TOOL_S:g} s") from None
         if code:
@@ -85,11 +94,14 @@ class LocalCluster(BrokerCluster):
 
     async def stop(self) -> None:
         """Stops coordination service and fabric last, so that no broker spends its shutdown on elections."""
+        for node in self._processes:
+            self._lives.to_end(node)
         for node, process in sorted(self._processes.items(), key=lambda item: item[0] not in self.brokers):
-            if process.returncode is None:
-                process.kill()
+            kill(process)
             await process.wait()
             self._processes.pop(node)
+        await asyncio.gather(*self._watches.values())
+        self._watches.clear()
         await self._fabric.stop()
         if self._observation is not None:
             self._observation.close()
@@ -104,27 +116,48 @@ class LocalCluster(BrokerCluster):
         return process is not None and process.returncode is None
 
     async def kill(self, node: NodeId) -> Evidence:
+        down = self._down_already(node, "SIGKILL")
+        if down is not None:
+            return down
         process = self._process(node)
-        process.kill()
-        await process.wait()
-        return self._seen(f"process {process.pid} of {self._name(node)} is gone after SIGKILL")
+        self._is_to_end(node, by=signal.SIGKILL)
+        kill(process)
+        await self._gone(node)
+        gone = f"process {process.pid} of {self._name(node)} is gone after SIGKILL"
+        return self._down_already(node, "SIGKILL") or self._seen(gone)
 
     async def shut_down(self, node: NodeId) -> Evidence:
+        down = self._down_already(node, "SIGTERM")
+        if down is not None:
+            return down
         process = self._process(node)
-        process.terminate()
+        self._is_to_end(node)
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
         try:
             async with asyncio.timeout(_STOP_S):
-                code = await process.wait()
+                await self._gone(node)
         except TimeoutError:
             raise HarnessError(
                 f"{self._name(node)} did not end within {_STOP_S:g} s of SIGTERM; see {self._folders(node).log}"
             ) from None
-        return self._seen(f"process {process.pid} of {self._name(node)} ended by itself with code {code}")
+        ended = f"process {process.pid} of {self._name(node)} ended by itself with code {process.returncode}"
+        return self._down_already(node, "SIGTERM") or self._seen(ended)
+
+    def _is_to_end(self, node: NodeId, *, by: int | None = None) -> None:
+        """Before it is sent a signal. Where none reaches it any more, its end is its own."""
+        if state_of(self._process(node).pid) not in _ENDED:
+            self._lives.to_end(node, by=by)
+
+    async def _gone(self, node: NodeId) -> None:
+        """Returns when its process has ended and that was noted."""
+        await asyncio.shield(self._watches[node])
 
     async def start_node(self, node: NodeId) -> Evidence:
         if self.is_running(node):
             return self._seen(f"{self._name(node)} was running already, as process {self._process(node).pid}")
         refused = await self._launch_and_wait(node)
+        self._runs(node)
         pid = self._process(node).pid
         return self._seen(f"{self._name(node)} runs as process {pid} and listens{after_refusals(refused)}")
 
@@ -156,15 +189,20 @@ class LocalCluster(BrokerCluster):
         return await self._signal(node, signal.SIGSTOP, stopped=True)
 
     async def resume(self, node: NodeId) -> Evidence:
-        if not self.is_running(node):
-            return self._seen(f"{self._name(node)} is not running any more")
-        return await self._signal(node, signal.SIGCONT, stopped=False)
+        if self.is_running(node):
+            with contextlib.suppress(ProcessEnded):
+                return await self._signal(node, signal.SIGCONT, stopped=False)
+        return self._seen(f"{self._name(node)} is not running any more")
 
     async def _signal(self, node: NodeId, number: signal.Signals, *, stopped: bool) -> Evidence:
         pid = self._process(node).pid
-        if state_of(pid) in ("", "Z"):  # it has ended, and nobody has told us yet
-            raise HarnessError(f"{self._name(node)} is not running: process {pid} has ended by itself{self._why(node)}")
-        os.kill(pid, number)
+        words = f"{self._name(node)} is not running: process {pid} has ended by itself{self._why(node)}"
+        if state_of(pid) in ("", "Z"):  # nobody has told us yet
+            raise ProcessEnded(words)
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            raise ProcessEnded(words) from None
 
         async def changed() -> bool:
             return (state_of(pid) == "T") == stopped
@@ -250,13 +288,18 @@ class LocalCluster(BrokerCluster):
         return routes
 
     async def _spawn(self, node: NodeId) -> asyncio.subprocess.Process:
+        self._starts_logging(node)
         process = await self._spawner.spawn(
             self._system.command(node, self._running_environment()),
             log=self._folders(node).log,
             environment={"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         self._processes[node] = process
+        self._watches[node] = asyncio.create_task(self._watch(node, process), name=f"end of node {node}")
         return process
+
+    async def _watch(self, node: NodeId, process: asyncio.subprocess.Process) -> None:
+        self._has_ended(node, await process.wait())
 
     def _ended(self, node: NodeId) -> str | None:
         process = self._processes.get(node)

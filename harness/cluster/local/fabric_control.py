@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.local.fabric import Route
-from harness.cluster.local.processes import Spawner
+from harness.cluster.local.processes import Spawner, kill
 from harness.errors import HarnessError
 
 _ANSWER_S = 10.0
@@ -64,6 +64,6 @@ class FabricControl:
             async with asyncio.timeout(3):
                 await self._process.wait()
         except TimeoutError:
-            self._process.kill()
+            kill(self._process)
             await self._process.wait()
         self._process = None

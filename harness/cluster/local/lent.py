@@ -14,7 +14,7 @@ from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.ports.cluster import BrokerEvent, ClusterHistory, ConfigurationChange, ControllerState, NodeId
+from harness.ports.cluster import BrokerEvent, ClusterHistory, ConfigurationChange, ControllerState, NodeEnd, NodeId
 
 _BLOCK_BYTES = 1 << 20
 _OF_A_START = frozenset({"broker_start", "broker_registered", "broker_unfenced"})
@@ -34,6 +34,10 @@ class LentCluster(LocalCluster):
 
     async def stop(self) -> None:
         """Its lender stops it."""
+
+    def node_ends(self) -> Sequence[NodeEnd]:
+        """What struck the cluster before this run is not known to it."""
+        return [dataclasses.replace(end, fresh=False) for end in super().node_ends()]
 
     def collect(self) -> ClusterHistory:
         history = super().collect()

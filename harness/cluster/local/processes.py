@@ -5,6 +5,7 @@ RUN/processes.jsonl with pid, start time and boot id, so that no other process i
 """
 
 import asyncio
+import contextlib
 import ctypes
 import ctypes.util
 import json
@@ -41,6 +42,12 @@ def _stat(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return text.rpartition(")")[2].split()  # the process name before it may contain any character
+
+
+def kill(process: asyncio.subprocess.Process) -> None:
+    """SIGKILL; nothing to do where it has just ended."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 def die_with_parent() -> Callable[[], None]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 # Who set it: per topic, per broker or cluster, nobody (default), or a client.
 Scope = Literal["topic", "broker", "default", "client"]
-LinkEvent = Literal["fault", "isr-shrink", "acknowledged", "disk-loss", "election", "resume", "truncation"]
+LinkEvent = Literal["fault", "node-end", "isr-shrink", "acknowledged", "disk-loss", "election", "resume", "truncation"]
 RemedyCode = Literal["no-unclean-election", "more-in-sync", "acks-of-all", "another-disk"]
 # How a fault separated a follower from its leader: its fetches hung, or it was down.
 Hold = Literal["cut", "paused", "dead", "down"]

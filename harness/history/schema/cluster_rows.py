@@ -11,6 +11,20 @@ from harness.history.schema.typed_rows import RowsOf
 StepKind = Literal["act", "wait", "expect"]
 StepOutcome = Literal["ok", "failed", "timeout", "skipped"]
 SnapshotReason = Literal["kill", "heal", "wipe", "restart", "truncation", "end"]
+# Why a process ended, by what it logged in its last seconds (harness/cluster/last_words.py). truncation-refused: it was
+# asked to cut what it takes for committed, of a partition or of its metadata. exception: an error of none of the other
+# kinds. none: it logged no error.
+EndReason = Literal[
+    "disk-full",
+    "log-directory-failed",
+    "truncation-refused",
+    "metadata-truncation-refused",
+    "registration-failed",
+    "other-cluster",
+    "out-of-resources",
+    "exception",
+    "none",
+]
 
 
 class LinkRow(TypedDict):
@@ -120,6 +134,19 @@ class BrokerEventRow(TypedDict):
     detail_text: str | None
 
 
+class NodeEndRow(TypedDict):
+    run: int
+    node: int
+    time_ns: int
+    uncertainty_ns: int | None
+    exit_status: int | None
+    signal: int | None
+    reason: EndReason | None
+    line_text: str | None
+    back_ns: int | None
+    fresh: bool | None
+
+
 class ConfigurationRow(TypedDict):
     run: int
     time_ns: int
@@ -179,6 +206,7 @@ PARTITION_STATES = RowsOf("partition_states", PartitionStateRow)
 TOPICS = RowsOf("topics", TopicRow)
 CONTROLLERS = RowsOf("controllers", ControllerRow)
 BROKER_EVENTS = RowsOf("broker_events", BrokerEventRow)
+NODE_ENDS = RowsOf("node_ends", NodeEndRow)
 CONFIGURATION = RowsOf("configuration", ConfigurationRow)
 REPLICA_SNAPSHOTS = RowsOf("replica_snapshots", SnapshotRow)
 REPLICA_LOG = RowsOf("replica_log", LogRow)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import HarnessError
+from harness.history.schema.cluster_rows import EndReason
 from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
 from harness.history.schema.schemas import KIND_SEND, STATUS_OK, TABLES
 
@@ -54,6 +55,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "topics": ("topic", "name", "undecided"),
     "controllers": ("time_ns", "node"),
     "broker_events": ("node", "time_ns", "event"),
+    "node_ends": ("node", "time_ns"),
     "configuration": ("time_ns", "scope", "key"),
     "replica_snapshots": ("snapshot", "node", "time_ns", "reason", "topic", "partition", "log_end_offset"),
     "replica_log": ("snapshot", "node", "topic", "partition", "partition_id", "offset", "value"),
@@ -76,7 +78,8 @@ _WITHIN: dict[str, tuple[int, int | None]] = {
     "steps.step": _FROM_0, "uncertainty_ns": _FROM_0, "records.offset": _FROM_0, "replica_log.offset": _FROM_0,
     "jumps.offset": _FROM_0, "value": _FROM_0, "log_start_offset": _FROM_0, "log_end_offset": _FROM_0,
     "high_watermark": _FROM_0, "end_offset": _FROM_0, "last_stable_offset": _FROM_0, "sends": _FROM_0, "reads": _FROM_0,
-    "final_reads": _FROM_0, "leader": (-1, None), "leader_epoch": (-1, None), "node": (-1, None),
+    "final_reads": _FROM_0, "exit_status": _FROM_0, "signal": (1, None),
+    "leader": (-1, None), "leader_epoch": (-1, None), "node": (-1, None),
 }  # fmt: skip
 # The allowed words of these columns: a check would not recognise any other.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -87,11 +90,13 @@ WORDS: dict[str, tuple[str, ...]] = {
     "processes.offset_reset": ("earliest", "latest", "none"),
     "group_events.event": ("assigned", "revoked", "lost", "committed", "fetched", "seek"),
     "client_events.event": ("attempt_failed", "timeout", "disconnect", "connect", "leader"),
+    "node_ends.reason": get_args(EndReason),
     "replica_snapshots.reason": ("kill", "heal", "wipe", "restart", "truncation", "end"),
     "findings.classification": ("violation", "permitted", "observation"),
 }
 _TIMES = dict.fromkeys(("operations", "records", "transactions", "group_events"), ("invoked_ns", "completed_ns")) | {
-    "steps": ("begin_ns", "end_ns")
+    "steps": ("begin_ns", "end_ns"),
+    "node_ends": ("time_ns", "back_ns"),
 }
 
 

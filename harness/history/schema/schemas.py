@@ -289,6 +289,23 @@ TABLES: dict[str, pa.Schema] = {
         reason_text=_STRING,
         detail_text=_STRING,
     ),
+    # One row per end of a node that no fault had down, as it was seen. Runs sealed before there was this table lack it.
+    # exit_status, signal: of its process; a status of 128 and more tells the signal that it ended for. Both null: not
+    # known. reason, line_text: by its log's last seconds, null: that could not be read. back_ns: when it ran again,
+    # null: never. uncertainty_ns: it ended so long before time_ns at most. fresh: the cluster was started for this run,
+    # so that nothing struck it before; null: not known.
+    "node_ends": _schema(
+        run=pa.int32(),
+        node=pa.int32(),
+        time_ns=_NS,
+        uncertainty_ns=_NS,
+        exit_status=pa.int32(),
+        signal=pa.int32(),
+        reason=_STRING,
+        line_text=_STRING,
+        back_ns=_NS,
+        fresh=pa.bool_(),
+    ),
     # Topic and broker configuration over time. node -1 = a topic's or the cluster's.
     "configuration": _schema(
         run=pa.int32(),

@@ -71,8 +71,9 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "evidence_gaps": _PLACE | _GAP,
     "evidence_fault_measures": _GAP | {"label": "label_text"},
 }  # fmt: skip
-# Tables and columns that a folder of version 1 may lack, because they were added within version 1. They are null.
-ADDED = (*DERIVED, "disk_events", "topics")
+# Tables that a sealed folder may lack, because they were added within a version; and columns that one of version 1 may
+# lack. They are empty, and null.
+ADDED = (*DERIVED, "disk_events", "topics", "node_ends")
 LATER: Mapping[str, tuple[str, ...]] = {
     "operations": ("transaction", "invocation_index", "completion_index"),
     "records": ("micro_operation", "key", "timestamp_ms", "log_append", "tombstone"),

@@ -42,7 +42,15 @@ from harness.history.sealed.tables import Conversion, Converted
 from harness.printable import printable
 
 _FINAL_READ = "final-read"
-_FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
+_FROM_ROWS = (
+    "faults",
+    "disk_events",
+    "steps",
+    "partition_states",
+    "broker_events",
+    "node_ends",
+    "configuration",
+)
 
 
 def seal(folder: RunFolder) -> None:

@@ -13,6 +13,7 @@ from harness.checks.contract.rulings import Class
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.chain import fault_words
+from harness.checks.wording.ends import down_words
 from harness.history.facts.fault_facts import begin_of, begun
 from harness.history.facts.fault_measures import in_sync_times, leader_times
 from harness.history.schema.cluster_rows import PARTITION_STATES, FaultRow
@@ -128,12 +129,15 @@ def _gap(context: RunContext, row: Gap, bound_s: float | None) -> Finding:
         sentence = f"{history.name} took no write any more from {context.history.seconds(row['begin_ns'])[3:]} on"
     sentence += "; it had no leader for part of it" if leaderless else ""
     sentence += f"; in force: {', '.join(fault_words(fault) for fault in faults[:3])}" if faults else ""
+    ended = history.ends_between(row["begin_ns"], row["end_ns"])
+    sentence += f"; {down_words(context.history, ended)}" if ended else ""
     classification, sentence = _judged(sentence, length_s, bound_s)
     return Finding(
         run=context.run, check="availability", classification=classification, kind="gap", topic=history.topic,
         partition=history.partition, count=1, sentence=sentence, first_ns=row["begin_ns"], last_ns=row["end_ns"],
         faults=[fault["fault"] for fault in faults],
-        evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless)},
+        evidence={"seconds": length_s, "open": row["open"], "bound_s": bound_s, "leaderless": bool(leaderless),
+                  "ended_nodes": sorted({end["node"] for end in ended})},
     )  # fmt: skip
 
 

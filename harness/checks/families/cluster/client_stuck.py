@@ -1,9 +1,9 @@
 """client-stuck: a producer that got no acknowledgement for a stated time although the cluster was healthy.
 
-Healthy, by the cluster's own books: no fault is in force, and every partition has a leader and at least
-min.insync.replicas in-sync replicas. Only sends completely inside such a time count, and a reported time never covers
-two of them, so that neither a fault nor its after-effects count against the client. The client library broke its
-promise, not the system: an observation.
+Healthy, by the cluster's own books: no fault is in force, no node is down by itself, and every partition has a leader
+and at least min.insync.replicas in-sync replicas. Only sends completely inside such a time count, and a reported time
+never covers two of them, so that neither a fault nor its after-effects count against the client. The client library
+broke its promise, not the system: an observation.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural
 from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.incarnations import client_name
+from harness.history.facts.node_end_facts import back_of, earliest_of
 from harness.history.journals.journal_columns import NO_ANSWER
 from harness.history.schema.cluster_rows import CONFIGURATION, ConfigurationRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
@@ -36,8 +37,12 @@ Span = tuple[int, int]
 
 
 def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) -> list[Span]:
-    """The times with a fault in force or a partition of the load that took no writes; merged, in order, closed."""
+    """The times with a fault in force, a node down by itself, or a partition of the load that took no writes.
+
+    Merged, in order, closed.
+    """
     spans = [(begin_of(fault), end_of(fault)) for fault in begun(history.faults)]
+    spans += [(earliest_of(end), back_of(end)) for end in history.ends]
     wanted = history.scenario.workload.topics if history.scenario is not None else ()
     for partition in history.partitions.values():
         if partition.topic != client_name(partition.topic) or (wanted and partition.topic not in wanted):

@@ -131,8 +131,12 @@ def _given_to_readers(context: RunContext, history: PartitionHistory, time_ns: i
 
 
 def _was_harmed(history: PartitionHistory, node: int, time_ns: int) -> bool:
-    """Whether a fault recently affected the broker: it may not know its leader, or not have written its mark."""
-    return any(node in (fault["nodes"] or (node,)) for fault in history.faults_between(time_ns - NEAR_NS, time_ns))
+    """Whether a fault, or its own end, recently affected the broker: it may not know its leader, or not have written
+    its mark."""
+    since = time_ns - NEAR_NS
+    if any(end["node"] == node for end in history.ends_between(since, time_ns)):
+        return True
+    return any(node in (fault["nodes"] or (node,)) for fault in history.faults_between(since, time_ns))
 
 
 def _may_be_cut(history: PartitionHistory, node: int, mark: int, since: int | None, until: int) -> bool:

@@ -132,7 +132,8 @@ def offsets_ruled(run: RunHistory, history: PartitionHistory, *, since: int, unt
     if any(since <= loss.time_ns <= until and _may_have_held_offsets(loss) for loss in history.disk_losses):
         doubt = Doubt(code="group-offsets-on-a-lost-disk")
         return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
-    if run.unclean_group_offsets is not False and history.faults_between(since, until):
+    harmed = history.faults_between(since, until) or history.ends_between(since, until)
+    if run.unclean_group_offsets is not False and harmed:
         doubt = Doubt(code="group-offsets-elected-uncleanly")
         return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
     return "violation", NOTHING_PERMITS_IT

@@ -168,7 +168,10 @@ def _acks(rows: Sequence[Flagged]) -> set[int]:
 
 def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
     leaderless = bool(history.states) and history.states[-1]["leader"] < 0
+    down = {end["node"] for end in history.ends if end["back_ns"] is None}
+    unserved = down.issuperset(history.final_isr)
     why = "the partition has no leader" if leaderless else "above the high watermark, which no reader passes"
+    why = "none of these brokers ran any more when they were read: they had ended by themselves" if unserved else why
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {offsets_words(rows)} of {history.name} "
         f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(history.final_isr)}) but {why}: "
@@ -177,7 +180,10 @@ def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[F
     marks = {node: row["high_watermark"] for node, row in history.end_snapshots.items()}
     return finding_of_rows(
         context, history, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
-        cause=Cause(code="no-leader" if leaderless else "frozen-high-watermark"),
+        cause=Cause(
+            code="nobody-serves-them" if unserved else "no-leader" if leaderless else "frozen-high-watermark",
+            nodes=history.final_isr,
+        ),
         evidence={
             "end_offset": history.end_offset, "isr": list(history.final_isr),
             "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],

@@ -24,6 +24,7 @@ from harness.ports.cluster import (
     Cluster,
     Link,
     NodeId,
+    SeesNodesEnd,
     ShowsLogs,
 )
 from harness.scenario.model import AttachedSpec, ClusterSpec
@@ -189,6 +190,25 @@ async def test_a_broker_that_somebody_else_took_down_is_neither_ended_nor_starte
     assert AttachedJournal(tmp_path).owed() == []
     assert "was not taken down by this run, and is left as it is" in (await cluster.start_node(NodeId(1))).sentence
     assert not ran.exists()
+    assert isinstance(cluster, SeesNodesEnd)
+    assert [(end.node, end.exit_status, end.signal) for end in cluster.node_ends()] == [(1, None, None)]
+
+
+async def test_a_kill_command_that_fails_while_the_broker_answers_is_an_error(
+    tmp_path: Path, unused_tcp_broker: int
+) -> None:
+    nodes = {"1": f"127.0.0.1:{unused_tcp_broker}"}
+    wanted = ClusterSpec(
+        system="attached", bootstrap="a:1", attached=AttachedSpec(nodes=nodes, kill="false", start="x")
+    )
+    AttachedJournal(tmp_path).found({NodeId(1): ("127.0.0.1", unused_tcp_broker)})
+    cluster = cluster_by_commands(wanted)(run_path=tmp_path, spec=wanted, client_links=1, clock=SystemClock())
+    assert isinstance(cluster, CanCrash)
+
+    with pytest.raises(HarnessError, match="kill for broker 1 ended with 1"):
+        await cluster.kill(NodeId(1))
+    assert isinstance(cluster, SeesNodesEnd)
+    assert cluster.node_ends() == ()
 
 
 @pytest.fixture

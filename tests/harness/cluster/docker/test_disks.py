@@ -38,7 +38,7 @@ def node(engine: Engine, infra_image: str, capabilities: Capabilities, run: Path
         (here / "data").mkdir(parents=True, exist_ok=True)
         yield ContainerNode(
             node=NodeId(1), engine=engine, infra=infra, volume=name, folder=here, copied=copied,
-            entry=capabilities.entry, disk=disk.name,
+            entry=capabilities.entry, on_end=lambda code: None, disk=disk.name,
             disk_folder=None if copied else Path(disk.attrs["Mountpoint"]),
         )  # fmt: skip
 

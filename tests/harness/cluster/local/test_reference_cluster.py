@@ -4,6 +4,7 @@ The single faults, on one shared cluster, are in test_local_cluster.py.
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.ownership import RunOwnership, processes_of, sweep
 from harness.cluster.local.processes import state_of
+from harness.errors import HarnessError
 from harness.history.run_folder import RunFolder
-from harness.ports.cluster import ClientId, Link, NodeId, TopicDefinition
+from harness.ports.cluster import ClientId, Link, NodeId, SeesNodesEnd, TopicDefinition
 from harness.scenario.model import ClusterSpec
 from tests.waiting import PATIENCE_S, until
 
@@ -91,6 +93,55 @@ async def test_a_client_is_cut_by_its_own_links_alone(cluster: LocalCluster) -> 
     await cluster.heal(links)
     await asyncio.to_thread(_produce, cluster.bootstrap(ClientId(1)))
     await _reaches(cluster, 2, _ONE, _TWO, _THREE)
+
+
+async def test_an_end_that_nobody_ordered_is_seen_and_faults_go_on_with_a_node_that_is_down(
+    cluster: LocalCluster,
+) -> None:
+    pid = _pid(cluster, _TWO)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: state_of(pid) == "")  # blocks the loop: the process is gone, and nobody here has heard of it
+    with pytest.raises(HarnessError, match=r"broker 2 is not running: process \d+ has just ended"):
+        await cluster.pause(_TWO)
+    assert "is not running any more" in (await cluster.resume(_TWO)).sentence
+    assert (await cluster.kill(_TWO)).sentence == "broker 2 had ended with code -9 by itself before SIGKILL"
+    [end] = cluster.node_ends()
+    assert (end.node, end.signal, end.exit_status, end.reason, end.back_ns) == (
+        _TWO,
+        signal.SIGKILL,
+        None,
+        "none",
+        None,
+    )
+    await cluster.start_node(_TWO)
+    [end] = cluster.node_ends()
+    assert end.back_ns is not None
+    assert end.back_ns > end.t_ns
+
+
+async def test_what_the_harness_ends_is_no_end_of_its_own(cluster: LocalCluster) -> None:
+    await cluster.kill(_TWO)
+    await cluster.start_node(_TWO)
+    await cluster.shut_down(_TWO)
+    assert isinstance(cluster, SeesNodesEnd)
+    assert cluster.node_ends() == ()
+    with pytest.raises(HarnessError, match="is not running"):
+        await cluster.kill(_TWO)
+
+
+async def test_a_broker_that_is_told_to_stop_by_somebody_ends_in_order(cluster: LocalCluster) -> None:
+    os.kill(_pid(cluster, _THREE), signal.SIGTERM)
+
+    async def ended() -> bool:
+        return bool(cluster.node_ends())
+
+    await _until(ended)
+    [end] = cluster.node_ends()
+    assert (end.node, end.signal, end.exit_status, end.reason) == (_THREE, None, 0, "none")
+
+
+def _pid(cluster: LocalCluster, node: NodeId) -> int:
+    return next(int(each["process"]) for each in cluster.whereabouts() if each["node"] == node)
 
 
 async def test_the_books_tell_leaders_controllers_registrations_lost_disks_and_settings(

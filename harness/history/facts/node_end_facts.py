@@ -1,0 +1,37 @@
+"""Nodes that ended though no fault had ended them, from the rows of `node_ends`: from when to when each was down by
+itself, and how it ended. Runs sealed before that table have none, which says nothing."""
+
+import signal
+from collections.abc import Iterable
+
+from harness.history.facts.fault_facts import NEVER
+from harness.history.schema.cluster_rows import NodeEndRow
+
+
+def earliest_of(end: NodeEndRow) -> int:
+    """When it may have ended already."""
+    return end["time_ns"] - (end["uncertainty_ns"] or 0)
+
+
+def back_of(end: NodeEndRow) -> int:
+    """NEVER for a node that did not run again."""
+    return NEVER if end["back_ns"] is None else end["back_ns"]
+
+
+def down_between(ends: Iterable[NodeEndRow], begin: int, end: int) -> list[NodeEndRow]:
+    """Those whose node was, or may have been, down by itself at some moment of [begin, end]."""
+    return [row for row in ends if earliest_of(row) <= end and back_of(row) >= begin]
+
+
+def signal_name(number: int) -> str:
+    known = {each.value: each.name for each in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def how_words(end: NodeEndRow) -> str:
+    """By what it ended, for people: "by SIGKILL", "with exit status 1"."""
+    if end["signal"] is not None:
+        return f"by {signal_name(end['signal'])}"
+    if end["exit_status"] is not None:
+        return f"with exit status {end['exit_status']}"
+    return "in a way that nobody saw"
