@@ -71,8 +71,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "evidence_gaps": _PLACE | _GAP,
     "evidence_fault_measures": _GAP | {"label": "label_text"},
 }  # fmt: skip
-# Tables and columns that a folder of version 1 may lack, because they were added within version 1. They are null.
-ADDED = (*DERIVED, "disk_events", "topics")
+# Tables that a folder may lack, and columns that one of version 1 may, because they were added later. They are null.
+ADDED = (*DERIVED, "disk_events", "topics", "final_reads")
 LATER: Mapping[str, tuple[str, ...]] = {
     "operations": ("transaction", "invocation_index", "completion_index"),
     "records": ("micro_operation", "key", "timestamp_ms", "log_append", "tombstone"),

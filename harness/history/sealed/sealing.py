@@ -42,7 +42,7 @@ from harness.history.sealed.tables import Conversion, Converted
 from harness.printable import printable
 
 _FINAL_READ = "final-read"
-_FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
+_FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration", "final_reads")
 
 
 def seal(folder: RunFolder) -> None:

@@ -16,6 +16,7 @@ from tests.harness.checks.twins import (
     twins_of_outputs,
     twins_of_removal,
     twins_of_rules,
+    twins_of_told_ends,
     twins_of_transactions,
 )
 from tests.harness.checks.twins.twins_of_clients import STORIES
@@ -227,6 +228,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
     **twins_of_rules.OUTCOMES,
     **twins_of_outputs.OUTCOMES,
+    **twins_of_told_ends.OUTCOMES,
 }
 
 
