@@ -85,6 +85,8 @@ def length_of(ranges: Iterable[Range]) -> int:
 
 def in_at_most(ranges: Sequence[Range], most: int) -> list[Range]:
     """At most so many ranges that cover all of these: what lies in the smallest gaps comes with them."""
-    gaps = sorted(range(1, len(ranges)), key=lambda at: ranges[at][0] - ranges[at - 1][1], reverse=True)[: most - 1]
-    begins = [0, *sorted(gaps)] if ranges else []
+    if not ranges:
+        return []
+    gaps = sorted(range(1, len(ranges)), key=lambda at: ranges[at][0] - ranges[at - 1][1], reverse=True)
+    begins = [0, *sorted(gaps[: most - 1])]
     return [(ranges[at][0], ranges[after - 1][1]) for at, after in zip(begins, [*begins[1:], len(ranges)], strict=True)]
