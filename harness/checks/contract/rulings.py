@@ -45,6 +45,7 @@ DoubtCode = Literal[
     "topic-deleted-by-somebody",
     "lost-before-its-topic",
     "end-told-by-whom",
+    "end-told-to-whom",
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
 ]

@@ -45,6 +45,10 @@ _PERMISSIONS: Mapping[PermissionSource, str] = {
 }
 _DOUBTS: Mapping[DoubtCode, str] = {
     "end-told-by-whom": "nothing shows that the leader in force answered, and no deposed one",
+    "end-told-to-whom": (
+        "nothing shows whether a read_uncommitted reader was answered that, or a read_committed one, whose end may be "
+        "held back by an open transaction"
+    ),
     "end-told-before-the-mark": (
         "a high watermark above it was on disk at the end, and may have risen only after the question"
     ),

@@ -37,11 +37,15 @@ _ACKS_ALL = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """An answer: the log ends at `end`. asked_ns: None in runs that were sealed without it; node: whom it was asked."""
+    """An answer: the log ends at `end`. asked_ns: None in runs that were sealed without it; node: whom it was asked.
+
+    perhaps_stable: it may be the last stable offset, which read_committed is answered.
+    """
 
     end: int
     asked_ns: int | None
     node: int | None = None
+    perhaps_stable: bool = False
 
 
 class AboveRow(TypedDict):
@@ -225,7 +229,12 @@ def _told(context: RunContext, history: PartitionHistory, answers: Sequence[Fina
         return Told(end=last["to_offset"], asked_ns=last["invoked_ns"], node=last["node"])
     if history.end_offset is None:
         return None
-    return Told(end=history.end_offset, asked_ns=read_since(context).get(history.partition_id))
+    stable = {row["partition_id"]: row["last_stable_offset"] for row in context.tables[PARTITIONS]}
+    return Told(
+        end=history.end_offset,
+        asked_ns=read_since(context).get(history.partition_id),
+        perhaps_stable=stable.get(history.partition_id) == history.end_offset,
+    )
 
 
 def _was_committed(row: Flagged, told: Told, start: int) -> bool:
@@ -314,6 +323,8 @@ def _classed(context: RunContext, history: PartitionHistory, above: _Above) -> t
     doubt: Doubt | None = None
     if leader is None:
         doubt = Doubt(code="end-told-by-whom")
+    elif told.perhaps_stable:
+        doubt = Doubt(code="end-told-to-whom")
     elif not above.sure:
         doubt = Doubt(code="end-told-before-the-mark")
     elif promised is None:

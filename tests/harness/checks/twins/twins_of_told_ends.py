@@ -104,6 +104,21 @@ def end_below_what_a_consumer_had_been_given() -> History:
 
 
 @story
+def end_that_may_be_the_last_stable_offset() -> History:
+    """A transaction may hold read_committed back there; then the log's own end is nowhere recorded."""
+    history = _not_read(high_watermark=10)
+    history.partition["last_stable_offset"] = 8
+    return history
+
+
+@story
+def end_above_the_last_stable_offset_and_below_the_committed_end() -> History:
+    history = _not_read(high_watermark=10)
+    history.partition["last_stable_offset"] = 7
+    return history
+
+
+@story
 def end_below_what_a_dead_leader_alone_had_acknowledged() -> History:
     """acks=1, a fail-over to a log that ends at 8: nothing survives above the told end."""
     history = _log(acks=1)
@@ -267,6 +282,14 @@ OUTCOMES: Mapping[str, tuple[Verdict, dict[tuple[str, str, str], int]]] = {
         {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
     ),
     "end_below_what_a_consumer_had_been_given": (Verdict.VIOLATION, {(CHECK, "not-read", BAD): 2, UNREADABLE: 2}),
+    "end_that_may_be_the_last_stable_offset": (
+        Verdict.INCONCLUSIVE,
+        {(CHECK, "not-read", NOTED): 2, UNREADABLE: 2},
+    ),
+    "end_above_the_last_stable_offset_and_below_the_committed_end": (
+        Verdict.VIOLATION,
+        {(CHECK, "not-read", BAD): 2, UNREADABLE: 2},
+    ),
     "end_below_what_a_dead_leader_alone_had_acknowledged": (Verdict.PASS, {("lost-write", "lost", LAWFUL): 2}),
     "end_told_too_low_and_read_past": (Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2}),
     "end_told_right_the_second_time": (Verdict.VIOLATION, {(CHECK, "read-on", BAD): 2}),
