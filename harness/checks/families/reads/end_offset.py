@@ -49,7 +49,7 @@ class Told:
 
 
 class AboveRow(TypedDict):
-    """Records that the final read returned at or above an end that it had been told.
+    """Records that the final read returned at or above an end that it had been told, though somebody knew them by then.
 
     sure: those that had to be below it by then; read_ns: when the last one was returned.
     """
@@ -97,10 +97,11 @@ def query(runs: JudgedRuns) -> list[AboveRow]:
         .groupBy(*_ASKED, "offset", "value")
         .agg(
             sf.min(sf.expr(f"if(kind = 0 and acks = {_ACKS_ALL} or kind = 1, completed_ns, null)")).alias("known_ns"),
+            sf.min(sf.expr("if(kind < 2, completed_ns, null)")).alias("named_ns"),
             sf.max(sf.expr("if(kind = 2, completed_ns, null)")).alias("read_ns"),
         )
-        .where("read_ns is not null")
         .withColumn("is_sure", sf.expr("coalesce(known_ns < asked_ns, false) or offset < start"))
+        .where("read_ns is not null and (is_sure or named_ns < asked_ns)")  # what came later was not there yet
     )
     found = known.groupBy("run", "partition_id", "end", "asked_ns").agg(
         sf.count("*").alias("count"),
