@@ -19,7 +19,7 @@ from harness.checks.families.cluster import (
 )
 from harness.checks.families.evidence import contradictions
 from harness.checks.families.groups import group_delivery, group_offsets, group_owners
-from harness.checks.families.reads import dirty_read, head_skip, polls
+from harness.checks.families.reads import dirty_read, end_offset, head_skip, polls
 from harness.checks.families.records import (
     acknowledged_regression,
     corrupt_record,
@@ -79,6 +79,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=group_offsets.CHECK, find=group_offsets.find, query=group_offsets.query),
     Family(name=group_delivery.CHECK, find=group_delivery.find, query=group_delivery.query),
     Family(name=timestamps.CHECK, find=timestamps.find, query=timestamps.query, follows_detection=True),
+    Family(name=end_offset.CHECK, find=end_offset.find, query=end_offset.query),
     Family(name=head_skip.CHECK, find=head_skip.find, query=head_skip.query),
     Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
     Family(name=contradictions.CHECK, find=contradictions.find, query=contradictions.query),

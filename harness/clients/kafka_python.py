@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
+from kafka.errors import OffsetOutOfRangeError
 
 from harness.clients import answers as common
 from harness.clients.answers import Answers, may_be_idempotent
@@ -132,6 +133,21 @@ class KafkaPythonClient(ThreadedClient):
             consumer.seek_to_beginning(*wanted)
         else:
             consumer.seek_to_end(*wanted)
+
+    async def assign_at(self, offsets: Mapping[TopicPartition, int]) -> None:
+        await self._thread.call(partial(self._assign_at, offsets), timeout_s=self._read_s(0))
+
+    def _assign_at(self, offsets: Mapping[TopicPartition, int]) -> None:
+        consumer, wanted = self._open_consumer(), theirs(offsets)
+        consumer.assign(list(wanted))
+        for partition, ours in wanted.items():
+            consumer.seek(partition, offsets[ours])
+
+    def out_of_range(self, error: BaseException) -> frozenset[TopicPartition]:
+        """Without a reset the library raises the error with the partitions and their offsets."""
+        if not isinstance(error, OffsetOutOfRangeError) or not error.args or not isinstance(error.args[0], Mapping):
+            return frozenset()
+        return frozenset(TopicPartition(topic=each.topic, partition=each.partition) for each in error.args[0])
 
     def _poll(self, limit: int, timeout_s: float) -> list[ReadRecord]:
         answer = self._open_consumer().poll(timeout_ms=int(timeout_s * 1000), max_records=limit)

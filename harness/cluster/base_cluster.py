@@ -233,7 +233,10 @@ class BrokerCluster(ABC):
         return log_end(folder) if folder.is_dir() else None
 
     def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
-        return read_high_watermarks(self._folders(node).data).get((topic, partition))
+        return self.high_watermarks(node).get((topic, partition))
+
+    def high_watermarks(self, node: NodeId) -> Mapping[tuple[str, int], int]:
+        return read_high_watermarks(self._folders(node).data)
 
     def _replica_to_harm(self, node: NodeId, topic: str, partition: int) -> Path:
         folder = self._folders(node).data / f"{topic}-{partition}"

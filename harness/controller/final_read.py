@@ -1,7 +1,10 @@
 """The final read: every partition from the beginning to the end offset that its leader returns, by fresh clients.
 
 A client that fails or stalls is replaced until the time is up. A partition that was not read to its end is reported,
-and never counts as read. Optionally every replica is read too, after it became leader because the others were stopped.
+and never counts as read. An end below what was acknowledged, read, or lies below a replica's own high watermark is not
+believed: the read goes on (reading.py), and what is missing then is fetched once more after a while
+(reading_again.py). The answers, and what came of asking again, are in the table final_reads. Optionally every replica
+is read too, after it became leader because the others were stopped.
 
 If the load has transactions, the final log is what read_committed reads, up to the end offset that read_uncommitted
 got; its reads are journalled as polls of a separate reader. A group's committed offsets are fetched as well.
@@ -12,12 +15,17 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.controller.answered_ends import AnsweredEnds
 from harness.controller.context import RunContext
-from harness.controller.reading import Reading, read_to_end
+from harness.controller.reading import Beyond, Reading, read_to_end
+from harness.controller.reading_again import ReadingAgain
 from harness.errors import HarnessError
+from harness.history.facts.offset_ranges import OffsetRanges
 from harness.history.journals.journal import JournalFile, ProcessNumbers
+from harness.history.journals.known_offsets import known_offsets
+from harness.ports.capabilities import ShowsHighWatermarks
 from harness.ports.client_use import ClientUse
-from harness.ports.cluster import CanStop, ClientMaker, NodeId, ShowsLogs, TopicPartition
+from harness.ports.cluster import CanStop, Client, ClientMaker, NodeId, ReadRecord, ShowsLogs, TopicPartition
 from harness.ports.membership import GroupClient
 
 LEADER_S = 20.0
@@ -48,16 +56,28 @@ class FinalRead:
         self._use = COMMITTED if context.scenario.workload.facts.outputs else PLAIN
         self._starts: dict[TopicPartition, int] = {}
         self._stable: dict[TopicPartition, int] = {}
+        self._answered = AnsweredEnds(context.recorder)
+        self._returned: dict[TopicPartition, OffsetRanges] = {}  # by the final log's reader
 
     async def read_all(self) -> list[str]:
         """Reads every partition. Returns one sentence for each that was not read to its end."""
         facts, partitions = self._context.scenario.workload.facts, list(self._layout)
+        known = await asyncio.to_thread(self._known)
+        beyond = await asyncio.to_thread(self._highest, known)
         watermarks: dict[TopicPartition, int] = {}
         if facts.outputs:
             with self._journal("final-read-uncommitted") as journal:
-                watermarks, _ = await self._read(journal, partitions, replica=None, f="poll", use=PLAIN)
+                watermarks, _ = await self._read(journal, partitions, replica=None, f="poll", use=PLAIN, beyond=beyond)
         with self._journal("final-read") as journal:
-            ends, notes = await self._read(journal, partitions, replica=None, use=self._use, at_least=watermarks)
+            ends, notes = await self._read(
+                journal,
+                partitions,
+                replica=None,
+                use=self._use,
+                at_least=watermarks,
+                beyond={} if facts.outputs else beyond,
+            )
+            await self._read_again(journal, known, list(ends))
         unread = []
         policies = {topic.name: topic.settings.get("cleanup.policy") for topic in self._context.scenario.topics}
         for partition, replicas in self._layout.items():
@@ -80,6 +100,62 @@ class FinalRead:
             unread.extend(await self._fetch_offsets(facts.group, [each for each in partitions if self._is_input(each)]))
         return unread
 
+    def _known(self) -> Mapping[TopicPartition, OffsetRanges]:
+        outputs = self._context.scenario.workload.facts.outputs
+        known = known_offsets(self._folder, committed_only=bool(outputs))
+        return {each: known[place] for each in self._layout if (place := (each.topic, each.partition)) in known}
+
+    def _highest(self, known: Mapping[TopicPartition, OffsetRanges]) -> dict[TopicPartition, int]:
+        """One above the highest offset at which a record is known to be, or to have been."""
+        highest = {partition: offsets.end for partition, offsets in known.items()}
+        cluster = self._context.cluster
+        if not isinstance(cluster, ShowsHighWatermarks):
+            return highest
+        for broker in sorted({broker for replicas in self._layout.values() for broker in replicas}):
+            try:
+                marks = cluster.high_watermarks(NodeId(broker))
+            except (HarnessError, OSError, ValueError):  # a file that is being replaced, or a disk that is gone
+                marks = {}
+            for partition, replicas in self._layout.items():
+                if broker in replicas and (mark := marks.get((partition.topic, partition.partition), 0)):
+                    highest[partition] = max(mark, highest.get(partition, 0))
+        return highest
+
+    async def _read_again(
+        self, journal: JournalFile, known: Mapping[TopicPartition, OffsetRanges], ended: Sequence[TopicPartition]
+    ) -> None:
+        """Fetches what is known and was not returned, of partitions that were read to their ends."""
+        context, nothing = self._context, OffsetRanges()
+        missing = {
+            partition: ranges
+            for partition in ended
+            if partition in known
+            and (
+                ranges := known[partition].without(
+                    self._returned.get(partition, nothing), first=self._starts.get(partition, 0)
+                )
+            )
+        }
+        if not missing:
+            return
+        since_ns = context.clock.monotonic_ns()
+        await asyncio.sleep(context.scenario.read_again_after_s)
+        again = ReadingAgain(
+            new_client=lambda: self._client(journal, self._use),
+            journal=journal,
+            recorder=context.recorder,
+            clock=context.clock,
+            since_ns=since_ns,
+            deadline_ns=context.clock.monotonic_ns() + self._timeout_ns,
+        )
+        for partition, offsets in (await again.read(missing)).items():
+            self._answered.reached({partition: offsets.end})
+
+    def _client(self, journal: JournalFile, use: ClientUse, *, replica: int | None = None) -> Client:
+        context = self._context
+        journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", replica=replica, use=use)
+        return self._make_client(bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload, use=use)
+
     def _is_input(self, partition: TopicPartition) -> bool:
         workload = self._context.scenario.workload
         return partition.topic not in workload.facts.outputs and partition.topic in (
@@ -95,10 +171,7 @@ class FinalRead:
         use = ClientUse(role="consumer", group=group, isolation="read_committed")
         deadline_ns = context.clock.monotonic_ns() + self._timeout_ns
         with self._journal("final-offsets") as journal:
-            journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", use=use)
-            client = self._make_client(
-                bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload, use=use
-            )
+            client = self._client(journal, use)
             try:
                 assert isinstance(client, GroupClient), client
                 while True:
@@ -121,11 +194,13 @@ class FinalRead:
         f: str = "final_poll",
         use: ClientUse,
         at_least: Mapping[TopicPartition, int] | None = None,
+        beyond: Mapping[TopicPartition, int] | None = None,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Returns the end offsets of partitions read to their end, and why the others were not.
 
         Reads first all together, then one by one, since a partition without a leader must not stop the others. Progress
         extends the time. `at_least`: a smaller end offset does not count yet (an open transaction holds readers back).
+        `beyond`: where records are known to be, whatever end is answered.
         """
         clock = self._context.clock
         ends: dict[TopicPartition, int] = {}
@@ -136,7 +211,7 @@ class FinalRead:
         while groups and clock.monotonic_ns() < deadline_ns:
             for group in groups:
                 reading, problem = await self._once(
-                    journal, group, replica=replica, deadline_ns=deadline_ns, f=f, use=use
+                    journal, group, replica=replica, deadline_ns=deadline_ns, f=f, use=use, beyond=beyond
                 )
                 for partition in group:
                     least = (at_least or {}).get(partition, 0)
@@ -162,17 +237,24 @@ class FinalRead:
         deadline_ns: int,
         f: str,
         use: ClientUse,
+        beyond: Mapping[TopicPartition, int] | None,
     ) -> tuple[Reading | None, str | None]:
         context = self._context
-        journal.begin_process(self._numbers.next(), client=journal.worker, acks="all", replica=replica, use=use)
-        client = self._make_client(
-            bootstrap=context.cluster.bootstrap(None), settings=context.scenario.workload, use=use
-        )
+        client = self._client(journal, use, replica=replica)
         try:
             reading = await read_to_end(
-                client, journal, partitions, f=f, deadline_ns=deadline_ns, clock=context.clock,
+                client,
+                journal,
+                partitions,
+                f=f,
+                deadline_ns=deadline_ns,
+                clock=context.clock,
                 with_starts=f == "final_poll" and replica is None,
-            )  # fmt: skip
+                beyond=self._beyond(journal, use, beyond) if replica is None else None,
+                heard=self._heard if f == "final_poll" and replica is None else None,
+            )
+            if replica is None:
+                self._answered.reached(reading.next_offsets)
             for partition, start in reading.starts.items():
                 self._starts[partition] = max(start, self._starts.get(partition, start))
             if use.isolation == "read_committed":
@@ -182,6 +264,28 @@ class FinalRead:
         finally:
             await client.close()
         return reading, None
+
+    def _beyond(
+        self, journal: JournalFile, use: ClientUse, known: Mapping[TopicPartition, int] | None
+    ) -> Beyond | None:
+        """Only read_uncommitted is answered the log's end: the other one's may lawfully be lower."""
+        if use.isolation != "read_uncommitted":
+            return None
+
+        def told(
+            client: Client, ends: Mapping[TopicPartition, int], asked_ns: int, reached: Mapping[TopicPartition, int]
+        ) -> None:
+            now = self._context.clock.monotonic_ns()
+            self._answered.told(
+                client, ends, process=journal.process, asked_ns=asked_ns, answered_ns=now, reached=reached
+            )
+
+        return Beyond(known=known or {}, told=told)
+
+    def _heard(self, records: Sequence[ReadRecord]) -> None:
+        for record in records:
+            partition = TopicPartition(topic=record.topic, partition=record.partition)
+            self._returned.setdefault(partition, OffsetRanges()).add((record.offset,))
 
     # -- every replica ------------------------------------
 

@@ -3,10 +3,13 @@
 A new leader returns no end offset until its high watermark moves (OFFSET_NOT_AVAILABLE, KIP-207: R15 of
 docs/replication.md), although it serves the records below it. With `quiet_s` such a read goes on until nothing more
 arrives.
+
+A leader may also answer an end that is too low. With `Beyond` a read goes on to where records are known to be, and asks
+for the end again, until neither the answers nor the records have changed for a while.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.clock import Clock
@@ -15,25 +18,50 @@ from harness.ports.membership import KnowsPositions
 
 POLL_S = 0.5
 RECORDS_MAX = 5000
+ASK_AGAIN_S = 0.5
+SETTLED_S = 1.0  # without a change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beyond:
+    """Where to read on to: `known`, one above the highest offset at which a record is known to be.
+
+    told: hears the answered ends, when they were asked for, and how far the reader had come by then.
+    """
+
+    known: Mapping[TopicPartition, int]
+    told: Callable[[Client, Mapping[TopicPartition, int], int, Mapping[TopicPartition, int]], None]
 
 
 @dataclass(kw_only=True)
 class Reading:
-    """How far a reading got. A partition is done when the reader is at the end offset, or when that offset is 0.
+    """How far a reading got. A partition is done when the reader is at the end offset, or when that offset is 0; if
+    more is `known` to be there, when it has that too, or it was `settled` that no more comes.
 
     The last offsets may hold nothing that a reader gets (a transaction's marker, an aborted record): if the client
     knows its position, that counts. `ends_error` says why there are no end offsets; then no partition is ever done.
     `starts`: the earliest offsets when the reading began, if they were requested and answered.
     """
 
-    ends: Mapping[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    known: Mapping[TopicPartition, int] = field(default_factory=dict)
+    settled: set[TopicPartition] = field(default_factory=set)
     ends_error: str | None = None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     records: list[ReadRecord] = field(default_factory=list)
 
     def done(self, partition: TopicPartition) -> bool:
-        return partition in self.ends and self.next_offsets.get(partition, 0) >= self.ends[partition]
+        return self._is_at(partition, self.ends) and (partition in self.settled or self._is_at(partition, self.known))
+
+    def _is_at(self, partition: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
+        """A partition whose end was not answered is nowhere; one of which nothing is known lacks nothing."""
+        end = ends.get(partition, None if ends is self.ends else 0)
+        return end is not None and self.next_offsets.get(partition, 0) >= end
+
+    def too_low(self) -> list[TopicPartition]:
+        """The partitions that were read to their answered ends, and of which more is known."""
+        return [each for each in self.ends if self._is_at(each, self.ends) and not self.done(each)]
 
     def all_done(self) -> bool:
         return self.ends_error is None and all(self.done(partition) for partition in self.ends)
@@ -51,20 +79,27 @@ async def read_to_end(
     stall_s: float = 3.0,
     quiet_s: float | None = None,
     with_starts: bool = False,
+    beyond: Beyond | None = None,
+    heard: Callable[[Sequence[ReadRecord]], None] | None = None,
 ) -> Reading:
-    """Reads until every partition is done, the time is up, or nothing arrived for `stall_s`.
+    """Reads until every partition is done, the time is up, or nothing changed for `stall_s`.
 
-    `quiet_s`: reads even without end offsets, until nothing arrives for this long after a record.
+    `heard` gets every record, once it is in the journal. `quiet_s`: reads even without end offsets, until nothing
+    arrives for this long after a record.
     Raises what the client raises; what was read before is in the journal anyway.
     """
     left_s = max(0.1, (deadline_ns - clock.monotonic_ns()) / 1e9)
+    asked_ns = clock.monotonic_ns()
     async with asyncio.timeout(left_s):
         reading = await _begun(client, partitions, left_s=left_s, settles=quiet_s is not None)
         if with_starts and isinstance(client, KnowsPositions):
             reading.starts = await client.first_offsets(partitions)
+        if beyond is not None:
+            reading.known = beyond.known
+            beyond.told(client, reading.ends, asked_ns, {})
         await client.assign(partitions, from_beginning=True)
     journal.assigned(partitions)
-    moved_ns = clock.monotonic_ns()
+    moved_ns = asked_ns = clock.monotonic_ns()
     while not reading.all_done() and clock.monotonic_ns() < min(deadline_ns, moved_ns + int(stall_s * 1e9)):
         operation = journal.invoke(f)
         try:
@@ -73,6 +108,8 @@ async def read_to_end(
             journal.complete_poll(operation, (), error=type(error).__name__)
             raise
         journal.complete_poll(operation, records)
+        if heard is not None:
+            heard(records)
         if records:
             moved_ns = clock.monotonic_ns()
             if reading.ends_error is not None and quiet_s is not None:
@@ -84,9 +121,28 @@ async def read_to_end(
                 reading.next_offsets[partition] = max(position, reading.next_offsets.get(partition, 0))
         if keep:
             reading.records.extend(records)
+        if beyond is None or records:
+            continue
+        if clock.monotonic_ns() - asked_ns >= int(ASK_AGAIN_S * 1e9) and (low := reading.too_low()):
+            asked_ns = clock.monotonic_ns()
+            if await _asked_again(client, reading, low, beyond, asked_ns):
+                moved_ns = clock.monotonic_ns()
+        if clock.monotonic_ns() - moved_ns >= int(SETTLED_S * 1e9):
+            reading.settled.update(reading.too_low())
     if with_starts and isinstance(client, KnowsPositions):
         reading.starts = await client.first_offsets(partitions)  # again: retention may delete records during the read
     return reading
+
+
+async def _asked_again(
+    client: Client, reading: Reading, partitions: Sequence[TopicPartition], beyond: Beyond, asked_ns: int
+) -> bool:
+    """Whether an end changed. The higher one counts: what was read is there."""
+    ends = await client.end_offsets(partitions)
+    beyond.told(client, ends, asked_ns, reading.next_offsets)
+    higher = {each: end for each, end in ends.items() if end > reading.ends[each]}
+    reading.ends |= higher
+    return bool(higher)
 
 
 async def _begun(client: Client, partitions: Sequence[TopicPartition], *, left_s: float, settles: bool) -> Reading:

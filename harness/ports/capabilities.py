@@ -5,7 +5,7 @@ A capability may still be missing on this machine (a kernel without netem). That
 reported before any load: see `ReportsWhatIsMissing`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -72,6 +72,13 @@ class CanFillDisks(Protocol):
     async def fill_disk(self, node: NodeId) -> Evidence: ...  # no byte is free afterwards
 
     async def free_disk(self, node: NodeId) -> Evidence: ...  # the filling file is removed
+
+
+@runtime_checkable
+class ShowsHighWatermarks(Protocol):
+    def high_watermarks(self, node: NodeId) -> Mapping[tuple[str, int], int]:
+        """Of all partitions of a live or dead node, from its checkpoint file, which may be some seconds old."""
+        ...
 
 
 @runtime_checkable

@@ -41,6 +41,17 @@ class KnowsPositions(Protocol):
 
 
 @runtime_checkable
+class StartsAnywhere(Protocol):
+    """A consumer that can be assigned partitions at given offsets."""
+
+    async def assign_at(self, offsets: Mapping[TopicPartition, int]) -> None: ...
+
+    def out_of_range(self, error: BaseException) -> frozenset[TopicPartition]:
+        """The partitions whose leaders answered, by this error of a poll, that they have nothing at that offset."""
+        ...
+
+
+@runtime_checkable
 class GroupClient(Client, Protocol):
     """A member of a group (ClientUse.group). A coordinator's refusal is an event's status, never an exception."""
 

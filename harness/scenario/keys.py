@@ -115,6 +115,7 @@ EXPECT: dict[str, tuple[str, Reader]] = {
 RUN: dict[str, tuple[str, Reader]] = {
     "read_every_replica": ("read_every_replica", flag),
     "recovery_timeout": ("recovery_timeout_s", seconds),
+    "read_again_after": ("read_again_after_s", seconds),
     "seed": ("seed", whole),
 }
 # [[on]]: what differs on some systems; each of its tables replaces keys of the file's own table.

@@ -67,6 +67,14 @@ class ClusterSpec:
         """Whether somebody else runs the cluster, and others may use it."""
         return self.system == ATTACHED or self.system.startswith(COMPOSE)
 
+    @property
+    def release(self) -> tuple[int, ...] | None:
+        """Kafka's release, (4, 3, 1) of "kafka:4.3.1"; None of another system, and where its name does not say it."""
+        kind, _, version = self.system.partition(":")
+        numbers = version.split(".")
+        known = kind == "kafka" and all(number.isdigit() for number in numbers)
+        return tuple(int(number) for number in numbers) if known else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
@@ -213,6 +221,7 @@ class Scenario:
     coverage: Mapping[str, str]  # condition -> "3" (at least), "= 0" (exactly), "<= 2"
     read_every_replica: bool = False
     recovery_timeout_s: float = 30.0
+    read_again_after_s: float = 2.0  # when the final read asks once more for what it lacks
     seed: int | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)
     given: Given | None = field(default=None, compare=False)  # None: read from a text

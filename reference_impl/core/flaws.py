@@ -35,6 +35,10 @@ def _cut_to_high_watermark_at_start(log_end_offset: int, checkpointed_high_water
     return min(log_end_offset, checkpointed_high_watermark)
 
 
+def _end_as_it_took_over(readable_end: int, leader_epoch_start_offset: int) -> int:
+    return min(readable_end, leader_epoch_start_offset)
+
+
 _ALL = (
     Flaw(
         name="acknowledge-before-replication",
@@ -55,6 +59,12 @@ _ALL = (
         origin="M02, KIP-101 scenario 1",
         description="a starting broker cuts its logs to the last checkpointed high watermark",
         apply=lambda rules: replace(rules, startup_truncation=_cut_to_high_watermark_at_start),
+    ),
+    Flaw(
+        name="answer-end-as-of-election",
+        origin="M36, KIP-207, KAFKA-2334",
+        description="a leader answers the latest offset that it knew when it was elected, whatever was committed since",
+        apply=lambda rules: replace(rules, latest=_end_as_it_took_over),
     ),
 )
 

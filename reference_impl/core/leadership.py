@@ -182,7 +182,8 @@ class Leadership:
             return ErrorCode.NONE, replica.log_end_offset, epoch
         if not replica.rules.latest_is_known(replica.high_watermark, self.leader_epoch_start_offset):
             return ErrorCode.OFFSET_NOT_AVAILABLE, -1, UNDEFINED_EPOCH
-        return ErrorCode.NONE, replica.rules.readable_end(replica.high_watermark, replica.log_end_offset), epoch
+        end = replica.rules.readable_end(replica.high_watermark, replica.log_end_offset)
+        return ErrorCode.NONE, replica.rules.latest(end, self.leader_epoch_start_offset), epoch
 
     def earliest_offset(self) -> tuple[ErrorCode, int, int]:
         start_offset = self._replica.log_start_offset

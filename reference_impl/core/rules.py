@@ -108,6 +108,12 @@ def once_own_epoch_committed(high_watermark: int, leader_epoch_start_offset: int
     return high_watermark >= leader_epoch_start_offset
 
 
+def end_of_what_is_readable(readable_end: int, leader_epoch_start_offset: int) -> int:
+    """R15: the latest offset is where readers end."""
+    assert readable_end >= leader_epoch_start_offset >= 0
+    return readable_end
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """startup_truncation and follow_truncation return the offset to truncate to (the log end: truncate nothing)."""
@@ -124,6 +130,7 @@ class Rules:
     must_shrink: Callable[[int, int, float, int], bool] = leave_when_behind_for_long
     readable_end: Callable[[int, int], int] = committed_only
     latest_is_known: Callable[[int, int], bool] = once_own_epoch_committed
+    latest: Callable[[int, int], int] = end_of_what_is_readable
 
 
 def sound() -> Rules:

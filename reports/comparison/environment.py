@@ -62,6 +62,7 @@ def setting_paths(scenario: Scenario) -> dict[Path, str]:
         paths |= _flat(("topics", topic.name), {field.name: getattr(topic, field.name) for field in fields(topic)})
     paths |= {
         ("run", "recovery_timeout_s"): f"{scenario.recovery_timeout_s:g}",
+        ("run", "read_again_after_s"): f"{scenario.read_again_after_s:g}",
         ("run", "read_every_replica"): str(scenario.read_every_replica).lower(),
     }
     paths["workload", "name"] = scenario.workload.name

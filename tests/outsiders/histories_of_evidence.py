@@ -288,9 +288,8 @@ def no_disks_but_a_journal() -> HistoryBuilder:
 
 
 @case("the final read reached the answered end 7, and every in-sync disk has ten records under high watermark 10",
-      (VIOLATION, OPEN, PASS), {}, also=("unreadable observation", "evidence violation", "evidence observation",
-                                         "lost-write violation", "lost-write observation"),
-      why="unsure: the page calls it unreadable; but a mark of 10 and an end of 7 contradict each other")  # fmt: skip
+      VIOLATION, {"end-told-too-low violation": {7, 8, 9}}, also=("unreadable observation",),
+      why="KIP-207: a leader in force answers its high watermark, and acks=all was answered below that")  # fmt: skip
 def end_offset_below_the_high_watermark() -> HistoryBuilder:
     history = led()
     for node in history.brokers:

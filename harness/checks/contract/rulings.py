@@ -44,6 +44,10 @@ DoubtCode = Literal[
     "outputs-gone-with-a-topic",
     "topic-deleted-by-somebody",
     "lost-before-its-topic",
+    "end-told-by-whom",
+    "end-told-to-whom",
+    "end-told-before-the-mark",
+    "end-told-on-an-unknown-release",
 ]
 
 
@@ -179,6 +183,13 @@ CauseCode = Literal[
     "no-leader",
     "frozen-high-watermark",
     "not-read-to-its-end",
+    "end-below-the-marks",
+    "end-told-too-low",
+    "end-told-in-doubt",
+    "end-told-before-kip-207",
+    "end-told-by-a-deposed-leader",
+    "end-told-before-they-were-committed",
+    "readable-later",
     "not-classed",
     "cut-and-written-again",
     "moved-without-a-loss",

@@ -14,6 +14,15 @@ _WORDS: Mapping[CauseCode, str] = {
     "last-of-its-key-removed": "the last record of a key was removed",
     "no-leader": "no leader",
     "frozen-high-watermark": "frozen high watermark",
+    "end-below-the-marks": "a high watermark on disk is above the reader's end",
+    "end-told-too-low": (
+        "a leader answers its high watermark, or that it does not know it yet (OFFSET_NOT_AVAILABLE, KIP-207)"
+    ),
+    "end-told-in-doubt": "it is unknown whether that was too low: {doubt}",
+    "end-told-before-kip-207": "before Kafka 2.2 (KIP-207) a leader might answer less than it had acknowledged",
+    "end-told-by-a-deposed-leader": "{nodes}, asked for it, did not lead any more",
+    "end-told-before-they-were-committed": "nothing shows that they were committed when the leader was asked",
+    "readable-later": "they were late, and are not lost",
     "not-read-to-its-end": "not read to its end",
     "not-classed": "not classed",
     "cut-and-written-again": "the log was cut by a permitted {by} and the record written again",

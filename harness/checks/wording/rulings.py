@@ -44,6 +44,17 @@ _PERMISSIONS: Mapping[PermissionSource, str] = {
     "brokers-differ": f"brokers differ in {UNCLEAN_KEY}, and nobody recorded which of them was controller",
 }
 _DOUBTS: Mapping[DoubtCode, str] = {
+    "end-told-by-whom": "nothing shows that the leader in force answered, and no deposed one",
+    "end-told-to-whom": (
+        "nothing shows whether a read_uncommitted reader was answered that, or a read_committed one, whose end may be "
+        "held back by an open transaction"
+    ),
+    "end-told-before-the-mark": (
+        "a high watermark above it was on disk at the end, and may have risen only after the question"
+    ),
+    "end-told-on-an-unknown-release": (
+        "Kafka promises it since 2.2 (KIP-207), and it is unknown which release this is, or whether it is Kafka"
+    ),
     "moved-by-somebody": (
         "it lies below the log's start, which no setting moved; somebody else runs this cluster, and whoever may "
         "have asked for it to be removed (DeleteRecords) is not known"

@@ -287,9 +287,9 @@ class DockerCluster(BrokerCluster):
         self._refresh(node)
         return super().log_end(node, topic, partition)
 
-    def high_watermark(self, node: NodeId, topic: str, partition: int) -> int | None:
+    def high_watermarks(self, node: NodeId) -> Mapping[tuple[str, int], int]:
         self._refresh(node)
-        return super().high_watermark(node, topic, partition)
+        return super().high_watermarks(node)
 
     async def lose_tail(self, node: NodeId, topic: str, partition: int, *, records: int) -> Evidence:
         made = self._nodes[node]

@@ -10,6 +10,7 @@ from harness.history.schema.typed_rows import RowsOf
 
 StepKind = Literal["act", "wait", "expect"]
 StepOutcome = Literal["ok", "failed", "timeout", "skipped"]
+FinalReadEvent = Literal["end", "again"]
 SnapshotReason = Literal["kill", "heal", "wipe", "restart", "truncation", "end"]
 # Why a process ended, by what it logged in its last seconds (harness/cluster/last_words.py). truncation-refused: it was
 # asked to cut what it takes for committed, of a partition or of its metadata. exception: an error of none of the other
@@ -199,6 +200,23 @@ class PartitionRow(TypedDict):
     last_stable_offset: int | None
 
 
+class FinalReadRow(TypedDict):
+    run: int
+    topic: str
+    partition: int
+    event: FinalReadEvent
+    process: int | None
+    node: int | None
+    leader_epoch: int | None
+    since_ns: int | None
+    invoked_ns: int
+    completed_ns: int
+    from_offset: int
+    to_offset: int
+    known: int | None
+    found: int | None
+
+
 FAULTS = RowsOf("faults", FaultRow)
 DISK_EVENTS = RowsOf("disk_events", DiskEventRow)
 STEPS = RowsOf("steps", StepRow)
@@ -211,3 +229,4 @@ CONFIGURATION = RowsOf("configuration", ConfigurationRow)
 REPLICA_SNAPSHOTS = RowsOf("replica_snapshots", SnapshotRow)
 REPLICA_LOG = RowsOf("replica_log", LogRow)
 PARTITIONS = RowsOf("partitions", PartitionRow)
+FINAL_READS = RowsOf("final_reads", FinalReadRow)

@@ -60,6 +60,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "replica_snapshots": ("snapshot", "node", "time_ns", "reason", "topic", "partition", "log_end_offset"),
     "replica_log": ("snapshot", "node", "topic", "partition", "partition_id", "offset", "value"),
     "partitions": ("partition_id", "topic", "partition", "read_to_end"),
+    "final_reads": ("topic", "partition", "event", "invoked_ns", "completed_ns", "from_offset", "to_offset"),
     "value_names": ("value", "name"),
     "jumps": ("partition_id", "value", "offset", "jump"),
     "activity": ("sends", "reads", "final_reads", "transactional", "halting", "log_append"),
@@ -78,7 +79,8 @@ _WITHIN: dict[str, tuple[int, int | None]] = {
     "steps.step": _FROM_0, "uncertainty_ns": _FROM_0, "records.offset": _FROM_0, "replica_log.offset": _FROM_0,
     "jumps.offset": _FROM_0, "value": _FROM_0, "log_start_offset": _FROM_0, "log_end_offset": _FROM_0,
     "high_watermark": _FROM_0, "end_offset": _FROM_0, "last_stable_offset": _FROM_0, "sends": _FROM_0, "reads": _FROM_0,
-    "final_reads": _FROM_0, "exit_status": _FROM_0, "signal": (1, None),
+    "final_reads": _FROM_0, "final_reads.from_offset": _FROM_0, "final_reads.to_offset": _FROM_0, "known": _FROM_0,
+    "found": _FROM_0, "exit_status": _FROM_0, "signal": (1, None),
     "leader": (-1, None), "leader_epoch": (-1, None), "node": (-1, None),
 }  # fmt: skip
 # The allowed words of these columns: a check would not recognise any other.
@@ -92,12 +94,12 @@ WORDS: dict[str, tuple[str, ...]] = {
     "client_events.event": ("attempt_failed", "timeout", "disconnect", "connect", "leader"),
     "node_ends.reason": get_args(EndReason),
     "replica_snapshots.reason": ("kill", "heal", "wipe", "restart", "truncation", "end"),
+    "final_reads.event": ("end", "again"),
     "findings.classification": ("violation", "permitted", "observation"),
 }
-_TIMES = dict.fromkeys(("operations", "records", "transactions", "group_events"), ("invoked_ns", "completed_ns")) | {
-    "steps": ("begin_ns", "end_ns"),
-    "node_ends": ("time_ns", "back_ns"),
-}
+_TIMES = dict.fromkeys(
+    ("operations", "records", "transactions", "group_events", "final_reads"), ("invoked_ns", "completed_ns")
+) | {"steps": ("begin_ns", "end_ns"), "node_ends": ("time_ns", "back_ns")}
 
 
 _SCHEMAS = {**TABLES, "findings": FINDINGS, **{f"evidence_{name}": schema for name, schema in EVIDENCE.items()}}

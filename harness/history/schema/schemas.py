@@ -363,6 +363,29 @@ TABLES: dict[str, pa.Schema] = {
         cleanup_policy=_STRING,
         last_stable_offset=pa.int64(),
     ),
+    # What the final read was told and what it fetched again. event: end | again.
+    # end: read_uncommitted was answered that the log ends at to_offset, first and last asked at invoked_ns and
+    # answered at completed_ns; from_offset: how far the reader had come when this answer was last given. node: the
+    # leader that the client knew, if any.
+    # again: offsets from_offset to to_offset - 1 were fetched once more at their place between invoked_ns and
+    # completed_ns, since `known` offsets in it, acknowledged or read before, had not been returned when the final read
+    # came to its end at since_ns; found: how many of these came. Runs sealed before there was this table lack it.
+    "final_reads": _schema(
+        run=pa.int32(),
+        topic=_STRING,
+        partition=pa.int32(),
+        event=_STRING,
+        process=pa.int32(),
+        node=pa.int32(),
+        leader_epoch=pa.int32(),
+        since_ns=_NS,
+        invoked_ns=_NS,
+        completed_ns=_NS,
+        from_offset=pa.int64(),
+        to_offset=pa.int64(),
+        known=pa.int64(),
+        found=pa.int64(),
+    ),
     # Names for values that were not made by a producer of the workload (probes, imported histories).
     "value_names": _schema(run=pa.int32(), value=pa.int64(), name=_STRING),
     # First records of polls whose offset is not the one after the end of their consumer's poll before: offset - that

@@ -73,7 +73,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 # Tables that a sealed folder may lack, because they were added within a version; and columns that one of version 1 may
 # lack. They are empty, and null.
-ADDED = (*DERIVED, "disk_events", "topics", "node_ends")
+ADDED = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads")
 LATER: Mapping[str, tuple[str, ...]] = {
     "operations": ("transaction", "invocation_index", "completion_index"),
     "records": ("micro_operation", "key", "timestamp_ms", "log_append", "tombstone"),

@@ -50,6 +50,7 @@ _FROM_ROWS = (
     "broker_events",
     "node_ends",
     "configuration",
+    "final_reads",
 )
 
 

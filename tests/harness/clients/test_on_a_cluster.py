@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from kafka.errors import OffsetOutOfRangeError
 
-from harness.clients.catalogue import CLIENTS
+from harness.clients.catalogue import CLIENTS, OWN
 from harness.clock import SystemClock
 from harness.cluster.local.cluster import LocalCluster
 from harness.ports.cluster import (
@@ -22,6 +23,7 @@ from harness.ports.cluster import (
     TopicDefinition,
     TopicPartition,
 )
+from harness.ports.membership import StartsAnywhere
 from harness.scenario.model import ClusterSpec, WorkloadSpec
 from tests.end_to_end.shell import Shell
 from tests.waiting import PATIENCE_S
@@ -164,3 +166,36 @@ async def test_what_too_few_replicas_got_is_unknown_to_each_library_and_closing_
         for producer, outcomes in zip(producers, reported, strict=True)
     } == {library: {"info"} for library in LIBRARIES}
     assert time.monotonic() - began < LONGEST_SEND_S
+
+
+async def polled_on(client: Client) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            await client.poll(100, timeout_s=0.2)
+
+
+async def test_the_final_reads_library_starts_at_any_offset_and_says_which_has_nothing(cluster: LocalCluster) -> None:
+    first, second = (TopicPartition(topic="orders", partition=number) for number in range(2))
+    client = CLIENTS[OWN](bootstrap=cluster.bootstrap(None), settings=SETTINGS)
+    assert isinstance(client, StartsAnywhere)
+    try:
+        sent = [
+            Send(topic="orders", partition=each.partition, value=b"v%d" % at)
+            for each in (first, second)
+            for at in range(5)
+        ]
+        assert {outcome.status for outcome in await client.send(sent)} == {"ok"}
+        await client.assign_at({first: 3, second: 5})
+        read: list[ReadRecord] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(read) < 2:
+                read += await client.poll(100, timeout_s=0.2)
+        assert [(record.partition, record.offset) for record in read] == [(0, 3), (0, 4)]
+
+        await client.assign_at({first: 5, second: 9})
+        with pytest.raises(OffsetOutOfRangeError) as raised:
+            await polled_on(client)
+        assert client.out_of_range(raised.value) == {second}
+        assert client.out_of_range(TimeoutError()) == frozenset()
+    finally:
+        await client.close()

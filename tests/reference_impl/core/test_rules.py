@@ -65,6 +65,11 @@ def test_latest_is_known_once_the_leaders_own_epoch_start_is_committed() -> None
     assert not RULES.latest_is_known(7, 8)
 
 
+def test_the_latest_offset_is_where_readers_end_however_long_ago_the_leader_was_elected() -> None:
+    assert RULES.latest(12, 5) == 12
+    assert with_flaws(["answer-end-as-of-election"]).latest(12, 5) == 5
+
+
 def test_each_flaw_replaces_only_its_own_rules() -> None:
     changed = {
         name: {rule for rule in vars(RULES) if getattr(with_flaws([name]), rule) is not getattr(RULES, rule)}
@@ -74,6 +79,7 @@ def test_each_flaw_replaces_only_its_own_rules() -> None:
         "acknowledge-before-replication": {"acknowledges"},
         "truncate-to-high-watermark-on-follow": {"follow_truncation", "fetch_epoch"},
         "truncate-to-high-watermark-at-start": {"startup_truncation"},
+        "answer-end-as-of-election": {"latest"},
     }
     assert with_flaws([]) == RULES
 

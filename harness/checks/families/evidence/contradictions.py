@@ -12,10 +12,8 @@ query = disks_against_reads.query
 
 
 def find(context: RunContext) -> list[Finding]:
-    answers = context.rows[disks_against_reads.ANSWER]
-    read_at = {read["partition_id"]: read["invoked_ns"] for row in answers if (read := row["read"]) is not None}
     return [
         *disks_against_reads.find(context),
-        *marks_against_logs.find(context, read_at),
+        *marks_against_logs.find(context, disks_against_reads.read_since(context)),
         *books_against_brokers.find(context),
     ]

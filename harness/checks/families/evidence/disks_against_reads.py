@@ -120,6 +120,11 @@ def last_read(context: RunContext) -> Mapping[int, int]:
     return {read["partition_id"]: read["last"] for row in context.rows[ANSWER] if (read := row["read"]) is not None}
 
 
+def read_since(context: RunContext) -> Mapping[int, int]:
+    """When each partition's final read began; empty if no final log was read from disk."""
+    return {read["partition_id"]: read["invoked_ns"] for row in context.rows[ANSWER] if (read := row["read"])}
+
+
 def is_unreached(history: PartitionHistory, row: Flagged, last: int) -> bool:
     """Whether the final read stopped before this record, although it claims to have passed it and every disk has it."""
     in_sync = frozenset(history.final_isr)

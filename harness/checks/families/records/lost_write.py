@@ -4,7 +4,7 @@ Three cases look the same to a reader but differ: *lost* (gone), *unreadable* (e
 frozen high watermark), and *unseen* (the partition was not read that far and no log shows it).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.checks.contract.causes import faults_of, loss_evidence
 from harness.checks.contract.rule import forfeited, perhaps_forfeited
@@ -38,8 +38,10 @@ def find(context: RunContext) -> list[Finding]:
         lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows, mark_stands_still=stands)
         findings += _lost(context, history, lost, compacts=removal.compacts(history))
         findings += removed(context, history, taken)
-        if unreadable:
-            findings.append(_unreadable(context, history, unreadable))
+        marked = _below_the_marks(history)
+        for among in ([row for row in unreadable if marked(row)], [row for row in unreadable if not marked(row)]):
+            if among:
+                findings.append(_unreadable(context, history, among))
         if unseen:
             findings.append(_unseen(context, history, unseen, mark_stands_still=stands))
         hidden = sum(context.hidden(history, f, sum(f in row.flags for row in every)) for f in ("lost", "unseen"))
@@ -166,12 +168,36 @@ def _acks(rows: Sequence[Flagged]) -> set[int]:
     return {row.acks for row in rows if row.acks in (0, 1)}
 
 
-def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
-    leaderless = bool(history.states) and history.states[-1]["leader"] < 0
+def _below_the_marks(history: PartitionHistory) -> Callable[[Flagged], bool]:
+    """Whether a high watermark that lay on the disk of an in-sync replica at the end is above a record."""
+    marks = [history.end_snapshots[node]["high_watermark"] or 0 for node in _in_sync_logs(history)]
+    return _is_below(max(marks, default=0))
+
+
+def _is_below(mark: int | None) -> Callable[[Flagged], bool]:
+    return lambda row: row.offset is not None and row.offset < (mark or 0)
+
+
+def _in_sync_logs(history: PartitionHistory) -> list[int]:
+    return sorted(node for node in history.final_isr if node in history.end_snapshots)
+
+
+def _why_unreadable(history: PartitionHistory, rows: Sequence[Flagged]) -> tuple[Cause, str]:
     down = {end["node"] for end in history.ends if end["back_ns"] is None}
-    unserved = down.issuperset(history.final_isr)
-    why = "the partition has no leader" if leaderless else "above the high watermark, which no reader passes"
-    why = "none of these brokers ran any more when they were read: they had ended by themselves" if unserved else why
+    if history.final_isr and down.issuperset(history.final_isr):
+        why = "none of these brokers ran any more when they were read: they had ended by themselves"
+        return Cause(code="nobody-serves-them", nodes=history.final_isr), why
+    if history.states and history.states[-1]["leader"] < 0:
+        return Cause(code="no-leader"), "the partition has no leader"
+    if any(map(_below_the_marks(history), rows)):
+        nodes = _in_sync_logs(history)
+        why = f"no reader got there, although a high watermark on the disks of {nodes_words(nodes)} is above that"
+        return Cause(code="end-below-the-marks"), why
+    return Cause(code="frozen-high-watermark"), "above the high watermark, which no reader passes"
+
+
+def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged]) -> Finding:
+    cause, why = _why_unreadable(history, rows)
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged with {acks_words(rows)} {offsets_words(rows)} of {history.name} "
         f"{plural(len(rows), 'is')} in the log of every in-sync replica ({nodes_words(history.final_isr)}) but {why}: "
@@ -180,10 +206,7 @@ def _unreadable(context: RunContext, history: PartitionHistory, rows: Sequence[F
     marks = {node: row["high_watermark"] for node, row in history.end_snapshots.items()}
     return finding_of_rows(
         context, history, rows, check="unreadable", classification="observation", kind="unreadable", sentence=sentence,
-        cause=Cause(
-            code="nobody-serves-them" if unserved else "no-leader" if leaderless else "frozen-high-watermark",
-            nodes=history.final_isr,
-        ),
+        cause=cause,
         evidence={
             "end_offset": history.end_offset, "isr": list(history.final_isr),
             "high_watermarks": [{"replica": node, "high_watermark": mark} for node, mark in sorted(marks.items())],
@@ -196,7 +219,10 @@ def _unseen(
 ) -> Finding:  # fmt: skip
     why = "the partition was not read that far"
     stands = mark_stands_still and history.read_to_end
-    if stands:
+    marks = [node for node, end in history.end_snapshots.items() if any(map(_is_below(end["high_watermark"]), rows))]
+    if stands and marks:
+        why = f"it was told no further, although a high watermark on the disks of {nodes_words(sorted(marks))} is above"
+    elif stands:
         why = f"with {nodes_words(history.final_isr)} alone in sync the high watermark does not rise"
     sentence = (
         f"{plural(len(rows), 'record')} acknowledged {offsets_words(rows)} of {history.name} "

@@ -16,6 +16,7 @@ from tests.harness.checks.twins import (
     twins_of_outputs,
     twins_of_removal,
     twins_of_rules,
+    twins_of_told_ends,
     twins_of_transactions,
 )
 from tests.harness.checks.twins.twins_of_clients import STORIES
@@ -227,6 +228,7 @@ OUTCOMES: dict[str, tuple[Verdict, Expected]] = {
     "processed_in_a_transaction_of_unknown_outcome": (PASS, {}),
     **twins_of_rules.OUTCOMES,
     **twins_of_outputs.OUTCOMES,
+    **twins_of_told_ends.OUTCOMES,
 }
 
 
@@ -280,6 +282,20 @@ def test_the_steps_of_a_cycle_are_reported_by_their_names(judged: Judged) -> Non
     assert steps[other, one]["partition"] == "t-1"
     assert {step["relation"] for step in steps.values()} == {"write-write"}
     assert f"T1 is {one}; T2 is {other}" in finding.sentence or f"T1 is {other}; T2 is {one}" in finding.sentence
+
+
+def test_no_record_is_said_to_be_above_a_high_watermark_that_is_above_it_on_disk(judged: Judged) -> None:
+    def unreadable(name: str) -> tuple[str, str]:
+        (finding,) = [each for _, each in judged[name].findings if each.check == "unreadable"]
+        assert finding.cause is not None
+        return finding.sentence, finding.cause.codes[0]
+
+    below, why = unreadable("end_below_what_acks_all_was_answered_for")
+    assert ("although a high watermark on the disks" in below, "above the high watermark" in below) == (True, False)
+    assert why == "end-below-the-marks"
+    above, why = unreadable("end_below_what_acks_1_was_answered_for_and_no_mark_above")
+    assert "above the high watermark, which no reader passes" in above
+    assert why == "frozen-high-watermark"
 
 
 def test_what_nobody_asked_for_is_reported_by_the_start_of_the_log(judged: Judged) -> None:
