@@ -44,6 +44,7 @@ DoubtCode = Literal[
     "outputs-gone-with-a-topic",
     "topic-deleted-by-somebody",
     "lost-before-its-topic",
+    "later-one-may-be-lost",
 ]
 
 
@@ -152,6 +153,7 @@ RemovalCode = Literal[
     "retention-time",
     "retention-size",
     "compaction-of-a-key",
+    "compaction-in-doubt",
     "compaction-of-a-tombstone",
     "deletion-of-its-topic",
 ]
