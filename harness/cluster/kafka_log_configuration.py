@@ -18,7 +18,7 @@ _LEVELS: Mapping[str, str] = {
     "org.apache.kafka.common.config": "WARN",
     "org.apache.kafka.clients": "WARN",
     "org.apache.kafka.common.utils.AppInfoParser": "WARN",
-    "kafka.server.KafkaConfig": "ERROR",
+    "kafka.server.KafkaConfig": "INFO",  # a broker's own, once a start: printed_configuration.py reads it
     # Loggers that print one or more lines per request, metadata record or coordinator partition.
     "kafka.request.logger": "WARN",
     "kafka.network.RequestChannel$": "WARN",
