@@ -335,7 +335,7 @@ class Survival:
         """Every offset that a ruling compares a record's with, in order."""
         history, found = self._history, set[int]()
         for election in history.elections:
-            found |= {election.start or 0, *(start for _, start in election.chain or ())}
+            found |= {election.start or 0, election.start_at_most or 0, *(start for _, start in election.chain or ())}
         for log in history.logs:
             marks = (log.row.get("log_start_offset"), log.row.get("log_end_offset"), log.row.get("high_watermark"))
             found |= {mark for mark in marks if mark is not None} | {start for _, start in log.chain}

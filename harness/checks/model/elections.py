@@ -29,7 +29,7 @@ NOWHERE = Reading(source="nowhere")
 
 @dataclass(frozen=True, kw_only=True)
 class Election:
-    """A leader that took over. start: its log end when its epoch began (None: unknown).
+    """A leader that took over. start: its log end when its epoch began (None: unknown), start_at_most: what bounds it.
 
     A clean election is from the ISR or, if that was empty, from the eligible leader replicas (KIP-966); without these,
     too, Kafka waits for the last known leader, which was the last member of the ISR.
@@ -48,6 +48,7 @@ class Election:
     start_from: Reading
     permission: Permission  # whether an unclean election was allowed at that moment
     chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+    start_at_most: int | None = None
 
     @property
     def allowed(self) -> bool | None:
@@ -69,7 +70,8 @@ class Election:
 
     def ends_at_or_below(self, offset: int | None) -> bool:
         """Whether the leader's log is known to have ended before a record at that offset when it took over."""
-        return self.start is not None and offset is not None and self.start <= offset
+        end = self.start_at_most if self.start is None else self.start
+        return end is not None and offset is not None and end <= offset
 
     def begins_above(self, offset: int | None) -> bool:
         """Whether a record at that offset is known not to be of its epoch."""
@@ -81,11 +83,9 @@ class Election:
         It lacks the offsets from its log end on, and records of epochs that its own log never had (the test that
         KIP-101 defines for followers, applied to the leader).
         """
-        if self.start is None or offset is None:
-            return None
         if self.ends_at_or_below(offset):
             return False
-        if self.chain is None or epoch is None:
+        if self.start is None or offset is None or self.chain is None or epoch is None:
             return None
         own = epoch_at_offset(self.chain, offset)
         return None if own is None else own == epoch
