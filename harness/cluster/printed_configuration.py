@@ -1,11 +1,12 @@
 """What a broker uses, by its own word: the configuration that Kafka prints when a process starts, defaults included.
 
-All releases print it, key by key, before they begin to start ("KafkaConfig values:"). A print that no start follows is
-of a reconfiguration, which the books tell better.
+All releases print it, key by key ("KafkaConfig values:"): the old ones right before they start, newer ones
+while they do. What they print later is of a reconfiguration, which the books tell better.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,8 +35,11 @@ _HEAD = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]? INFO KafkaConf
 _VALUE = re.compile(r"\t([\w.]+) = (.*)")
 _UNSET = "null"
 _STARTS = tuple(
-    re.compile(words) for words in (*PATTERNS["starting"], r"^\[ControllerServer id=\d+\] Starting controller")
+    re.compile(words)
+    for words in (*PATTERNS["starting"], r"^\[(?:SharedServer|ControllerServer|BrokerServer) id=\d+\] Starting \w+$")
 )
+# Lines that a process may log between its configuration and its start.
+_LINES_BETWEEN = 3
 
 
 def read_printed(node: NodeId, path: Path, anchor: Anchor) -> list[ConfigurationChange]:
@@ -49,22 +53,38 @@ def read_printed(node: NodeId, path: Path, anchor: Anchor) -> list[Configuration
 
 
 def printed(node: NodeId, lines: Iterable[str], anchor: Anchor) -> Iterator[ConfigurationChange]:
-    t_ns, values, inside = 0, dict[str, str](), False
+    last: _Print | None = None
+    since, inside, starts = 0, False, False
     for line in lines:
         if (head := _HEAD.fullmatch(line)) is not None:
-            wall = datetime.fromisoformat(head[1].replace(",", ".")).replace(tzinfo=UTC)
-            t_ns, values, inside = anchor.monotonic_from_wall(round(wall.timestamp() * 1000) * 1_000_000), {}, True
+            last, since, inside = _Print(wall=head[1]), 0, True
         elif inside and (found := _VALUE.fullmatch(line.rstrip("\r\n"))) is not None:
-            if found[1] in KEYS:
-                values[found[1]] = "" if found[2] == _UNSET else found[2].strip("[]")
+            if last is not None and found[1] in KEYS:
+                last.values[found[1]] = "" if found[2] == _UNSET else found[2].strip("[]")
         else:
-            inside = False
-            if values and _is_of_a_start(line):
-                for key, value in values.items():
-                    yield ConfigurationChange(
-                        t_ns=t_ns, scope="broker", name=str(node), node=node, key=key, value=value, source=AT_START
-                    )
-                values = {}
+            if inside and starts and last is not None:
+                yield from last.told_by(node, anchor)
+                last, starts = None, False
+            inside, since = False, since + 1
+            if _is_of_a_start(line) and last is not None and since <= _LINES_BETWEEN + 1:
+                yield from last.told_by(node, anchor)
+                last = None
+            elif _is_of_a_start(line):
+                starts = True
+
+
+@dataclass(kw_only=True)
+class _Print:
+    wall: str
+    values: dict[str, str] = field(default_factory=dict)
+
+    def told_by(self, node: NodeId, anchor: Anchor) -> Iterator[ConfigurationChange]:
+        at = datetime.fromisoformat(self.wall.replace(",", ".")).replace(tzinfo=UTC)
+        t_ns = anchor.monotonic_from_wall(round(at.timestamp() * 1000) * 1_000_000)
+        for key, value in self.values.items():
+            yield ConfigurationChange(
+                t_ns=t_ns, scope="broker", name=str(node), node=node, key=key, value=value, source=AT_START
+            )
 
 
 def _is_of_a_start(line: str) -> bool:

@@ -188,8 +188,10 @@ def elections_of(
             isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
             before = row["leader_before"] if row["leader_before"] is not None else -1
             start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
-            outside = _is_outside(row, isr_before, before=previous)
             apart = row["uncertainty_ns"] or 0
+            outside = _is_outside(row, isr_before, before=previous) or (
+                not row["exact"] and _was_told_unclean(row["leader"], row["time_ns"], apart, events)
+            )
             permission = rules.at(topic, partition, begin=row["time_ns"] - apart, end=row["time_ns"] + apart)
             yield Election(
                 time_ns=row["time_ns"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
@@ -217,6 +219,14 @@ def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: 
     if row["unclean"] is not None and not is_known:
         return bool(row["unclean"])
     return row["leader"] not in (elr or ())
+
+
+def _was_told_unclean(leader: int, time_ns: int, apart: int, events: Sequence[BrokerEventRow]) -> bool:
+    """Whether a broker's own log says of it that nobody in sync was alive: polling may miss the ISR before it."""
+    return any(
+        row["event"] == "unclean_election" and row["node"] == leader and abs(row["time_ns"] - time_ns) <= apart
+        for row in events
+    )
 
 
 def _start_of(

@@ -15,7 +15,7 @@ ADDRESS = tuple[str, int]
 _ASK_S = 5.0
 _ADMINISTER_S = 8.0
 _ROUNDS, _PAUSE_S = 4, 0.5
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _GONE = (0, 3)  # deleted, or it never existed
 
 
@@ -78,21 +78,22 @@ class Administration:
     async def in_force(self, topic: str, keys: Sequence[str]) -> dict[str, str]:
         """Returns the topic's settings in force, inherited ones included; empty if no broker can report them (before
         0.11)."""
-        kinds = DescribeConfigsRequest
-
-        def request() -> Any:
-            resource = kinds.DescribeConfigsResource(
-                resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys)
-            )
-            return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
-
         try:
-            answer = await self._anybody(request, 4)
+            return _described(await self._anybody(lambda: _describing(_TOPIC_RESOURCE, topic, keys), 4))
         except HarnessError:
             return {}
-        return {
-            config.name: config.value for config in answer.results[0].configs if config.value is not None
-        }  # an error has no configs
+
+    async def of_brokers(self, keys: Sequence[str]) -> dict[NodeId, dict[str, str]]:
+        """Returns what each broker uses where a topic has no setting of its own, defaults included; nothing of a broker
+        that cannot report it."""
+        found = {}
+        for node, connection in self._connections.items():
+            try:
+                answer = await connection.ask(_describing(_BROKER_RESOURCE, str(node), keys), 4, timeout_s=_ASK_S)
+            except (OSError, TimeoutError):
+                continue
+            found[node] = _described(answer)
+        return found
 
     async def delete(self, topics: Sequence[str]) -> None:
         """Deletes topics. Raises HarnessError if some remain after the retries: the controller may be moving, or waits
@@ -125,3 +126,14 @@ class Administration:
             except (OSError, TimeoutError) as error:
                 problem = f"broker {node}: {type(error).__name__} {error}"
         raise HarnessError(f"no broker answers; last: {problem}")
+
+
+def _describing(kind: int, name: str, keys: Sequence[str]) -> Any:
+    kinds = DescribeConfigsRequest
+    resource = kinds.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys))
+    return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
+
+
+def _described(answer: Any) -> dict[str, str]:
+    """An error has no configs."""
+    return {config.name: config.value for config in answer.results[0].configs if config.value is not None}

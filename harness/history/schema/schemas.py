@@ -280,6 +280,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # What brokers journalled about themselves. event: truncation | leadership_start | leadership_end |
     # high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
+    # unclean_election: node is the broker that was elected, by its own log or its controller's.
     # truncation: log end went from from_offset down to to_offset (the new log end); leader_epoch: the one followed.
     "broker_events": _schema(
         run=pa.int32(),
