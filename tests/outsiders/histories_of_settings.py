@@ -547,3 +547,63 @@ def offsets_of_a_group_in_use_kept() -> HistoryBuilder:
 )
 def offsets_expired_before_the_setting() -> HistoryBuilder:
     return _forgotten("kafka:1.1.1", after_h=25, minutes="10080")
+
+
+# -- before leader epochs --------------------------------------------------
+
+
+def _without_epochs(*, first: int, sent: float = 20.0, allowed: str = "true") -> HistoryBuilder:
+    """0.10.2.2: no log has epochs. Ten records are acknowledged by leader 1 alone; broker 2 is elected, and nobody says
+    with which log. Then others are acknowledged from that offset on."""
+    history = HistoryBuilder(system="kafka:0.10.2.2", topics={"t": {UNCLEAN: allowed}})
+    history.state(1, 0, (1, 2, 3), at=0)
+    for value in range(10):
+        history.ack(value, at=1 + value / 10)
+    history.state(1, 0, (1,), at=3)
+    history.fault("kill", [1], at=6, until=30)
+    history.state(2, 1, (2,), at=8)
+    history.log = history.log[:first]
+    for value in range(20, 30):
+        history.ack(value, at=sent + (value - 20) / 10)
+    history.state(2, 1, (1, 2, 3), at=40)
+    history.finish(snapshots=False)
+    for row in history.rows["records"]:
+        row["leader_epoch"] = None
+    return history
+
+
+@case(
+    "before leader epochs: an allowed unclean election, and its leader acknowledges others from offset 7 on",
+    PASS,
+    {"lost-write permitted": {7, 8, 9}, "unclean-election permitted": SOME},
+    also=("inconsistent-offsets permitted", "acknowledged-regression permitted", "reordering permitted"),
+    why="its log ended at 7 or below, so it never had the three",
+)
+def unclean_before_epochs() -> HistoryBuilder:
+    return _without_epochs(first=7)
+
+
+@case(
+    "the same, and the topic forbids unclean elections",
+    VIOLATION,
+    {"lost-write violation": {7, 8, 9}, "unclean-election violation": SOME},
+    also=("inconsistent-offsets violation", "acknowledged-regression violation", "reordering violation"),
+    why="nothing permits it",
+)
+def unclean_before_epochs_forbidden() -> HistoryBuilder:
+    return _without_epochs(first=7, allowed="false")
+
+
+@case(
+    "before leader epochs: offset 5 of the ten is gone, and the new leader acknowledges others from offset 10 on only",
+    (VIOLATION, OPEN),
+    {},
+    also=("lost-write violation", "lost-write observation", "unclean-election observation"),
+    why="whether the new leader had it nobody knows; what it acknowledged says nothing of what lies below",
+)
+def gone_below_what_the_new_leader_acknowledged() -> HistoryBuilder:
+    history = _without_epochs(first=10)
+    history.rows["records"] = [
+        row for row in history.rows["records"] if not (row["kind"] == KIND_FINAL_POLL and row["value"] == 5)
+    ]
+    return history

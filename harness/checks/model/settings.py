@@ -10,9 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.checks.model.releases import NEWEST, Release, default_of, release_of
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
+from harness.history.facts.releases import NEWEST, Release, default_of, release_of
 from harness.history.schema.cluster_rows import ConfigurationRow
 from harness.history.schema.schemas import AT_START
 from harness.scenario.model import Scenario

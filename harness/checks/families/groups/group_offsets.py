@@ -14,9 +14,9 @@ from harness.checks.families.groups.group_register import Commit, Fetch, Registe
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
-from harness.checks.model.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
+from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
