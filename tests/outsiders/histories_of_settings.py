@@ -179,7 +179,7 @@ def tombstone_expired_too_early() -> HistoryBuilder:
 # -- only what stayed is a later one -----------------------------
 
 _REPLACED_BY_LOST = {0: 2, 1: 1, 2: 3, 50: 1, 51: 4}
-_AFTER_IT = ("inconsistent-offsets permitted", "reordering permitted")
+_AFTER_IT = ("inconsistent-offsets permitted", "acknowledged-regression permitted", "reordering permitted")
 
 
 def _replaced_by_a_lost_one(*, unclean: bool, back: bool = False) -> HistoryBuilder:
@@ -606,4 +606,27 @@ def gone_below_what_the_new_leader_acknowledged() -> HistoryBuilder:
     history.rows["records"] = [
         row for row in history.rows["records"] if not (row["kind"] == KIND_FINAL_POLL and row["value"] == 5)
     ]
+    return history
+
+
+@case(
+    "an allowed unclean election costs a record and the later one of its key, both above the new leader's log end",
+    PASS,
+    {"lost-write permitted": {3, 4}, "unclean-election permitted": SOME},
+    also=_AFTER_IT,
+    why="the election alone explains both",
+)
+def both_of_a_key_lost_uncleanly() -> HistoryBuilder:
+    keys = {0: 1, 1: 2, 2: 3, 3: 4, 4: 4, 51: 5}
+    history = HistoryBuilder(topics={"t": {POLICY: "compact", UNCLEAN: "true"}})
+    history.state(1, 0, (1, 2, 3), at=0, start=0)
+    for value in range(3):
+        history.ack(value, at=1 + value / 10, key=keys[value])
+    history.fault("cut", [2, 3], at=3, until=9)
+    history.state(1, 0, (1,), at=4)
+    for value in (3, 4):
+        history.ack(value, at=5 + value / 10, key=keys[value])
+    history.fail_over(2, kept=3, isr=(2,))
+    history.ack(51, at=40, key=5)
+    _keyed_end(history, keys, without=(), snapshots=True)
     return history

@@ -186,13 +186,11 @@ class Removal:
         if offset is None or known["key"] is None:
             return None
         replaced_by = [each for each in later if self._was_replaced(history, known, each)]
-        if replaced_by:
-            sure = any(each.lost is None for each in replaced_by)
-            return Cause(
-                code="compaction-of-a-key" if sure else "compaction-in-doubt",
-                settings=(_setting("cleanup.policy", "compact"),),
-                doubt=None if sure else Doubt(code="later-one-may-be-lost"),
-            )
+        settings = (_setting("cleanup.policy", "compact"),)
+        if any(each.lost is None for each in replaced_by):
+            return Cause(code="compaction-of-a-key", settings=settings)
+        if replaced_by and self._broke_the_promise(history, known):
+            return Cause(code="compaction-in-doubt", settings=settings, doubt=Doubt(code="later-one-may-be-lost"))
         return self._deleted_for_good(history, known)
 
     # -- what came later of the same key ------------------
@@ -247,6 +245,11 @@ class Removal:
     def _missing(self) -> Mapping[tuple[int, int], Flagged]:
         return {(row.partition_id, row.value): row for row in self._context.flagged if row.flags & {"lost", "dirty"}}
 
+    def _broke_the_promise(self, history: PartitionHistory, known: GoneRow) -> bool:
+        """Whether nothing but compaction can have permitted its loss: what cost the later one may have cost it too."""
+        row = self._missing.get((known["partition_id"], known["value"]))
+        return row is not None and self._context.ruling(history, row).classification == "violation"
+
     def _was_spared(self, history: PartitionHistory, known: GoneRow, lost: Flagged) -> bool:
         """Whether the last leader had it from the start, and never the later one that was lost.
 
@@ -273,7 +276,7 @@ class Removal:
             return False
         for _, until_ns in self._compacting(history, later.sent_ns, gone_ns):
             for lag in self._in_force(history, "min.compaction.lag.ms", later.sent_ns, until_ns):
-                age_ms = self._age_ms(later.stamp_ms, later.sent_ns, min(until_ns, lag.until_ns))
+                age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, min(until_ns, lag.until_ns))
                 if age_ms is None or (is_number(lag.value) and age_ms >= int(lag.value)):
                     return True
         return False
@@ -285,7 +288,7 @@ class Removal:
         gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
         for _, until_ns in self._compacting(history, sent_ns, gone_ns):
             for kept in self._in_force(history, "delete.retention.ms", sent_ns, until_ns):
-                age_ms = self._age_ms(known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
                 if is_number(kept.value) and (age_ms is None or age_ms >= int(kept.value)):
                     setting = _setting("delete.retention.ms", kept.value)
                     return Cause(code="compaction-of-a-tombstone", settings=(setting,))
@@ -295,7 +298,7 @@ class Removal:
         gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
         for begin_ns, until_ns in self._cleaning("delete", history, sent_ns, gone_ns):
             for kept in self._in_force(history, "retention.ms", begin_ns, until_ns):
-                age_ms = self._age_ms(known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
                 limited = is_number(kept.value) and int(kept.value) >= 0
                 if limited and (age_ms is None or age_ms >= int(kept.value)):
                     return Cause(code="retention-time", settings=(_setting("retention.ms", kept.value),))
@@ -334,7 +337,9 @@ class Removal:
         passed_ns = self._passed.get((known["partition_id"], known["value"]))
         return min(each for each in (known["final_t"], passed_ns, END_OF_TIME_NS) if each is not None)
 
-    def _age_ms(self, stamp_ms: int | None, sent_ns: int | None, time_ns: int) -> float | None:
+    def _age_ms(
+        self, history: PartitionHistory, stamp_ms: int | None, sent_ns: int | None, time_ns: int
+    ) -> float | None:
         """The greatest possible age of a record then; None if unknown."""
         wall = self._context.history.wall_ns
         if time_ns >= END_OF_TIME_NS:
@@ -342,16 +347,10 @@ class Removal:
         if stamp_ms is not None and wall is not None:
             return float(time_ns + wall[1]) / 1e6 - float(stamp_ms)
         # A record is stamped when it is sent, unless its producer says otherwise.
-        if sent_ns is None or (stamp_ms is not None and self._is_stamped_by_client):
+        stamps = self._settings.values("message.timestamp.type", history.topic, 0, END_OF_TIME_NS)
+        if sent_ns is None or (stamp_ms is not None and "LogAppendTime" not in stamps):
             return None
         return float(time_ns - sent_ns) / 1e6
-
-    @cached_property
-    def _is_stamped_by_client(self) -> bool:
-        """Whether no topic has its records stamped by its brokers."""
-        topics = {history.topic for history in self._context.history.partitions.values()}
-        stamps = (self._settings.values("message.timestamp.type", topic, 0, END_OF_TIME_NS) for topic in topics)
-        return not any("LogAppendTime" in each for each in stamps)
 
     def _bytes_left(self, history: PartitionHistory) -> float:
         """The greatest possible number of bytes; infinite if a record's size is unknown."""
