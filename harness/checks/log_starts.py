@@ -92,7 +92,7 @@ def _unknown(partition: PartitionHistory) -> list[_Alone]:
         after = partition.elections[number + 1 :]
         end = after[0].earliest_t if after else _END_OF_TIME
         within = [election.latest_t, *(t for t in moments if election.latest_t < t < end)]
-        alone = [survival.answers_alone(t) for t in within]
+        alone = [not survival.may_answer_for_another(election, t) for t in within]
         if True in alone:
             first = alone.index(True)
             last = alone.index(False, first) if False in alone[first:] else len(within)
