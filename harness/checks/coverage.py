@@ -205,7 +205,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "node_ends": lambda f: len(f.context.history.ends),
     "broker_starts": lambda f: len(f.events("broker_start")),
     "deaths_and_births_in_one_event": _deaths_and_births,
-    "configuration_changes": lambda f: len(f.configuration),
+    "configuration_changes": lambda f: sum(row["source"] is None for row in f.configuration),
     "lost": lambda f: f.lost(),
     "lost_permitted": lambda f: f.lost("permitted"),
     "unreadable": lambda f: f.found("unreadable"),

@@ -37,6 +37,7 @@ from harness.checks.families.evidence import insufficient, missing
 from harness.checks.families.transactions import cycle
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, by_run
+from harness.checks.log_starts import with_bounds
 from harness.checks.model.partition_history import RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
@@ -227,6 +228,7 @@ def _ask(spark: SparkSession, tables: Tables, inputs: Sequence[RunInput], tell: 
     with concurrent_queries(tables.record_count, tell) as all_at_once:
         detecting = all_at_once.ask("records", lambda: detect(spark, tables))
         histories = read if read is not None else _histories(tables, inputs)  # while Spark plans the query
+        histories = with_bounds(spark, tables, histories)
         runs = JudgedRuns(spark=spark, tables=tables, histories=histories, detecting=detecting.result)
         for family, query in queries:
             if not family.follows_detection:

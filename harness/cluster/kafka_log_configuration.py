@@ -18,7 +18,7 @@ _LEVELS: Mapping[str, str] = {
     "org.apache.kafka.common.config": "WARN",
     "org.apache.kafka.clients": "WARN",
     "org.apache.kafka.common.utils.AppInfoParser": "WARN",
-    "kafka.server.KafkaConfig": "ERROR",
+    "kafka.server.KafkaConfig": "INFO",  # a broker's own, once a start: printed_configuration.py reads it
     # Loggers that print one or more lines per request, metadata record or coordinator partition.
     "kafka.request.logger": "WARN",
     "kafka.network.RequestChannel$": "WARN",
@@ -31,6 +31,8 @@ _LEVELS: Mapping[str, str] = {
     "org.apache.zookeeper": "WARN",
     "org.I0Itec.zkclient": "WARN",
 }
+# Since 4.0 the logger of all configurations; a broker's own is among them.
+_CONFIGURATIONS = "org.apache.kafka.common.config.AbstractConfig"
 _STATE_CHANGES = "state.change.logger"
 # Up to 1.1 only TRACE shows what a replica becomes: the request, and the completed transition.
 _TRACED = ("eceived LeaderAndIsr request", "ompleted LeaderAndIsr request")
@@ -82,6 +84,6 @@ def log4j2_properties() -> str:
         "rootLogger.level=WARN",
         "rootLogger.appenderRef.stdout.ref=stdout",
     ]
-    for number, (name, level) in enumerate({**_LEVELS, _STATE_CHANGES: "INFO"}.items()):
+    for number, (name, level) in enumerate({**_LEVELS, _CONFIGURATIONS: "INFO", _STATE_CHANGES: "INFO"}.items()):
         lines += [f"logger.l{number}.name={name}", f"logger.l{number}.level={level}"]
     return "".join(f"{line}\n" for line in lines)

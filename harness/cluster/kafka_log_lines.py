@@ -118,9 +118,13 @@ class _Reader:
     def _replica(self, where: tuple[str, int]) -> _Replica:
         return self._replicas.setdefault(where, _Replica())
 
-    def _event(self, event: str, where: tuple[str, int] | None = None, **fields: Any) -> None:
+    def _event(
+        self, event: str, where: tuple[str, int] | None = None, *, node: int | None = None, **fields: Any
+    ) -> None:
+        """node: whom it is about, if not the broker whose log it is."""
         topic, partition = where or (None, None)
-        found = BrokerEvent(node=self._node, t_ns=self._t_ns, event=event, topic=topic, partition=partition, **fields)
+        who = self._node if node is None else NodeId(node)
+        found = BrokerEvent(node=who, t_ns=self._t_ns, event=event, topic=topic, partition=partition, **fields)
         self.events.append(found)
 
     # -- the broker itself --------------------------------------------------------------------------------------------
@@ -296,8 +300,9 @@ class _Reader:
         self._event("epoch_fenced", where, epoch=int(said["epoch"]), detail="its fetch carried an old leader epoch")
 
     def _unclean_election(self, where: tuple[str, int], replica: _Replica, said: Said) -> None:
-        leader = said.get("leader")
-        self._event("unclean_election", where, detail=f"broker {leader or self._node} elected")
+        """Of the broker that was elected, whoever says so: itself, or up to 2.1 the controller."""
+        elected = NodeId(int(said["leader"])) if said.get("leader") else self._node
+        self._event("unclean_election", where, node=elected, detail="outside the ISR, of which none was alive")
 
 
 def _partition(spelled: str) -> tuple[str, int]:

@@ -272,7 +272,10 @@ class Recorder:
             self.write("controllers", row | {"controller_epoch": controller.controller_epoch})
         for change in history.configuration:
             place = {"scope": change.scope, "name": change.name, "node": change.node}
-            self.write("configuration", {"time_ns": change.t_ns, **place, "key": change.key, "value": change.value})
+            self.write(
+                "configuration",
+                {"time_ns": change.t_ns, **place, "key": change.key, "value": change.value, "source": change.source},
+            )
         for event in history.broker_events:
             self.broker_event(event)
 

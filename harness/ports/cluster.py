@@ -137,6 +137,7 @@ class ConfigurationChange:
     node: int
     key: str
     value: str
+    source: str | None = None  # "start": what a broker said at its start that it uses; None: a change in the books
 
 
 @dataclass(frozen=True, kw_only=True)

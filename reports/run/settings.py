@@ -4,16 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.history.facts.finding_facts import remedies_of
+from harness.history.facts.releases import default_of, release_of
 from harness.history.schema.cluster_rows import CONFIGURATION
 from harness.history.schema.evidence_rows import FindingRow
+from harness.history.schema.schemas import AT_START
 from reports.run_data import RunData
 
 _SHOWN = ("acks", "replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "enable.idempotence")
-MIN_INSYNC = "min.insync.replicas"
+MIN_INSYNC, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 def known_settings(data: RunData, finding: FindingRow | None, *, at_ns: int | None = None) -> dict[str, str]:
-    """Those of the finding's topic: as written until `at_ns`, else as the scenario states them, else the defaults."""
+    """Those of the finding's topic: as written until `at_ns`, else as the scenario states them, else as the brokers
+    said at their start, else the defaults of the release."""
     scenario = data.scenario
     topic = next(
         (one for one in scenario.topics if finding is not None and one.name == finding["topic"]), scenario.topics[0]
@@ -22,12 +25,20 @@ def known_settings(data: RunData, finding: FindingRow | None, *, at_ns: int | No
     return {
         "acks": scenario.workload.acks if scenario.workload.workers else "by probe",
         "replication.factor": str(replicas),
-        MIN_INSYNC: "1",
-        "unclean.leader.election.enable": "false",
+        **{key: default_of(key, release_of(scenario.cluster.system)) or "" for key in (MIN_INSYNC, _UNCLEAN)},
         "enable.idempotence": str(scenario.workload.idempotence).lower(),
+        **_said_at_start(data),
         **{key: value for key, value in scenario.cluster.settings.items() if key in _SHOWN},
         **{key: value for key, value in topic.settings.items() if key in _SHOWN},
         **_written(data, topic.name, at_ns),
+    }
+
+
+def _said_at_start(data: RunData) -> dict[str, str]:
+    return {
+        row["key"]: row["value"]
+        for row in sorted(data.rows(CONFIGURATION), key=lambda row: row["time_ns"])
+        if row["source"] == AT_START and row["scope"] == "broker" and row["key"] in _SHOWN and row["value"]
     }
 
 

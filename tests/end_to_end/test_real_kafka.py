@@ -1,13 +1,17 @@
 """The same scenarios on real Kafka: what it loses under a configuration is found, explained, and nothing is left."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from harness.cluster.brokers.kafka_jars import installed
 from harness.cluster.brokers.kafka_versions import resolve_version
 from tests.end_to_end.recomputed import lost_records
 from tests.end_to_end.shell import Shell, read_json
+
+SCENARIOS = Path(__file__).parents[2] / "harness" / "scenarios"
 
 
 def needs(version: str) -> None:
@@ -61,4 +65,26 @@ def test_what_leader_epochs_mended_is_found_between_the_releases_before_and_afte
     assert rows["kafka:4.3.1"].split()[2] == "no"
     assert "It went between kafka:0.10.2.2 and kafka:4.3.1." in bisected.stdout
     assert bisected.returncode == 1, "a release still lost it"
+    assert fresh_shell.processes() == []
+
+
+@pytest.mark.further
+def test_before_0_11_unclean_elections_are_allowed_where_nobody_says_otherwise(fresh_shell: Shell) -> None:
+    """KIP-106: by the brokers' own word. No log of theirs has leader epochs to say where the new leader began."""
+    needs("0.10.2.2")
+    shipped = (SCENARIOS / "unclean-election.toml").read_text(encoding="utf-8")
+    ours = shipped.replace(', "unclean.leader.election.enable" = true', "")
+    assert ours != shipped
+    (fresh_shell.directory / "ours.toml").write_text(ours, encoding="utf-8")
+
+    ended = fresh_shell.run("run", "ours.toml", "--system", "kafka:0.10.2.2", timeout_s=220)
+
+    tables = fresh_shell.folder / "tables"
+    rows = pq.read_table(tables / "findings.parquet").to_pylist()
+    classes = {(row["check"], row["classification"]) for row in rows}
+    assert {("lost-write", "permitted"), ("unclean-election", "permitted")} <= classes, ended.stdout + ended.stderr
+    assert {check for check, given in classes if given == "violation"} <= {"replica-divergence"}, ended.stdout
+    said = pq.read_table(tables / "configuration.parquet").to_pylist()
+    of_brokers = {row["value"] for row in said if row["key"] == "unclean.leader.election.enable"}
+    assert of_brokers == {"true"}
     assert fresh_shell.processes() == []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.checks.judge import Judgement
+from harness.history.schema.schemas import AT_START
 from harness.scenario.model import ClusterSpec, ExpectSpec, Scenario, TopicSpec, WorkloadSpec
 from harness.verdict import Verdict
 from tests.harness.checks.histories.build import SECOND, History
@@ -170,6 +171,11 @@ class HistoryBuilder(History):
         self, key: str, value: str, *, at: float = 0.0, scope: str = "topic", name: str = "t", node: int = -1
     ) -> None:
         self._add("configuration", time_ns=int(at * SECOND), scope=scope, name=name, node=node, key=key, value=value)
+
+    def said_at_start(self, node: int, key: str, value: str, *, at: float = 0.0) -> None:
+        """What a broker printed of its own configuration when it started."""
+        self._add("configuration", time_ns=int(at * SECOND), scope="broker", name=str(node), node=node, key=key,
+                  value=value, source=AT_START)  # fmt: skip
 
     def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> None:
         self._add(

@@ -371,7 +371,7 @@ def lawful_rewind(
         if since is not None and election.latest_t < since and not survival.may_answer_for_another(election, since):
             continue
         unread = election.start is None and not history.exact and not history.snapshots
-        if not unread and (election.start is None or election.start > offset):
+        if not unread and not election.ends_at_or_below(offset):
             continue
         lost = LostRecord(offset=offset, epoch=first.epoch, acks=-1 if strict else 1, t_acknowledged=None,
                     committed=strict, in_a_log=not unread)  # fmt: skip

@@ -48,6 +48,7 @@ DoubtCode = Literal[
     "end-told-to-whom",
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
+    "later-one-may-be-lost",
 ]
 
 
@@ -156,6 +157,7 @@ RemovalCode = Literal[
     "retention-time",
     "retention-size",
     "compaction-of-a-key",
+    "compaction-in-doubt",
     "compaction-of-a-tombstone",
     "deletion-of-its-topic",
 ]

@@ -81,6 +81,8 @@ class Survival:
             return by_epochs
         if election.start is None and lost.offset is not None and self._wrote_at_or_below(election, lost.offset, lost):
             return False
+        if any(self._had_another(log, election, lost) for log in self._history.logs):
+            return False  # whatever followers have: before leader epochs their logs may differ from their leader's
         by_logs = {self._by_log(log, election, lost) for log in self._history.logs}
         if True in by_logs:  # a record in the log is stronger evidence than a checkpoint
             return True
@@ -121,6 +123,20 @@ class Survival:
         if any(copy.epoch == election.epoch for copy in lost.others):
             return True
         return any(read.epoch == election.epoch and read.first_offset <= offset for read in self._reads)
+
+    def _had_another(self, log: Snapshot, election: Election, lost: LostRecord) -> bool:
+        """Whether the leader's own log, read while it led, has another record at that place.
+
+        Within its term a leader writes nothing over: it had that one when it took over, or ended below.
+        """
+        if log.node != election.leader or not log.is_whole or lost.offset is None or not lost.matched:
+            return False
+        if self._history.term_at(log.time_ns) is not election or log.chain:
+            return False
+        begin, end = election.earliest_t, log.time_ns
+        lost_disk = any(begin <= loss.time_ns <= end for loss in self._history.losses_by_node.get(log.node, ()))
+        cut = any(each.node == log.node and begin <= each.time_ns <= end for each in self._history.truncations)
+        return not lost_disk and not cut and any(copy.snapshot == log.number for copy in lost.others)
 
     def _by_log(self, log: Snapshot, election: Election, lost: LostRecord) -> bool | None:
         if not log.is_whole or lost.offset is None:
@@ -336,7 +352,7 @@ class Survival:
         """Every offset that a ruling compares a record's with, in order."""
         history, found = self._history, set[int]()
         for election in history.elections:
-            found |= {election.start or 0, *(start for _, start in election.chain or ())}
+            found |= {election.start or 0, election.start_at_most or 0, *(start for _, start in election.chain or ())}
         for log in history.logs:
             marks = (log.row.get("log_start_offset"), log.row.get("log_end_offset"), log.row.get("high_watermark"))
             found |= {mark for mark in marks if mark is not None} | {start for _, start in log.chain}

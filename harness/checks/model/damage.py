@@ -60,5 +60,5 @@ def _may_flush(context: RunContext) -> bool:
     if scenario is None or scenario.cluster.is_foreign:
         return True
     names = [*scenario.cluster.settings, *(name for topic in scenario.topics for name in topic.settings)]
-    names += [row["key"] for row in context.tables[CONFIGURATION]]
+    names += [row["key"] for row in context.tables[CONFIGURATION] if row["source"] is None]
     return any(part in name for name in names for part in _SETTINGS)

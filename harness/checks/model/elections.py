@@ -29,7 +29,7 @@ NOWHERE = Reading(source="nowhere")
 
 @dataclass(frozen=True, kw_only=True)
 class Election:
-    """A leader that took over. start: its log end when its epoch began (None: unknown).
+    """A leader that took over. start: its log end when its epoch began (None: unknown), start_at_most: what bounds it.
 
     A clean election is from the ISR or, if that was empty, from the eligible leader replicas (KIP-966); without these,
     too, Kafka waits for the last known leader, which was the last member of the ISR.
@@ -48,6 +48,7 @@ class Election:
     start_from: Reading
     permission: Permission  # whether an unclean election was allowed at that moment
     chain: tuple[tuple[int, int], ...] | None = None  # the leader's own earlier epochs: (epoch, start offset)
+    start_at_most: int | None = None
 
     @property
     def allowed(self) -> bool | None:
@@ -69,7 +70,8 @@ class Election:
 
     def ends_at_or_below(self, offset: int | None) -> bool:
         """Whether the leader's log is known to have ended before a record at that offset when it took over."""
-        return self.start is not None and offset is not None and self.start <= offset
+        end = self.start_at_most if self.start is None else self.start
+        return end is not None and offset is not None and end <= offset
 
     def begins_above(self, offset: int | None) -> bool:
         """Whether a record at that offset is known not to be of its epoch."""
@@ -81,11 +83,9 @@ class Election:
         It lacks the offsets from its log end on, and records of epochs that its own log never had (the test that
         KIP-101 defines for followers, applied to the leader).
         """
-        if self.start is None or offset is None:
-            return None
         if self.ends_at_or_below(offset):
             return False
-        if self.chain is None or epoch is None:
+        if self.start is None or offset is None or self.chain is None or epoch is None:
             return None
         own = epoch_at_offset(self.chain, offset)
         return None if own is None else own == epoch
@@ -188,8 +188,10 @@ def elections_of(
             isr_before = tuple(row["isr_before"] if row["isr_before"] is not None else isr)
             before = row["leader_before"] if row["leader_before"] is not None else -1
             start, source = _start_of(row["leader"], row["leader_epoch"], events, snapshots)
-            outside = _is_outside(row, isr_before, before=previous)
             apart = row["uncertainty_ns"] or 0
+            outside = _is_outside(row, isr_before, before=previous) or (
+                not row["exact"] and _was_told_unclean(row["leader"], row["time_ns"], apart, events)
+            )
             permission = rules.at(topic, partition, begin=row["time_ns"] - apart, end=row["time_ns"] + apart)
             yield Election(
                 time_ns=row["time_ns"], uncertainty_ns=apart, epoch=row["leader_epoch"], leader=row["leader"],
@@ -217,6 +219,14 @@ def _is_outside(row: PartitionStateRow, isr_before: tuple[int, ...], *, before: 
     if row["unclean"] is not None and not is_known:
         return bool(row["unclean"])
     return row["leader"] not in (elr or ())
+
+
+def _was_told_unclean(leader: int, time_ns: int, apart: int, events: Sequence[BrokerEventRow]) -> bool:
+    """Whether a broker's own log says of it that nobody in sync was alive: polling may miss the ISR before it."""
+    return any(
+        row["event"] == "unclean_election" and row["node"] == leader and abs(row["time_ns"] - time_ns) <= apart
+        for row in events
+    )
 
 
 def _start_of(

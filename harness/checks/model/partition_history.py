@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TypeVar, overload
 
 from harness.checks.model.elections import Election, Snapshot, committed_copies, elections_of, exact_states
+from harness.checks.model.settings import END_OF_TIME_NS, SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
@@ -144,6 +145,17 @@ def holds_up(fault: FaultRow, node: int) -> bool:
     )
 
 
+# How soon brokers that no fault holds up have heard of a change, and finished what they began before it.
+_HEARD_NS = 10 * 10**9
+
+
+def heard_by(faults: Faults, nodes: Sequence[int], changed_ns: int) -> int:
+    """When each of these nodes had surely heard of a setting's change: a fault may keep one from hearing of it."""
+    until_ns = changed_ns + _HEARD_NS
+    held_up = (row for row in faults.between(changed_ns, until_ns) if any(holds_up(row, node) for node in nodes))
+    return max([until_ns, *(end_of(row) + _HEARD_NS for row in held_up)])
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartitionHistory:
     run: int
@@ -164,7 +176,8 @@ class PartitionHistory:
     exact: bool = True  # the states are from the cluster's own books; not polled from its brokers, nor missing
     unclean_ever: bool | None = False  # whether an unclean election of it was allowed at any moment; None: not known
     log_start: int | None = None  # when the final read began
-    cleanup_policy: str | None = None
+    cleanup_policy: str | None = None  # at the end of the run
+    may_compact: bool = False  # whether its topic compacted at any moment of the run
     is_foreign: bool = False  # others than the harness may use the cluster
     deletion: Deletion | None = None
     is_recreated: bool = False  # an earlier topic had the same name
@@ -282,6 +295,7 @@ class RunHistory:
     ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
+    settings: SettingsOverTime = field(default_factory=SettingsOverTime)
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
     def seconds(self, time_ns: int | None) -> str:
@@ -294,8 +308,9 @@ def read_run_history(
 ) -> RunHistory:  # fmt: skip
     faults = Faults(tables.rows(FAULTS, run))
     ends = tuple(sorted(tables.rows(NODE_ENDS, run), key=lambda row: (row["time_ns"], row["node"])))
+    settings = SettingsOverTime(tables.rows(CONFIGURATION, run), scenario)
     rules = UncleanRules(
-        tables.rows(CONFIGURATION, run), tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run),
+        settings, tables.rows(STEPS, run), scenario, tables.rows(CONTROLLERS, run),
         tables.rows(FAULTS, run),
     )  # fmt: skip
     by_partition = _group(tables.rows(PARTITION_STATES, run))
@@ -319,7 +334,9 @@ def read_run_history(
             snapshots=logs, events=own_events, faults=faults, ends=ends,
             exact=any(state["exact"] for state in states),
             unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
-            cleanup_policy=row["cleanup_policy"], is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
+            cleanup_policy=row["cleanup_policy"],
+            may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
+            is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
             is_recreated=_is_recreated(topics, row["topic"]),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
         )  # fmt: skip
@@ -330,7 +347,7 @@ def read_run_history(
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
     return RunHistory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
                     ends=ends, unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
-                    wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
+                    settings=settings, wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:

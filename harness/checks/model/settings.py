@@ -1,53 +1,177 @@
-"""The values of a setting during a run, for a topic or for the brokers: all values in force, or Kafka's default.
+"""The settings of a run over time, in Kafka's order: a topic's own, a broker's dynamic one, the dynamic one of all
+brokers, what a broker started with, and last the default of the release.
 
-A topic's own values come first, then the brokers', from the configuration that was read, otherwise from the scenario.
+What a broker started with is what it said itself, otherwise what the scenario gave it. A topic's own value is what the
+books say, and until their first word on it what the scenario says; a removed one gives way to the next in this order.
+Brokers may differ: then each value counts as in force.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from harness.checks.findings import RunContext
+from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
-from harness.history.schema.cluster_rows import CONFIGURATION
+from harness.history.facts.releases import NEWEST, Release, default_of, release_of
+from harness.history.schema.cluster_rows import ConfigurationRow
+from harness.history.schema.schemas import AT_START
+from harness.scenario.model import Scenario
 
-# The brokers' names of topic settings.
-_BROKER_NAMES = {
-    "retention.ms": ("log.retention.ms",),
-    "retention.bytes": ("log.retention.bytes",),
-    "cleanup.policy": ("log.cleanup.policy",),
-    "delete.retention.ms": ("log.cleaner.delete.retention.ms",),
-    "message.timestamp.type": ("log.message.timestamp.type",),
-    "segment.bytes": ("log.segment.bytes",),
+END_OF_TIME_NS = 2**62
+_ALL_BROKERS = -1
+# The brokers' names of topic settings, the finest first, and how many of the topic's units one of theirs has.
+_BROKER_NAMES: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
 }
 
 
-class Settings:
-    def __init__(self, context: RunContext) -> None:
-        self._rows = context.tables[CONFIGURATION]
-        self._scenario = context.history.scenario
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A time, from `begin_ns` up to and without `end_ns`, and the values that were in force in it."""
 
-    def values(self, key: str, *, topic: str | None, default: str) -> list[str]:
-        """Every value that was ever in force, or the default."""
-        own: list[str] = []
-        if topic is not None:
-            rows = [row for row in self._rows if row["scope"] == "topic" and row["name"] == topic and row["key"] == key]
-            specs = self._scenario.topics if self._scenario is not None else ()
-            own = [row["value"] for row in rows if row["value"]]
-            own += [spec.settings[key] for spec in specs if spec.name == client_name(topic) and key in spec.settings]
-        return list(dict.fromkeys(own or self._general(key) or [default]))
-
-    def _general(self, key: str) -> list[str]:
-        names = (key, *_BROKER_NAMES.get(key, ()))
-        read = [row["value"] for row in self._rows if row["scope"] != "topic" and row["key"] in names and row["value"]]
-        if self._scenario is not None:
-            read += [value for name, value in self._scenario.cluster.settings.items() if name in names]
-        return read
-
-    def numbers(self, key: str, *, topic: str | None, default: str) -> Sequence[int]:
-        values = [value for value in self.values(key, topic=topic, default=default) if _is_number(value)]
-        return [int(value) for value in values] or [int(default)]
+    begin_ns: int
+    end_ns: int
+    values: frozenset[str]
 
 
-def _is_number(text: str) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class _Changes:
+    """The words on one name of one place, in order of time."""
+
+    times: list[int] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+
+    def at(self, time_ns: int) -> str | None:
+        """The last word by then, "" where it was removed; None: none yet."""
+        place = bisect_right(self.times, time_ns)
+        return self.values[place - 1] if place else None
+
+
+_NO_CHANGES = _Changes()
+
+
+class SettingsOverTime:
+    def __init__(self, configuration: Iterable[ConfigurationRow] = (), scenario: Scenario | None = None) -> None:
+        self._of_topic: dict[tuple[str, str | None], _Changes] = {}
+        self._of_broker: dict[tuple[str, int, bool], _Changes] = {}  # (name, node, whether at its start)
+        nodes = set(scenario.cluster.brokers) if scenario is not None else set()
+        for row in sorted(configuration, key=lambda row: row["time_ns"]):
+            if row["scope"] == "topic":
+                changes = self._of_topic.setdefault((row["key"], row["name"]), _Changes())
+            else:
+                node = _ALL_BROKERS if row["node"] is None or row["node"] < 0 else row["node"]
+                nodes |= {node} - {_ALL_BROKERS}
+                changes = self._of_broker.setdefault((row["key"], node, row["source"] == AT_START), _Changes())
+            changes.times.append(row["time_ns"])
+            changes.values.append("" if row["value"] in (None, "null") else row["value"] or "")
+        self.nodes = tuple(sorted(nodes)) or (_ALL_BROKERS,)
+        self._topics = {spec.name: spec.settings for spec in scenario.topics} if scenario is not None else {}
+        self._started_with = scenario.cluster.settings if scenario is not None else {}
+        self.release: Release = release_of(scenario.cluster.system) if scenario is not None else NEWEST
+        self._spans: dict[tuple[str, str | None], list[Span]] = {}
+
+    # -- at one moment ------------------------------------
+
+    def of_topic(self, key: str, topic: str, time_ns: int) -> Setting | None:
+        """The topic's own."""
+        told = self._of_topic.get((key, topic), _NO_CHANGES).at(time_ns)
+        stated = self._topics.get(client_name(topic), {}).get(key) if told is None else None
+        value = told or stated
+        return Setting(key=key, value=value, scope="topic", of_scenario=not told) if value else None
+
+    def of_broker(self, key: str, node: int, time_ns: int) -> Setting | None:
+        """What this broker would use for a topic without an own one; None for a key without a default."""
+        dynamic = self._layer(key, node, time_ns) or self._layer(key, _ALL_BROKERS, time_ns)
+        if dynamic is not None:
+            return Setting(key=key, value=dynamic, scope="broker")
+        default = default_of(key, self.release)
+        stated = next((value for value in self._named(key, self._started_with.get) if value), None)
+        said = self._layer(key, node, time_ns, at_start=True)
+        if stated is not None and said in (None, stated):
+            return Setting(key=key, value=stated, scope="broker", of_scenario=True)
+        value = said or default
+        if value is None:
+            return None
+        return Setting(key=key, value=value, scope="default" if value == default else "broker")
+
+    def _layer(self, key: str, node: int, time_ns: int, *, at_start: bool = False) -> str | None:
+        def told(name: str) -> str | None:
+            return self._of_broker.get((name, node, at_start), _NO_CHANGES).at(time_ns)
+
+        return next((value for value in self._named(key, told) if value), None)
+
+    @staticmethod
+    def _named(key: str, told: Callable[[str], str | None]) -> Iterable[str | None]:
+        """What is told of a key under each of its names, in the key's own unit."""
+        for name, factor in ((key, 1), *_BROKER_NAMES.get(key, ())):
+            value = told(name)
+            yield str(int(value) * factor) if value and factor > 1 and is_number(value) else value
+
+    # -- over time ----------------------------------------
+
+    def spans(self, key: str, topic: str | None = None) -> Sequence[Span]:
+        """The whole time, split at each change."""
+        if (key, topic) not in self._spans:
+            times = sorted({0, *self._times(key, topic)})
+            self._spans[key, topic] = [
+                Span(begin_ns=begin, end_ns=end, values=self._values_at(key, topic, begin))
+                for begin, end in zip(times, [*times[1:], END_OF_TIME_NS], strict=True)
+            ]
+        return self._spans[key, topic]
+
+    def _times(self, key: str, topic: str | None) -> set[int]:
+        names = {name for name, _ in ((key, 1), *_BROKER_NAMES.get(key, ()))}
+        own = self._of_topic.get((key, topic), _NO_CHANGES).times if topic is not None else []
+        return {*own, *(t for (name, *_), found in self._of_broker.items() if name in names for t in found.times)}
+
+    def _values_at(self, key: str, topic: str | None, time_ns: int) -> frozenset[str]:
+        own = self.of_topic(key, topic, time_ns) if topic is not None else None
+        if own is not None:
+            return frozenset({own.value})
+        found = (self.of_broker(key, node, time_ns) for node in self.nodes)
+        return frozenset(setting.value for setting in found if setting is not None)
+
+    def within(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> Sequence[Span]:
+        """The spans with a moment in [begin_ns, end_ns]."""
+        spans = self.spans(key, topic)
+        first = bisect_right(spans, begin_ns, key=lambda span: span.begin_ns) - 1
+        return spans[max(first, 0) : bisect_right(spans, end_ns, key=lambda span: span.begin_ns)]
+
+    def values(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> frozenset[str]:
+        return frozenset().union(*(span.values for span in self.within(key, topic, begin_ns, end_ns)))
+
+    def numbers(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> list[int]:
+        """The values in order; what is no number is no value, and without any the default is."""
+        found = sorted(int(value) for value in self.values(key, topic, begin_ns, end_ns) if is_number(value))
+        return found or [int(default_of(key, self.release) or 0)]
+
+    def policies(self, topic: str, at_the_end: str | None, begin_ns: int, end_ns: int) -> frozenset[str]:
+        """The policies of clean-up, "delete" and "compact", with a moment in [begin_ns, end_ns].
+
+        at_the_end: the topic's cleanup.policy as its brokers said at the end of the run: one that nothing explains held
+        at an unknown time before, too.
+        """
+        found = _policies(self.values("cleanup.policy", topic, begin_ns, end_ns))
+        said = _policies([at_the_end or ""])
+        known = _policies(self.values("cleanup.policy", topic, END_OF_TIME_NS, END_OF_TIME_NS))
+        return found | (said - known)
+
+    def changes(self, key: str, topic: str | None, begin_ns: int, end_ns: int) -> Sequence[int]:
+        """The times of its changes, after `begin_ns` and before `end_ns`."""
+        times = [span.begin_ns for span in self.spans(key, topic)]
+        return times[bisect_right(times, begin_ns) : bisect_left(times, end_ns)]
+
+
+def _policies(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(policy for policy in ("delete", "compact") if any(policy in value for value in values))
+
+
+def is_number(text: str) -> bool:
     try:
         int(text)
     except ValueError:

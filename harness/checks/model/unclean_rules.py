@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.history.facts.finding_facts import Scope, Setting
+from harness.checks.model.settings import SettingsOverTime
+from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.step_facts import elections_asked, unclean_elections_asked
-from harness.history.schema.cluster_rows import ConfigurationRow, ControllerRow, FaultRow, StepRow
+from harness.history.schema.cluster_rows import ControllerRow, FaultRow, StepRow
 from harness.scenario.model import Scenario
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
-END_OF_TIME_NS = 2**62
 # A requested election is committed before its answer, or at most this long after a lost answer.
 _CARRIED_OUT_NS = 30 * 10**9
 
@@ -41,18 +41,14 @@ class UncleanRules:
     """controllers: rows of that table, in order of time; the controller decides if brokers have different settings."""
 
     def __init__(
-        self, configuration: Sequence[ConfigurationRow], steps: Sequence[StepRow], scenario: Scenario | None,
+        self, settings: SettingsOverTime, steps: Sequence[StepRow], scenario: Scenario | None,
         controllers: Sequence[ControllerRow] = (), faults: Sequence[FaultRow] = (),
     ) -> None:  # fmt: skip
-        self._changes = sorted(
-            (row for row in configuration if row["key"] == UNCLEAN_KEY), key=lambda row: row["time_ns"]
-        )
+        self._settings = settings
         topics = [topic.name for topic in scenario.topics] if scenario is not None else []
         self._asked = [asked for asked in elections_asked(steps, topics) if asked.kind == "unclean"]
         self._asked += unclean_elections_asked(faults, scenario)
-        self._scenario = scenario
         self._controllers = sorted(controllers, key=lambda row: row["time_ns"])
-        self._told = bool(configuration)
 
     def at(self, topic: str, partition: int, *, begin: int, end: int) -> Permission:
         """For an election of this partition that happened at some moment of [begin, end]."""
@@ -67,14 +63,14 @@ class UncleanRules:
         last = self._by_setting(topic, end)
         if last.allowed is not False:
             return last
-        moments = [begin, *(row["time_ns"] for row in self._changes if begin < row["time_ns"] < end)]
+        moments = [begin, *self._settings.changes(UNCLEAN_KEY, topic, begin, end)]
         if all(self._by_setting(topic, t).allowed is False for t in moments):
             return last
         return Permission(allowed=None, source="setting-changed", setting=last.setting)
 
     def ever(self, topic: str) -> bool | None:
         """Whether an unclean election of the topic was allowed at any recorded moment of the run."""
-        moments = [0, *(row["time_ns"] for row in self._changes), END_OF_TIME_NS]
+        moments = [span.begin_ns for span in self._settings.spans(UNCLEAN_KEY, topic)]
         found = {self._by_setting(topic, t).allowed for t in moments}
         if any(asked.granted != "no" and asked.topic in (None, topic) for asked in self._asked):
             found.add(None)
@@ -93,66 +89,27 @@ class UncleanRules:
         return Permission(allowed=None, source="operator-perhaps") if maybe else None
 
     def _by_setting(self, topic: str, time_ns: int) -> Permission:
-        own = self._last([row for row in self._changes if row["scope"] == "topic" and row["name"] == topic], time_ns)
-        if own is not None:
-            return _set("topic", own)
-        spec = self._scenario_setting(topic)
-        if spec is not None and not self._changed_for(topic, time_ns):
-            return _set("topic", spec, of_scenario=True)
-        return self._by_brokers(time_ns)
-
-    def _changed_for(self, topic: str, time_ns: int) -> bool:
-        """Whether the books had a value of the topic's setting by then: without one now, it was removed."""
-        return any(
-            row["scope"] == "topic" and row["name"] == topic and row["time_ns"] <= time_ns for row in self._changes
-        )
-
-    def _scenario_setting(self, topic: str) -> bool | None:
-        specs = self._scenario.topics if self._scenario is not None else ()
-        return next((_truth(spec.settings.get(UNCLEAN_KEY)) for spec in specs if spec.name == client_name(topic)), None)
-
-    def _by_brokers(self, time_ns: int) -> Permission:
-        rows = [row for row in self._changes if row["scope"] != "topic"]
-        general = self._last([row for row in rows if row["node"] is None or row["node"] < 0], time_ns)
-        of_scenario = False
-        if general is None and self._scenario is not None:
-            general = _truth(self._scenario.cluster.settings.get(UNCLEAN_KEY))
-            of_scenario = True
-        fallback = DEFAULT_PERMISSION if general is None else _set("broker", general, of_scenario=of_scenario)
-        own = {node: self._last([row for row in rows if row["node"] == node], time_ns) for node in self._nodes(rows)}
-        if not any(value is not None and value != fallback.allowed for value in own.values()):
-            return fallback
+        own = self._settings.of_topic(UNCLEAN_KEY, topic, time_ns)
+        if own is not None and _truth(own.value) is not None:
+            return _set(own)
+        of_nodes = [self._settings.of_broker(UNCLEAN_KEY, node, time_ns) for node in self._settings.nodes]
+        first, *others = (each for each in of_nodes if each is not None)
+        if all(_truth(each.value) == _truth(first.value) for each in others):
+            return _set(first)
         # Brokers differ: the controller elects, with its own setting.
         controller = self._controller_at(time_ns)
-        if controller is None:
-            return Permission(allowed=None, source="brokers-differ")
-        value = own.get(controller)
-        return fallback if value is None else _set("broker", value)
-
-    @staticmethod
-    def _nodes(rows: Sequence[ConfigurationRow]) -> set[int]:
-        return {row["node"] for row in rows if row["node"] is not None and row["node"] >= 0}
+        of_it = None if controller is None else self._settings.of_broker(UNCLEAN_KEY, controller, time_ns)
+        return Permission(allowed=None, source="brokers-differ") if of_it is None else _set(of_it)
 
     def _controller_at(self, time_ns: int) -> int | None:
         before = [row["node"] for row in self._controllers if row["time_ns"] <= time_ns]
         return before[-1] if before and before[-1] >= 0 else None
 
-    @staticmethod
-    def _last(rows: Sequence[ConfigurationRow], time_ns: int) -> bool | None:
-        """The last value set by then; a removed override (an empty value) counts as none."""
-        before = [row for row in rows if row["time_ns"] <= time_ns]
-        return _truth(before[-1]["value"]) if before else None
+
+def _truth(value: str) -> bool | None:
+    return {"true": True, "false": False}.get(value.lower())
 
 
-def _truth(value: str | None) -> bool | None:
-    return {"true": True, "false": False}.get((value or "").lower())
-
-
-def _set(scope: Scope, value: bool, *, of_scenario: bool = False) -> Permission:
-    setting = Setting(key=UNCLEAN_KEY, value=str(value).lower(), scope=scope, of_scenario=of_scenario)
-    return Permission(allowed=value, source="setting", setting=setting)
-
-
-DEFAULT_PERMISSION = Permission(
-    allowed=False, source="default-setting", setting=Setting(key=UNCLEAN_KEY, value="false", scope="default")
-)
+def _set(setting: Setting) -> Permission:
+    source: PermissionSource = "default-setting" if setting.scope == "default" else "setting"
+    return Permission(allowed=_truth(setting.value), source=source, setting=setting)

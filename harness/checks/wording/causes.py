@@ -33,6 +33,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "deletion": "the topic was deleted, and no step of the plan asked for that",
     "deletion-of-its-topic": "the deletion of its topic, which a step of the plan asked for",
     "compaction-of-a-key": "compaction, by a later record of the same key",
+    "compaction-in-doubt": "compaction, by a later record of the same key, as far as known: {doubt}",
     "compaction-of-a-tombstone": "compaction, as a tombstone after {setting}",
     # ---- what its producer did
     "never-retried": "the producer never retried",
@@ -173,7 +174,7 @@ def _filled(cause: Cause) -> str:
 
 
 def _elected(cause: Cause, election: Election) -> str:
-    who, end = f"broker {election.leader}", log_end_words(election.start)
+    who, end = f"broker {election.leader}", log_end_words(election)
     if cause.code == "unclean-election":
         forbidden = f", although {permission_words(election.permission)} forbids it,"
         unknown = f" ({permission_words(election.permission)}),"

@@ -68,7 +68,7 @@ def election_link_words(history: PartitionHistory, election: Election) -> str:
         before += f" and the eligible leader replicas were {nodes_words(election.elr_before)}"
     return (
         f"Broker {election.leader} was elected {how} leader of {history.name} in epoch {election.epoch} with "
-        f"{log_end_words(election.start)}; the ISR before was {before}."
+        f"{log_end_words(election)}; the ISR before was {before}."
     )
 
 

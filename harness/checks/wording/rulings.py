@@ -110,6 +110,7 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "topic-deleted-by-somebody": (
         "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
     ),
+    "later-one-may-be-lost": "the later one was lost itself, and a log may have been compacted for it before that",
     "lost-before-its-topic": "its topic was deleted, and it may have been lawfully lost before that",
 }
 
@@ -207,5 +208,7 @@ def reading_words(reading: Reading) -> str:
     return differ if reading.source == "replicas-differ" else "not recorded"
 
 
-def log_end_words(start: int | None) -> str:
-    return "an unknown log end" if start is None else f"log end {start}"
+def log_end_words(election: Election) -> str:
+    if election.start is not None:
+        return f"log end {election.start}"
+    return "an unknown log end" if election.start_at_most is None else f"log end {election.start_at_most} at most"

@@ -20,7 +20,7 @@ _ASK_S = 5.0
 _ADMINISTER_S = 8.0
 _LOOK_S = 1.0  # of every broker at once: a paused one does not hold up the others for longer
 _ROUNDS, _PAUSE_S = 4, 0.5
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
 _METADATA_VERSION = 12  # ids from 10 on
 # Before, a broker that creates topics automatically does so for each that is named.
@@ -139,7 +139,9 @@ class Administration:
                 return None
             mark = None
             if await connection.knows(DescribeConfigsRequest.API_KEY, timeout_s=_LOOK_S):
-                mark = _settings(await connection.ask(_configs(topic, [key]), 4, timeout_s=_LOOK_S)).get(key)
+                mark = _described(
+                    await connection.ask(_describing(_TOPIC_RESOURCE, topic, [key]), 4, timeout_s=_LOOK_S)
+                ).get(key)
             return Looked(topic_id=known_id(named[0]), mark=mark)
 
         answers = await self._each(at)
@@ -151,9 +153,21 @@ class Administration:
         """Returns the topic's settings in force, inherited ones included; empty if no broker can report them (before
         0.11)."""
         try:
-            return _settings(await self._anybody(lambda: _configs(topic, keys), 4))
+            return _described(await self._anybody(lambda: _describing(_TOPIC_RESOURCE, topic, keys), 4))
         except HarnessError:
             return {}
+
+    async def of_brokers(self, keys: Sequence[str]) -> dict[NodeId, dict[str, str]]:
+        """Returns what each broker uses where a topic has no setting of its own, defaults included; nothing of a broker
+        that cannot report it."""
+        found = {}
+        for node, connection in self._connections.items():
+            try:
+                answer = await connection.ask(_describing(_BROKER_RESOURCE, str(node), keys), 4, timeout_s=_ASK_S)
+            except (OSError, TimeoutError):
+                continue
+            found[node] = _described(answer)
+        return found
 
     async def delete(self, topic: OwnTopic) -> None:
         """Deletes the topic of that id, or the one of that name if it has no id. One that is gone already is deleted.
@@ -206,16 +220,12 @@ class Administration:
         raise HarnessError(f"no broker answers; last: {problem}")
 
 
-def _configs(topic: str, keys: Sequence[str]) -> Any:
+def _describing(kind: int, name: str, keys: Sequence[str]) -> Any:
     kinds = DescribeConfigsRequest
-    resource = kinds.DescribeConfigsResource(
-        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(keys)
-    )
+    resource = kinds.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys))
     return kinds(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
-def _settings(answer: Any) -> dict[str, str]:
+def _described(answer: Any) -> dict[str, str]:
     """An error has no configs."""
-    return {
-        config.name: config.value for result in answer.results for config in result.configs if config.value is not None
-    }
+    return {config.name: config.value for config in answer.results[0].configs if config.value is not None}

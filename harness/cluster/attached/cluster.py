@@ -19,9 +19,11 @@ from harness.cluster.attached.unanswering import UnansweringBrokers
 from harness.cluster.books.observing import LOOK_S, Observation
 from harness.cluster.books.observing_quorum import QuorumObservation
 from harness.cluster.local.processes import Spawner
+from harness.cluster.printed_configuration import KEYS
 from harness.cluster.questions import BrokerQuestions
 from harness.cluster.replica_logs import log_end, partition_folders, read_high_watermarks, read_replica
 from harness.errors import HarnessError
+from harness.history.schema.schemas import AT_START
 from harness.ports.cluster import (
     COORDINATION,
     ClientId,
@@ -40,7 +42,17 @@ from harness.scenario.model import ClusterSpec
 _EFFECT_S = 10.0  # seconds; shorter than the default time of a step
 _UP_S = 60.0
 # Settings that decide whether a loss was permitted or a write possible; read from the topics once they exist.
-_ASKED = ("unclean.leader.election.enable", "min.insync.replicas")
+# What the checks judge a topic by.
+_ASKED = (
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "message.timestamp.type",
+)
 
 
 class ForeignCluster(ABC):
@@ -182,6 +194,7 @@ class ForeignCluster(ABC):
                     f"{sorted(self._addresses)}"
                 )
         await self._observing().look([])
+        await self._note_brokers_configuration()
         for topic in topics:
             await self._own_topics().create(topic, self._observing(), owes_deletion=self._spec.attached.delete_topics)
             self._made.add(topic.name)
@@ -190,7 +203,11 @@ class ForeignCluster(ABC):
     async def _note_configuration(self, topic: str) -> None:
         settings = await self._administering().in_force(topic, _ASKED)
         if settings:
-            self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns())
+            self._journal.configured(topic, settings, t_ns=self._clock.monotonic_ns(), source=AT_START)
+
+    async def _note_brokers_configuration(self) -> None:
+        for node, settings in (await self._administering().of_brokers(sorted(KEYS))).items():
+            self._journal.configured_broker(node, settings, t_ns=self._clock.monotonic_ns())
 
     def collect(self) -> ClusterHistory:
         """Returns what was polled during the run; the cluster's own records are not accessible."""

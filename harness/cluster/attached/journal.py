@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
+from harness.history.schema.schemas import AT_START
 from harness.ports.cluster import ClusterHistory, ConfigurationChange, ControllerState, NodeId
 
 NAME = "attached.jsonl"
@@ -111,13 +112,17 @@ class AttachedJournal:
                         found = OwnTopic(name=name, topic_id=_uuid(topic_id), mark=mark)
         return found
 
-    def configured(self, topic: str, settings: Mapping[str, str], *, t_ns: int) -> None:
-        self._write({"configuration": dict(settings), "of": topic, "t": t_ns})
+    def configured(self, topic: str, settings: Mapping[str, str], *, t_ns: int, source: str | None = None) -> None:
+        self._write({"configuration": dict(settings), "of": topic, "t": t_ns, "source": source})
+
+    def configured_broker(self, node: NodeId, settings: Mapping[str, str], *, t_ns: int) -> None:
+        """By its own word."""
+        self._write({"configuration": dict(settings), "of_broker": node, "t": t_ns})
 
     def configuration(self) -> list[ConfigurationChange]:
-        """Returns the settings in force for each topic, whether set on the topic or inherited."""
+        """Returns the settings in force for each topic, whether set on the topic or inherited, and for each broker."""
         return [
-            ConfigurationChange(t_ns=entry["t"], scope="topic", name=entry["of"], node=-1, key=key, value=value)
+            ConfigurationChange(t_ns=entry["t"], key=key, value=value, **_place(entry))
             for entry in self._entries()
             for key, value in entry.get("configuration", {}).items()
         ]
@@ -140,3 +145,11 @@ def _uuid(text: str | None) -> uuid.UUID | None:
         return None if text is None else uuid.UUID(text)
     except ValueError:
         raise HarnessError(f"{NAME}: {text!r} is no topic id; put the file back as the run left it") from None
+
+
+def _place(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What an entry's configuration is of."""
+    node = entry.get("of_broker")
+    if node is not None:
+        return {"scope": "broker", "name": str(node), "node": node, "source": AT_START}
+    return {"scope": "topic", "name": entry["of"], "node": -1, "source": entry.get("source")}

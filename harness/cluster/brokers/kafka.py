@@ -12,6 +12,7 @@ from harness.cluster.brokers.kafka_versions import KafkaVersion, resolve_version
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, listeners_of
 from harness.cluster.kafka_log_configuration import log4j2_properties, log4j_properties
 from harness.cluster.kafka_log_lines import read_log_lines
+from harness.cluster.printed_configuration import read_printed
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import COORDINATION, BrokerEvent, ClusterHistory, Node, NodeId, TopicDefinition
 from harness.scenario.model import ClusterSpec
@@ -172,15 +173,26 @@ class KafkaSystem:
             found.extend(read_log_lines(node.node, folders(node.node).log, anchor))
         return found
 
+    @property
+    def configured_nodes(self) -> Sequence[Node]:
+        """The nodes that print their configuration at their start."""
+        return self.broker_nodes
+
     def with_events(
         self, books: ClusterHistory, folders: Callable[[NodeId], NodeFolders], anchor: Anchor
     ) -> ClusterHistory:
+        """The books with what the nodes' logs tell: events, and the configuration with which they started."""
+        printed = [
+            change
+            for node in self.configured_nodes
+            for change in read_printed(node.node, folders(node.node).log, anchor)
+        ]
         events = [*books.broker_events, *self.events(folders, anchor)]
         return ClusterHistory(
             partition_states=books.partition_states,
             controllers=books.controllers,
             broker_events=sorted(events, key=lambda event: event.t_ns),
-            configuration=books.configuration,
+            configuration=sorted([*books.configuration, *printed], key=lambda change: change.t_ns),
             topics=books.topics,
         )
 

@@ -64,6 +64,10 @@ class KraftKafka(KafkaSystem):
         return [*named, *self.broker_nodes]
 
     @property
+    def configured_nodes(self) -> Sequence[Node]:
+        return self.nodes  # a controller's own decide elections
+
+    @property
     def stages(self) -> Sequence[Sequence[NodeId]]:
         return [self.start_order] if self.is_combined else [self.controllers, self.start_order]
 

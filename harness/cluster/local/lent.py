@@ -123,7 +123,7 @@ def _broker_events(known: Sequence[BrokerEvent], events: Sequence[BrokerEvent], 
 def _configuration(known: Sequence[ConfigurationChange], began_ns: int) -> list[ConfigurationChange]:
     """Of the time before, what is still set, for brokers and for the cluster."""
     last = {
-        (change.scope, change.name, change.node, change.key): change
+        (change.scope, change.name, change.node, change.key, change.source): change
         for change in known
         if change.t_ns < began_ns and change.scope != "topic"
     }

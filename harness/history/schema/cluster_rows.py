@@ -156,6 +156,7 @@ class ConfigurationRow(TypedDict):
     node: int | None
     key: str
     value: str | None
+    source: str | None
 
 
 class SnapshotRow(TypedDict):

@@ -17,6 +17,8 @@ SCHEMA_VERSION = 2
 DERIVED = ("activity", "jumps")  # derived from the records alone
 # an event of broker_events: an unreadable line of the broker's journal; detail has the reason
 UNREADABLE_EVENT = "unreadable_line"
+# a source of configuration: what a broker said at its start that it uses, defaults included
+AT_START = "start"
 ROW_GROUP = 131_072  # rows; few enough that a million are shared evenly
 
 # records.kind
@@ -29,7 +31,10 @@ _NS = pa.int64()
 LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
 
 # Columns that came while there was this version: its files may lack them, and they are null then.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"faults": ("planned_ns", "scheduled")}
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "faults": ("planned_ns", "scheduled"),
+    "configuration": ("source",),
+}
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -275,6 +280,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # What brokers journalled about themselves. event: truncation | leadership_start | leadership_end |
     # high_watermark_checkpoint | broker_start | broker_registered | directory_lost (from the coordination log) ...
+    # unclean_election: node is the broker that was elected, by its own log or its controller's.
     # truncation: log end went from from_offset down to to_offset (the new log end); leader_epoch: the one followed.
     "broker_events": _schema(
         run=pa.int32(),
@@ -306,7 +312,8 @@ TABLES: dict[str, pa.Schema] = {
         back_ns=_NS,
         fresh=pa.bool_(),
     ),
-    # Topic and broker configuration over time. node -1 = a topic's or the cluster's.
+    # Topic and broker configuration over time. node -1 = a topic's or the cluster's. source: start = what a broker said
+    # of itself when it started (static settings and defaults, under the brokers' names); null: a change in the books.
     "configuration": _schema(
         run=pa.int32(),
         time_ns=_NS,
@@ -315,6 +322,7 @@ TABLES: dict[str, pa.Schema] = {
         node=pa.int32(),
         key=_STRING,
         value=_STRING,
+        source=_STRING,
     ),
     # One row per (snapshot, partition): what one replica's log was when it was read from disk.
     # reason: kill | heal | wipe | restart | truncation (cut batches only) | end

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from harness.checks.contract.rulings import CAUSE_CODES, Cause, Doubt
 from harness.checks.findings import Finding
 from harness.checks.model.elections import NOWHERE, Election
-from harness.checks.model.unclean_rules import DEFAULT_PERMISSION
+from harness.checks.model.settings import SettingsOverTime
+from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.wording import causes as wording
 from harness.history.facts.finding_facts import Setting
+
+BY_DEFAULT = UncleanRules(SettingsOverTime(), [], None).at("t", 0, begin=0, end=0)
 
 UNCLEAN = Setting(key="unclean.leader.election.enable", value="true", scope="topic")
 NUMBERS = st.integers(min_value=0, max_value=2**40)
@@ -24,7 +27,7 @@ KINDS = st.lists(st.sampled_from(("kill", "cut", "pause", "wipe", "slow")), max_
 def election(epoch: int = 5, leader: int = 2, start: int | None = 1247) -> Election:
     return Election(
         time_ns=10 * epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=1, unclean=True, isr=(leader,),
-        isr_before=(1,), elr_before=(), start=start, start_from=NOWHERE, permission=DEFAULT_PERMISSION,
+        isr_before=(1,), elr_before=(), start=start, start_from=NOWHERE, permission=BY_DEFAULT,
     )  # fmt: skip
 
 

@@ -55,9 +55,14 @@ def test_every_line_that_is_read_is_written(path: Path) -> None:
 def test_what_is_noisy_is_not() -> None:
     for levels in (_log4j_levels(log4j_properties()), _log4j2_levels(log4j2_properties())):
         assert not _lets_through(levels, "org.apache.zookeeper.ClientCnxn", "INFO")
-        assert not _lets_through(levels, "kafka.server.KafkaConfig", "INFO")
         assert not _lets_through(levels, "state.change.logger", "TRACE")
         assert _lets_through(levels, "kafka.server.KafkaServer", "INFO")
+
+
+def test_a_brokers_own_configuration_is_let_through() -> None:
+    """Of these two loggers; the second is that of every configuration since 4.0."""
+    assert _lets_through(_log4j_levels(log4j_properties()), "kafka.server.KafkaConfig", "INFO")
+    assert _lets_through(_log4j2_levels(log4j2_properties()), "org.apache.kafka.common.config.AbstractConfig", "INFO")
 
 
 def test_of_traced_state_changes_only_what_a_replica_becomes_is_let_through() -> None:

@@ -172,7 +172,13 @@ def test_isr_changes_are_reported_by_the_leader(version: str) -> None:
 @pytest.mark.parametrize(("version", "of"), [("0.9.0.1", 1), ("0.10.2.2", 1), ("3.9.1", 1), ("4.3.1", 1)])
 def test_unclean_elections_are_reported_where_a_log_reports_them(version: str, of: int) -> None:
     rows = [e for e in _events(version, of) if e.event == "unclean_election"]
-    assert [(e.topic, e.partition, e.detail) for e in rows] == [("t", 0, "broker 1 elected")]
+    assert [(e.topic, e.partition, e.node) for e in rows] == [("t", 0, 1)]
+
+
+def test_an_unclean_election_is_of_the_broker_that_was_elected_whoever_reports_it() -> None:
+    words = "No broker in ISR is alive for [t,0]. Elect leader 3 from live brokers 2,3. There's potential data loss."
+    of_another = _said(f"[OfflinePartitionLeaderSelector]: {words}")
+    assert [(e.event, e.node) for e in of_another] == [("unclean_election", 3)]
 
 
 @pytest.mark.parametrize("version", ["0.9.0.1", "0.10.2.2", "2.8.2", "3.9.1"])

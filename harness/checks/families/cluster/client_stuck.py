@@ -17,6 +17,7 @@ from harness.checks.families.cluster.availability import TOOK_IT
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
+from harness.checks.model.settings import SettingsOverTime
 from harness.checks.spark.detection import small_frame
 from harness.checks.spark.tables import Tables
 from harness.checks.wording.chain import fault_words
@@ -25,10 +26,8 @@ from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.incarnations import client_name
 from harness.history.facts.node_end_facts import back_of, earliest_of
 from harness.history.journals.journal_columns import NO_ANSWER
-from harness.history.schema.cluster_rows import CONFIGURATION, ConfigurationRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
 from harness.history.schema.typed_rows import RowsOf, typed
-from harness.scenario.model import Scenario
 
 CHECK = "client-stuck"
 _MIN_ISR_KEY = "min.insync.replicas"
@@ -36,7 +35,7 @@ _BEGIN, _END = -(2**62), 2**62
 Span = tuple[int, int]
 
 
-def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) -> list[Span]:
+def unhealthy(history: RunHistory) -> list[Span]:
     """The times with a fault in force, a node down by itself, or a partition of the load that took no writes.
 
     Merged, in order, closed.
@@ -49,7 +48,7 @@ def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) ->
             continue  # a topic that was created again accepted no writes before that
         if partition.deletion is not None:
             spans.append((partition.deletion.earliest_t, _END))
-        spans += _unwritable(partition, least_isr(history.scenario, configuration, partition.topic))
+        spans += _unwritable(partition, history.settings)
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -59,34 +58,21 @@ def unhealthy(history: RunHistory, configuration: Sequence[ConfigurationRow]) ->
     return joined
 
 
-def _unwritable(partition: PartitionHistory, least: int) -> list[Span]:
+def _unwritable(partition: PartitionHistory, settings: SettingsOverTime) -> list[Span]:
     """The times in which the partition could not accept writes; nothing is known before its first state.
 
-    Where a change's time has a margin, the margin counts as unable to accept writes.
+    Where a change's time has a margin, the margin counts as unable to accept writes. Of several values that
+    min.insync.replicas had meanwhile the highest counts.
     """
     begins = [state["time_ns"] - (state["uncertainty_ns"] or 0) for state in partition.states]
     ends = [*(state["time_ns"] + (state["uncertainty_ns"] or 0) for state in partition.states), _END]
     spans = [
         (begin, end)
         for state, begin, end in zip(partition.states, begins, ends[1:], strict=True)
-        if state["leader"] < 0 or len(state["isr"] or ()) < least
+        if state["leader"] < 0
+        or len(state["isr"] or ()) < settings.numbers(_MIN_ISR_KEY, partition.topic, begin, end)[-1]
     ]
     return [(_BEGIN, ends[0]), *spans]
-
-
-def least_isr(scenario: Scenario | None, configuration: Sequence[ConfigurationRow], topic: str) -> int:
-    """The highest min.insync.replicas ever in force for the topic; the brokers' value only if it has none itself."""
-    rows = [row for row in configuration if row["key"] == _MIN_ISR_KEY]
-    own = [row["value"] for row in rows if row["scope"] == "topic" and row["name"] == topic]
-    general = [row["value"] for row in rows if row["scope"] != "topic"]
-    if scenario is not None:
-        own += [spec.settings.get(_MIN_ISR_KEY) for spec in scenario.topics if spec.name == client_name(topic)]
-        general.append(scenario.cluster.settings.get(_MIN_ISR_KEY))
-    for values in (own, general):
-        numbers = [int(value) for value in values if value is not None and value.isdigit()]
-        if numbers:
-            return max(numbers)
-    return 1
 
 
 class _Stretch(TypedDict):
@@ -129,7 +115,7 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     sick = [
         {"run": history.run, "begin_ns": begin, "end_ns": end}
         for history in histories
-        for begin, end in unhealthy(history, tables.rows(CONFIGURATION, history.run))
+        for begin, end in unhealthy(history)
     ]
     spans = (
         small_frame(spark, {"run": pa.int32(), "begin_ns": pa.int64(), "end_ns": pa.int64()}, sick)

@@ -36,7 +36,7 @@ def _finding(context: RunContext, history: PartitionHistory, election: Election,
         election.time_ns - election.uncertainty_ns, election.time_ns + election.uncertainty_ns
     )
     before = max((each.epoch for each in history.elections if each.epoch < election.epoch), default=None)
-    end = log_end_words(election.start)
+    end = log_end_words(election)
     elr = f" and the eligible leader replicas ({nodes_words(election.elr_before)})" if election.elr_before else ""
     sentence = (
         f"Broker {election.leader}, outside the ISR ({nodes_words(election.isr_before)}){elr}, was elected leader of "

@@ -276,7 +276,7 @@ def _kind(history: PartitionHistory, row: UnheldRow) -> str:
         return ""
     if row["held"]:
         return "another-record"
-    removes = "compact" in (history.cleanup_policy or ("compact" if history.is_foreign else ""))
+    removes = history.may_compact or (history.is_foreign and not history.cleanup_policy)
     if removes or not spanning - history.losses_by_node.keys():
         return ""
     if offset < row["last"]:

@@ -7,23 +7,22 @@ internal partition whose elections are not recorded: if an unclean election was 
 lost, between the commit and the answer, the result is an open question.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
-from harness.checks.model.settings import Settings
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
+from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
 
 CHECK = "lost-group-offset"
 _RETENTION = "offsets.retention.minutes"
-_RETENTION_DEFAULT = "10080"
 _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
@@ -75,10 +74,9 @@ def _kind(register: Register | None, fetch: Fetch) -> str | None:
 
 
 def find(context: RunContext) -> list[Finding]:
-    settings = Settings(context)
     groups: dict[tuple[int, str, str, Class, Cause], list[WrongFetchRow]] = {}
     for row in context.rows[ANSWER]:
-        if row["kind"] == "lost" and _expired(settings, row):
+        if row["kind"] == "lost" and _expired(context, row):
             continue
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
@@ -89,10 +87,30 @@ def find(context: RunContext) -> list[Finding]:
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
 
 
-def _expired(settings: Settings, row: WrongFetchRow) -> bool:
-    minutes = min(settings.numbers(_RETENTION, topic=None, default=_RETENTION_DEFAULT))
-    since = row["committed_t"]
-    return since is not None and row["completed_ns"] - since >= minutes * 60 * 10**9
+def _expired(context: RunContext, row: WrongFetchRow) -> bool:
+    """Whether offsets.retention.minutes was over: since the commit, from 2.1 on since the group had a member at last.
+
+    Before KIP-211 offsets expired whether or not their group was in use.
+    """
+    since, settings = row["committed_t"], context.history.settings
+    if since is None:
+        return False
+    if settings.release >= GROUPS_KEEP_THEIR_OFFSETS:
+        since = max([since, *_seen_with_a_member(context, row)])
+    minutes = settings.numbers(_RETENTION, None, since, row["completed_ns"])[0]
+    return row["completed_ns"] - since >= minutes * 60 * 10**9
+
+
+def _seen_with_a_member(context: RunContext, row: WrongFetchRow) -> Iterator[int]:
+    """When members of its group were seen with partitions of the topic, before it asked."""
+    for event in context.tables[GROUP_EVENTS]:
+        if (event["group"], event["topic"]) != (row["group"], row["topic"]) or event["status"] != STATUS_OK:
+            continue
+        of_a_member = event["event"] in ("assigned", "revoked") or (
+            event["event"] == "committed" and event["generation"] is not None and event["generation"] >= 0
+        )
+        if of_a_member and event["completed_ns"] <= row["invoked_ns"]:
+            yield event["completed_ns"]
 
 
 def _all_are_known(context: RunContext) -> bool:

@@ -99,7 +99,7 @@ def query(runs: JudgedRuns) -> list[DivergentRow]:
         (history.run, partition.partition_id)
         for history in runs.histories
         for partition in history.partitions.values()
-        if "compact" in (partition.cleanup_policy or "") and partition.read_to_end
+        if partition.may_compact and partition.read_to_end
     }
     missing = [row for row in rows if row["variants"] == 1 and (row["run"], row["partition_id"]) in compacted]
     kept = _kept(runs, missing) if missing else {}

@@ -100,7 +100,7 @@ def _divergence_ruled(
             if lacking <= unread:
                 return "permitted", Cause(code="damaged-and-not-read", nodes=nodes)
             return "violation", Cause(code="damaged-and-not-cut", nodes=nodes)
-        if "compact" in (history.cleanup_policy or ""):
+        if history.may_compact:
             if row["kept"]:
                 return "violation", Cause(code="replica-lacks-the-last-of-a-key")
             if row["kept"] is False:

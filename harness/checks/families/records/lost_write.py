@@ -10,7 +10,7 @@ from harness.checks.contract.causes import faults_of, loss_evidence
 from harness.checks.contract.rule import forfeited, perhaps_forfeited
 from harness.checks.contract.rulings import Cause, Ruling
 from harness.checks.families.evidence.disks_against_reads import is_unreached, last_read
-from harness.checks.families.records.min_isr import LeastInSync, broken_promises, perhaps_too_few
+from harness.checks.families.records.min_isr import broken_promises, least_in_sync, perhaps_too_few
 from harness.checks.families.records.removal import WITH_ITS_TOPIC, Removal, removed
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.model.partition_history import PartitionHistory
@@ -20,7 +20,6 @@ from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import acks_words, epochs_words, nodes_words, offsets_words, plural
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
-from harness.history.schema.cluster_rows import CONFIGURATION
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -36,7 +35,7 @@ def find(context: RunContext) -> list[Finding]:
             rows = [row for row in rows if context.ruling(history, row).cause != "deletion"]
         stands = _stands_still(context, history)
         lost, unreadable, unseen = _parted(history, last.get(history.partition_id, -1), rows, mark_stands_still=stands)
-        findings += _lost(context, history, lost, compacts=removal.compacts(history))
+        findings += _lost(context, history, lost, compacts=history.may_compact)
         findings += removed(context, history, taken)
         marked = _below_the_marks(history)
         for among in ([row for row in unreadable if marked(row)], [row for row in unreadable if not marked(row)]):
@@ -61,9 +60,9 @@ def _stands_still(context: RunContext, history: PartitionHistory) -> bool:
     """Whether the final ISR is too small for the high watermark to rise (KIP-966): there may be more above it."""
     if not history.states or not history.final_isr:
         return False
-    settings = LeastInSync(context.history.scenario, context.tables[CONFIGURATION])
     last_ns = history.states[-1]["time_ns"]
-    return len(history.final_isr) < min(settings.of(history.topic, last_ns, last_ns), len(history.replicas))
+    least = least_in_sync(context.history.settings, history.topic, last_ns, last_ns)
+    return len(history.final_isr) < min(least, len(history.replicas))
 
 
 def _parted(
@@ -91,13 +90,12 @@ def _parted(
 def _lost(context: RunContext, history: PartitionHistory, rows: Sequence[Flagged], *, compacts: bool) -> list[Finding]:
     groups: dict[tuple[str, str, int | None, bool], list[tuple[Flagged, Ruling]]] = {}
     broken = broken_promises(context)
-    settings = LeastInSync(context.history.scenario, context.tables[CONFIGURATION])
     for row in rows:
         ruling = context.ruling(history, row)
         if (history.partition_id, row.value) in broken and ruling.classification != "violation":
             ruling = forfeited(ruling, broken[history.partition_id, row.value].least)
         elif ruling.classification == "permitted" and ruling.cause != "deletion":
-            least = perhaps_too_few(history, settings, row, ruling.epoch)
+            least = perhaps_too_few(history, context.history.settings, row, ruling.epoch)
             ruling = ruling if least is None else perhaps_forfeited(ruling, least)
         # Nothing else explains it, and something removes records here: it removed the last one of a key.
         away = compacts and ruling.classification == "violation" and ruling.election is None

@@ -11,8 +11,7 @@ own epoch: a leader that shuts down hands over while its last answers are on the
 the finding stays open for records that were sent soon after an election.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypedDict
@@ -26,15 +25,14 @@ from harness.checks.contract.survival import LEARN_NS
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.elections import states_near
-from harness.checks.model.partition_history import PartitionHistory, holds_up
+from harness.checks.model.partition_history import PartitionHistory, heard_by, holds_up
+from harness.checks.model.settings import SettingsOverTime
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.rulings import doubt_words
 from harness.checks.wording.words import plural, ranges
 from harness.history.facts.fault_facts import begin_of
-from harness.history.facts.incarnations import client_name
-from harness.history.schema.cluster_rows import CONFIGURATION, PARTITION_STATES, ConfigurationRow, PartitionStateRow
+from harness.history.schema.cluster_rows import PARTITION_STATES, PartitionStateRow
 from harness.history.schema.typed_rows import RowsOf, typed
-from harness.scenario.model import Scenario
 
 CHECK = "acknowledged-below-min-isr"
 MIN_ISR_KEY = "min.insync.replicas"
@@ -93,16 +91,12 @@ ANSWER = RowsOf(CHECK, BelowMinIsrRow)
 
 def query(runs: JudgedRuns) -> list[BelowMinIsrRow]:
     observed = {history.run: by_place(runs.tables.rows(PARTITION_STATES, history.run)) for history in runs.histories}
-    settings = {
-        history.run: LeastInSync(history.scenario, runs.tables.rows(CONFIGURATION, history.run))
-        for history in runs.histories
-    }
     shortages = [
         shortage
         for history in runs.histories
         for partition in history.partitions.values()
         for shortage in shortages_of(
-            partition, settings[history.run], observed[history.run].get((partition.topic, partition.partition), ())
+            partition, history.settings, observed[history.run].get((partition.topic, partition.partition), ())
         )
     ]
     if not shortages:
@@ -168,7 +162,7 @@ def by_place(rows: Iterable[PartitionStateRow]) -> dict[tuple[str, int], list[Pa
 
 
 def shortages_of(
-    partition: PartitionHistory, settings: "LeastInSync", own: Sequence[PartitionStateRow]
+    partition: PartitionHistory, settings: SettingsOverTime, own: Sequence[PartitionStateRow]
 ) -> list[Shortage]:
     """The shortages of a partition. `own`: its observed states."""
     found = []
@@ -179,9 +173,7 @@ def shortages_of(
         end = _FAR if after is None else _end(partition, state, after)
         if state["leader"] < 0 or not state["exact"] or begin >= end:
             continue
-        for first, last in _pieces(settings, partition.topic, begin, end):
-            # A later lower value did not apply yet; a raised value may not be known yet.
-            least = settings.of(partition.topic, begin, last + LEARN_NS - 1)
+        for first, last, least in _pieces(partition, settings, state["leader"], begin, end):
             # Brokers require no more replicas than there are.
             least = min(least, len(state["replicas"] or partition.replicas) or least)
             if len(isr) >= least:
@@ -201,10 +193,20 @@ def shortages_of(
     return found
 
 
-def _pieces(settings: "LeastInSync", topic: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """The time, split shortly before each change of the setting: answers until then came before it."""
-    changes = {t - LEARN_NS for t in settings.changes(topic, begin + LEARN_NS, end + LEARN_NS)}
-    return list(pairwise([begin, *sorted(changes), end]))
+def _pieces(
+    partition: PartitionHistory, settings: SettingsOverTime, leader: int, begin: int, end: int
+) -> Iterator[tuple[int, int, int]]:
+    """The time in pieces, each with the lowest min.insync.replicas that the leader may have used in it.
+
+    A lower value may count shortly before its change is known, a higher one only when the leader has surely heard of
+    it.
+    """
+    spans = settings.spans(MIN_ISR_KEY, partition.topic)
+    changes = [(span.begin_ns, heard_by(partition.faults, (leader,), span.begin_ns)) for span in spans[1:]]
+    edges = {t for changed, heard in changes for t in (changed - LEARN_NS, heard) if begin < t < end}
+    for first, last in pairwise([begin, *sorted(edges), end]):
+        since = min((changed - 1 for changed, heard in changes if changed <= first < heard), default=first)
+        yield first, last, least_in_sync(settings, partition.topic, since, last + LEARN_NS - 1)
 
 
 def _end(partition: PartitionHistory, state: PartitionStateRow, after: PartitionStateRow) -> int:
@@ -246,54 +248,9 @@ def _known_at(
     return min([*reported, *asked], default=None)
 
 
-class LeastInSync:
-    """min.insync.replicas of a run's topics over time."""
-
-    def __init__(self, scenario: Scenario | None, configuration: Sequence[ConfigurationRow]) -> None:
-        self._scenario = scenario
-        rows = sorted((row for row in configuration if row["key"] == MIN_ISR_KEY), key=lambda row: row["time_ns"])
-        self._general = _Changes(row for row in rows if row["scope"] != "topic")
-        self._of_topic: dict[str | None, _Changes] = {}
-        for topic in {row["name"] for row in rows if row["scope"] == "topic"}:
-            self._of_topic[topic] = _Changes(row for row in rows if row["scope"] == "topic" and row["name"] == topic)
-
-    def of(self, topic: str, begin: int, end: int) -> int:
-        """The lowest value in force at any moment of [begin, end]: brokers are not judged by a higher one."""
-        specs = self._scenario.topics if self._scenario is not None else ()
-        own_spec = next((spec.settings.get(MIN_ISR_KEY) for spec in specs if spec.name == client_name(topic)), None)
-        own = self._of_topic.get(topic, _NO_CHANGES).in_force(own_spec, begin, end)
-        brokers_spec = self._scenario.cluster.settings.get(MIN_ISR_KEY) if self._scenario is not None else None
-        general = self._general.in_force(brokers_spec, begin, end)
-        fallback = min((value for value in general if value is not None), default=1)
-        return min(fallback if value is None else value for value in own)
-
-    def changes(self, topic: str, begin: int, end: int) -> Sequence[int]:
-        """The times of its changes, for the topic or for all, after `begin` and before `end`."""
-        own = self._of_topic.get(topic, _NO_CHANGES)
-        return [*self._general.between(begin, end), *own.between(begin, end)]
-
-
-class _Changes:
-    """The changes of one setting, in order of time."""
-
-    def __init__(self, rows: Iterable[ConfigurationRow]) -> None:
-        self._rows = list(rows)
-        self._times = [row["time_ns"] for row in self._rows]
-
-    def in_force(self, stated: str | None, begin: int, end: int) -> list[int | None]:
-        """The values in force at some moment of [begin, end]; None: none was set then."""
-        place = bisect_right(self._times, begin)
-        # The books' first entry may change a value that the scenario had set.
-        first = self._rows[place - 1]["value"] if place else stated
-        within = {row["value"] for row in self._rows[place : bisect_right(self._times, end)]}
-        return [int(value) if value is not None and value.isdigit() else None for value in (first, *within)]
-
-    def between(self, begin: int, end: int) -> Sequence[int]:
-        """The times of changes, excluding both ends."""
-        return self._times[bisect_right(self._times, begin) : bisect_left(self._times, end)]
-
-
-_NO_CHANGES = _Changes(())
+def least_in_sync(settings: SettingsOverTime, topic: str, begin: int, end: int) -> int:
+    """The lowest min.insync.replicas in force at any moment of [begin, end]: brokers are not judged by a higher one."""
+    return settings.numbers(MIN_ISR_KEY, topic, begin, end)[0]
 
 
 def find(context: RunContext) -> list[Finding]:
@@ -310,7 +267,7 @@ def broken_promises(context: RunContext) -> Mapping[tuple[int, int], Shortage]:
 
 
 def perhaps_too_few(
-    history: PartitionHistory, settings: LeastInSync, row: Flagged, epoch: int | None
+    history: PartitionHistory, settings: SettingsOverTime, row: Flagged, epoch: int | None
 ) -> int | None:  # fmt: skip
     """min.insync.replicas, where fewer may have been in sync from when an acks=all record was sent to its answer.
 
@@ -318,7 +275,7 @@ def perhaps_too_few(
     """
     if row.acks != -1 or row.invoked_ns is None or row.completed_ns is None:
         return None
-    least = settings.of(history.topic, row.invoked_ns - LEARN_NS, row.completed_ns + LEARN_NS)
+    least = least_in_sync(settings, history.topic, row.invoked_ns - LEARN_NS, row.completed_ns + LEARN_NS)
     if least <= 1:
         return None
     answered = states_near(history.states, row.completed_ns)

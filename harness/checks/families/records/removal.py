@@ -1,18 +1,23 @@
 """Removed by configuration: acknowledged records that retention or compaction removed, which are not lost.
 
-Retention: the record is below the log's start, the topic deletes, and either it was older than retention.ms when the
-final read began, or there is enough data above the log's start for retention.bytes. Segments are removed whole, by
-their youngest record, so a record's own age is a necessary condition. Compaction: the topic compacts, and the log had a
-later record of the same key that was not aborted; the last such one stays unless it is a tombstone. Every value that a
-setting ever had counts in favour of the system. What neither allows is judged like any other loss; so is what a poll
-had passed over before it was old enough, or before its key had a later record.
+Retention: the record is below the log's start, the topic deleted, and either the record was older than retention.ms,
+or there is enough data above the log's start for retention.bytes. Segments are removed whole, by their youngest record,
+so a record's own age is a necessary condition. Compaction: the topic compacted, and its log had a later record of the
+same key that was not aborted, older than min.compaction.lag.ms (KIP-58); the last such one stays unless it is a
+tombstone. What neither allows is judged like any other loss; so is what a poll had passed over before it was old
+enough, or before its key had a later record.
+
+Settings count while they are in force: from a change until brokers have surely heard of the next one. A later record of
+the key counts only if it stayed itself, or if what removed it came after: an election that cost it cost its effect too,
+because no log is compacted above the high watermark (KAFKA-13194).
 
 A tombstone may be removed after delete.retention.ms, and never before the earlier records of its key, which would
 reappear. Clients of the workloads send none: this applies only to histories with tombstones (`records.tombstone`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypedDict
 
 import pyarrow as pa
@@ -20,27 +25,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from harness.checks import passed_over
-from harness.checks.contract.rulings import Cause, CauseCode
+from harness.checks.contract.rulings import Cause, CauseCode, Doubt
 from harness.checks.families.transactions.isolation import ABORTED_SQL
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
-from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.model.settings import Settings
+from harness.checks.model.partition_history import PartitionHistory, heard_by
+from harness.checks.model.settings import END_OF_TIME_NS, is_number
 from harness.checks.spark.detection import Flagged
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import offsets_words, plural
 from harness.history.facts.finding_facts import Setting
-from harness.history.schema.cluster_rows import PARTITIONS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "removal"
 CHECK = "removed-by-configuration"
 WITH_ITS_TOPIC = Cause(code="deletion-of-its-topic")
-_WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
 # What a record needs on disk at most, in addition to its value and key: its own headers and a batch of its own.
 _OVERHEAD_BYTES = 128
 _KINDS: Mapping[CauseCode, str] = {
     "compaction-of-a-key": "compaction",
+    "compaction-in-doubt": "compaction",
     "compaction-of-a-tombstone": "compaction",
     "retention-time": "retention",
     "retention-size": "retention",
@@ -51,8 +56,8 @@ _KINDS: Mapping[CauseCode, str] = {
 class GoneRow(TypedDict):
     """What is known of a missing record.
 
-    latest: its key's highest offset; oldest: the lowest one in the final log; later_ns: when the first record of its
-    key that lies above it was sent.
+    oldest: the lowest offset of its key in the final log; later_ns, later_ms: of those of its key above it in the final
+    log, when the first was sent, and its earliest timestamp.
     """
 
     run: int
@@ -63,9 +68,10 @@ class GoneRow(TypedDict):
     timestamp_ms: int | None
     tombstone: bool | None
     invoked_ns: int | None
-    latest: int | None
+    aborted: bool | None
     oldest: int | None
     later_ns: int | None
+    later_ms: int | None
     final_t: int | None
 
 
@@ -73,11 +79,12 @@ ANSWER = RowsOf(NAME, GoneRow)
 
 
 def query(runs: JudgedRuns) -> list[GoneRow]:
-    """The missing records of partitions that compact, or whose log does not start at 0."""
+    """The missing records of partitions that compacted, or whose log does not start at 0."""
     wanted = [
-        {"run": row["run"], "partition_id": row["partition_id"]}
-        for row in runs.rows(PARTITIONS)
-        if (row["log_start_offset"] or 0) > 0 or "compact" in (row["cleanup_policy"] or "")
+        {"run": history.run, "partition_id": partition.partition_id}
+        for history in runs.histories
+        for partition in history.partitions.values()
+        if (partition.log_start or 0) > 0 or partition.may_compact
     ]
     gone = {(row.run, row.partition_id, row.value) for rows in runs.detection.flagged.values() for row in rows
             if row.flags & {"lost", "unseen", "dirty", "duplicate"}}  # fmt: skip
@@ -102,7 +109,7 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
     values = runs.frame({**place, "value": pa.int64()}, rows)
     found = (
         known.join(sf.broadcast(values), ["run", "partition_id", "value"], "left_semi")
-        .drop("kept", "aborted")
+        .drop("kept")
         .join(_of_its_key(known), ["run", "partition_id", "value"], "left")
         .join(sf.broadcast(ends), ["run", "partition_id"], "left")
     )
@@ -110,25 +117,34 @@ def query(runs: JudgedRuns) -> list[GoneRow]:
 
 
 def _of_its_key(known: DataFrame) -> DataFrame:
-    """By value, of the records with its key that were not aborted: `latest`, `oldest` and `later_ns` (GoneRow)."""
+    """By value, of the records with its key that are in the final log: `oldest`, `later_ns`, `later_ms` (GoneRow)."""
     by_key = "partition by run, partition_id, key"
     later = f"{by_key} order by offset desc range between unbounded preceding and 1 preceding"
     return known.where("key is not null and offset is not null").selectExpr(
         "run", "partition_id", "value",
-        f"max(if(aborted, null, offset)) over ({by_key}) as latest",
         f"min(if(aborted, null, kept)) over ({by_key}) as oldest",
-        f"min(if(aborted, null, coalesce(invoked_ns, 0))) over ({later}) as later_ns",
+        f"min(if(aborted or kept is null, null, coalesce(invoked_ns, 0))) over ({later}) as later_ns",
+        f"min(if(aborted or kept is null, null, timestamp_ms)) over ({later}) as later_ms",
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Policy:
-    deletes: bool
-    compacts: bool
-    retention_ms: int | None  # the shortest ever in force; None: nothing is deleted by time
-    retention_bytes: int | None
-    delete_retention_ms: int  # the shortest ever in force
-    stamped_by_client: bool
+class _Later:
+    """A record of a key, above another that it may have replaced. lost: it is missing, and may have been lost lawfully
+    after it had replaced that one."""
+
+    sent_ns: int
+    stamp_ms: int | None
+    lost: Flagged | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InForce:
+    """A value of a setting, and until when brokers may have used it."""
+
+    value: str
+    begin_ns: int
+    until_ns: int
 
 
 def _setting(key: str, value: int | str) -> Setting:
@@ -140,14 +156,13 @@ class Removal:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._settings = Settings(context)
+        self._settings = context.history.settings
         self._rows: Mapping[tuple[int, int], GoneRow] = {
             (row["partition_id"], row["value"]): row for row in context.rows[ANSWER]
         }
         self._passed: Mapping[tuple[int, int], int] = {
             (row["partition_id"], row["value"]): row["passed_ns"] for row in context.rows[passed_over.ANSWER]
         }
-        self._policies: dict[int, _Policy] = {}
 
     def of(self, row: Flagged) -> Cause | None:
         """Why the record was removed; None if no setting removes it."""
@@ -156,64 +171,186 @@ class Removal:
     def of_record(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
         return self._of(partition_id, value, offset)
 
-    def compacts(self, history: PartitionHistory) -> bool:
-        return self._policy(history).compacts
-
     def _of(self, partition_id: int, value: int, offset: int | None) -> Cause | None:
         known = self._rows.get((partition_id, value))
         if known is None:
             return None
-        offset = known["offset"] if offset is None else offset
-        history = self._context.partition(partition_id)
-        policy = self._policy(history)
+        later = self._later.get((partition_id, value), ())
+        return self._why(known, known["offset"] if offset is None else offset, later)
+
+    def _why(self, known: GoneRow, offset: int | None, later: Sequence[_Later]) -> Cause | None:
+        history = self._context.partition(known["partition_id"])
         below = offset is not None and history.log_start is not None and offset < history.log_start
-        if below and policy.deletes and (why := self._deleted(history, policy, known)) is not None:
+        if below and (why := self._deleted(history, known)) is not None:
             return why
-        if not policy.compacts or offset is None or known["latest"] is None:
+        if offset is None or known["key"] is None:
             return None
-        if known["latest"] > offset and not self._was_gone_before(known, known["later_ns"]):
-            return Cause(code="compaction-of-a-key", settings=(_setting("cleanup.policy", "compact"),))
-        return self._deleted_for_good(policy, known)
+        replaced_by = [each for each in later if self._was_replaced(history, known, each)]
+        settings = (_setting("cleanup.policy", "compact"),)
+        if any(each.lost is None for each in replaced_by):
+            return Cause(code="compaction-of-a-key", settings=settings)
+        if replaced_by and self._broke_the_promise(history, known):
+            return Cause(code="compaction-in-doubt", settings=settings, doubt=Doubt(code="later-one-may-be-lost"))
+        return self._deleted_for_good(history, known)
 
-    def _passed_ns(self, known: GoneRow) -> int | None:
-        """When a poll had passed over it."""
-        return self._passed.get((known["partition_id"], known["value"]))
+    # -- what came later of the same key ------------------
 
-    def _was_gone_before(self, known: GoneRow, time_ns: int | None) -> bool:
-        passed_ns = self._passed_ns(known)
-        return time_ns is not None and passed_ns is not None and passed_ns < time_ns
+    @cached_property
+    def _later(self) -> Mapping[tuple[int, int], Sequence[_Later]]:
+        """(partition_id, value) -> what may have replaced it: the first that stayed, and those that were lost since."""
+        by_key: dict[tuple[int, int], list[GoneRow]] = {}
+        for row in self._rows.values():
+            if row["key"] is not None and row["offset"] is not None:
+                by_key.setdefault((row["partition_id"], row["key"]), []).append(row)
+        found: dict[tuple[int, int], Sequence[_Later]] = {}
+        for rows in by_key.values():
+            found |= self._later_of_a_key(sorted(rows, key=lambda row: row["offset"] or 0, reverse=True))
+        return found
 
-    def _deleted_for_good(self, policy: _Policy, known: GoneRow) -> Cause | None:
+    def _later_of_a_key(self, rows: Sequence[GoneRow]) -> dict[tuple[int, int], Sequence[_Later]]:
+        """rows: its missing ones, from the last on. Each is judged by those above it, and may count for those below."""
+        found: dict[tuple[int, int], Sequence[_Later]] = {}
+        stayed: _Later | None = None
+        lost: list[_Later] = []
+        for row in rows:
+            if row["later_ns"] is not None:
+                stayed = _earlier(stayed, _Later(sent_ns=row["later_ns"], stamp_ms=row["later_ms"]))
+            found[row["partition_id"], row["value"]] = later = (*((stayed,) if stayed else ()), *lost)
+            if row["aborted"]:
+                continue
+            own = _Later(sent_ns=row["invoked_ns"] or 0, stamp_ms=row["timestamp_ms"])
+            removed = self._why(row, row["offset"], later)
+            missing = self._missing.get((row["partition_id"], row["value"]))
+            if missing is None or (removed is not None and removed.doubt is None):
+                stayed = _earlier(stayed, own)
+                continue
+            replaces = self._replaces_others(missing)
+            if replaces:
+                stayed = _earlier(stayed, own)
+            elif replaces is None:
+                lost.append(replace(own, lost=missing))
+        return found
+
+    def _replaces_others(self, missing: Flagged) -> bool | None:
+        """Whether a record that no setting removed may have replaced earlier ones of its key; None: unknown.
+
+        What a clean fail-over cost was never below the high watermark. What broke the promise is told as such.
+        """
+        ruling = self._context.ruling(self._context.partition(missing.partition_id), missing)
+        if ruling.classification == "violation" or ruling.cause == "deletion":
+            return True
+        return False if ruling.classification == "permitted" and ruling.cause == "fail-over" else None
+
+    @cached_property
+    def _missing(self) -> Mapping[tuple[int, int], Flagged]:
+        return {(row.partition_id, row.value): row for row in self._context.flagged if row.flags & {"lost", "dirty"}}
+
+    def _broke_the_promise(self, history: PartitionHistory, known: GoneRow) -> bool:
+        """Whether nothing but compaction can have permitted its loss: what cost the later one may have cost it too."""
+        row = self._missing.get((known["partition_id"], known["value"]))
+        return row is not None and self._context.ruling(history, row).classification == "violation"
+
+    def _was_spared(self, history: PartitionHistory, known: GoneRow, lost: Flagged) -> bool:
+        """Whether the last leader had it from the start, and never the later one that was lost.
+
+        Its log was then compacted for that one nowhere: not there, and not in a log that it copied.
+        """
+        row = self._missing.get((known["partition_id"], known["value"]))
+        if row is None or row.status != STATUS_OK or row.acks != -1 or row.completed_ns is None:
+            return False
+        if not history.exact or not history.elections or lost.offset is None:
+            return False
+        node, since = history.elections[-1].leader, row.invoked_ns or 0
+        reports = any(event["node"] == node for event in history.events)
+        if not reports or node in lost.held or not history.is_in_sync(node, row.completed_ns):
+            return False
+        cut = any(each.node == node and each.to_offset <= lost.offset for each in history.truncations)
+        return not cut and not any(loss.time_ns >= since for loss in history.losses_by_node.get(node, ()))
+
+    # -- what settings allow ------------------------------
+
+    def _was_replaced(self, history: PartitionHistory, known: GoneRow, later: _Later) -> bool:
+        """Whether compaction may have removed it when it was gone, for a later record that was old enough by then."""
+        gone_ns = self._gone_ns(known)
+        if later.sent_ns > gone_ns or (later.lost is not None and self._was_spared(history, known, later.lost)):
+            return False
+        for _, until_ns in self._compacting(history, later.sent_ns, gone_ns):
+            for lag in self._in_force(history, "min.compaction.lag.ms", later.sent_ns, until_ns):
+                age_ms = self._age_ms(history, later.stamp_ms, later.sent_ns, min(until_ns, lag.until_ns))
+                if age_ms is None or (is_number(lag.value) and age_ms >= int(lag.value)):
+                    return True
+        return False
+
+    def _deleted_for_good(self, history: PartitionHistory, known: GoneRow) -> Cause | None:
         """The cause for the last record of a key: a tombstone whose time is over."""
         if not known["tombstone"] or known["oldest"] is not None:
             return None
-        age_ms = self._age_ms(policy, known)
-        if age_ms is not None and age_ms < policy.delete_retention_ms:
-            return None
-        setting = _setting("delete.retention.ms", policy.delete_retention_ms)
-        return Cause(code="compaction-of-a-tombstone", settings=(setting,))
-
-    def _deleted(self, history: PartitionHistory, policy: _Policy, known: GoneRow) -> Cause | None:
-        age_ms = self._age_ms(policy, known)
-        if policy.retention_ms is not None and (age_ms is None or age_ms >= policy.retention_ms):
-            return Cause(code="retention-time", settings=(_setting("retention.ms", policy.retention_ms),))
-        if policy.retention_bytes is not None and self._bytes_left(history) >= policy.retention_bytes:
-            return Cause(code="retention-size", settings=(_setting("retention.bytes", policy.retention_bytes),))
+        gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
+        for _, until_ns in self._compacting(history, sent_ns, gone_ns):
+            for kept in self._in_force(history, "delete.retention.ms", sent_ns, until_ns):
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                if is_number(kept.value) and (age_ms is None or age_ms >= int(kept.value)):
+                    setting = _setting("delete.retention.ms", kept.value)
+                    return Cause(code="compaction-of-a-tombstone", settings=(setting,))
         return None
 
-    def _age_ms(self, policy: _Policy, known: GoneRow) -> float | None:
-        """The greatest possible age when it was first seen to be gone, at last by the final read; None if unknown."""
+    def _deleted(self, history: PartitionHistory, known: GoneRow) -> Cause | None:
+        gone_ns, sent_ns = self._gone_ns(known), known["invoked_ns"] or 0
+        for begin_ns, until_ns in self._cleaning("delete", history, sent_ns, gone_ns):
+            for kept in self._in_force(history, "retention.ms", begin_ns, until_ns):
+                age_ms = self._age_ms(history, known["timestamp_ms"], known["invoked_ns"], min(until_ns, kept.until_ns))
+                limited = is_number(kept.value) and int(kept.value) >= 0
+                if limited and (age_ms is None or age_ms >= int(kept.value)):
+                    return Cause(code="retention-time", settings=(_setting("retention.ms", kept.value),))
+            for size in self._in_force(history, "retention.bytes", begin_ns, until_ns):
+                if is_number(size.value) and 0 <= int(size.value) <= self._bytes_left(history):
+                    return Cause(code="retention-size", settings=(_setting("retention.bytes", size.value),))
+        return None
+
+    def _compacting(self, history: PartitionHistory, begin_ns: int, end_ns: int) -> Sequence[tuple[int, int]]:
+        return self._cleaning("compact", history, begin_ns, end_ns)
+
+    def _cleaning(
+        self, policy: str, history: PartitionHistory, begin_ns: int, end_ns: int
+    ) -> Sequence[tuple[int, int]]:
+        """The times of [begin_ns, end_ns] in which brokers may have cleaned up the topic in this way."""
+        if policy in self._settings.policies(history.topic, history.cleanup_policy, END_OF_TIME_NS, END_OF_TIME_NS):
+            told = self._settings.values("cleanup.policy", history.topic, END_OF_TIME_NS, END_OF_TIME_NS)
+            if not any(policy in value for value in told):
+                return [(begin_ns, end_ns)]  # nothing recorded says since when
+        spans = self._in_force(history, "cleanup.policy", begin_ns, end_ns)
+        return [(max(each.begin_ns, begin_ns), each.until_ns) for each in spans if policy in each.value]
+
+    def _in_force(self, history: PartitionHistory, key: str, begin_ns: int, end_ns: int) -> Sequence[_InForce]:
+        """The values that brokers may have used at a moment of [begin_ns, end_ns]."""
+        found = []
+        for span in self._settings.spans(key, history.topic):
+            until_ns = min(heard_by(history.faults, history.replicas, span.end_ns), end_ns)
+            if span.begin_ns <= end_ns and until_ns >= begin_ns:
+                found += [_InForce(value=value, begin_ns=span.begin_ns, until_ns=until_ns) for value in span.values]
+        return sorted(found, key=lambda each: (each.begin_ns, each.value))
+
+    # -- ages and sizes -----------------------------------
+
+    def _gone_ns(self, known: GoneRow) -> int:
+        """When it was first seen to be gone, at last by the final read."""
+        passed_ns = self._passed.get((known["partition_id"], known["value"]))
+        return min(each for each in (known["final_t"], passed_ns, END_OF_TIME_NS) if each is not None)
+
+    def _age_ms(
+        self, history: PartitionHistory, stamp_ms: int | None, sent_ns: int | None, time_ns: int
+    ) -> float | None:
+        """The greatest possible age of a record then; None if unknown."""
         wall = self._context.history.wall_ns
-        stamp, t0, final_t = known["timestamp_ms"], known["invoked_ns"], known["final_t"]
-        if final_t is None:
+        if time_ns >= END_OF_TIME_NS:
             return None
-        final_t = min(final_t, self._passed_ns(known) or final_t)
-        if stamp is not None and wall is not None:
-            return float(final_t + wall[1]) / 1e6 - float(stamp)
+        if stamp_ms is not None and wall is not None:
+            return float(time_ns + wall[1]) / 1e6 - float(stamp_ms)
         # A record is stamped when it is sent, unless its producer says otherwise.
-        if t0 is None or (stamp is not None and policy.stamped_by_client):
+        stamps = self._settings.values("message.timestamp.type", history.topic, 0, END_OF_TIME_NS)
+        if sent_ns is None or (stamp_ms is not None and "LogAppendTime" not in stamps):
             return None
-        return float(final_t - t0) / 1e6
+        return float(time_ns - sent_ns) / 1e6
 
     def _bytes_left(self, history: PartitionHistory) -> float:
         """The greatest possible number of bytes; infinite if a record's size is unknown."""
@@ -222,30 +359,13 @@ class Removal:
             return float("inf")
         return float((history.end_offset - history.log_start) * (scenario.workload.facts.value_bytes + _OVERHEAD_BYTES))
 
-    def _policy(self, history: PartitionHistory) -> _Policy:
-        if history.partition_id not in self._policies:
-            stamps = self._settings.values("message.timestamp.type", topic=history.topic, default="CreateTime")
-            policies = ",".join(self._settings.values("cleanup.policy", topic=history.topic, default="delete"))
-            policies += f",{history.cleanup_policy or ''}"
-            own = self._settings.numbers("retention.ms", topic=history.topic, default=_WEEK_MS)
-            times = [*own, *self._broker_times()]
-            sizes = self._settings.numbers("retention.bytes", topic=history.topic, default="-1")
-            self._policies[history.partition_id] = _Policy(
-                deletes="delete" in policies, compacts="compact" in policies,
-                retention_ms=min((time for time in times if time >= 0), default=None),
-                retention_bytes=min((size for size in sizes if size >= 0), default=None),
-                delete_retention_ms=min(
-                    self._settings.numbers("delete.retention.ms", topic=history.topic, default=_DAY_MS)
-                ),
-                stamped_by_client="LogAppendTime" not in stamps,
-            )  # fmt: skip
-        return self._policies[history.partition_id]
 
-    def _broker_times(self) -> Sequence[int]:
-        """The values of the brokers' coarser settings for retention.ms."""
-        minutes = self._settings.numbers("log.retention.minutes", topic=None, default="-1")
-        hours = self._settings.numbers("log.retention.hours", topic=None, default="-1")
-        return [value * 60_000 for value in minutes] + [value * 3_600_000 for value in hours]
+def _earlier(one: _Later | None, other: _Later) -> _Later:
+    """Of two that stayed, what allows the most."""
+    if one is None:
+        return other
+    stamps = [each.stamp_ms for each in (one, other) if each.stamp_ms is not None]
+    return _Later(sent_ns=min(one.sent_ns, other.sent_ns), stamp_ms=min(stamps, default=None))
 
 
 def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple[Flagged, Cause]]) -> list[Finding]:
@@ -260,6 +380,7 @@ def removed(context: RunContext, history: PartitionHistory, rows: Sequence[tuple
             sentence=f"{plural(len(members), 'acknowledged record')} {offsets_words(members)} of {history.name} "
             f"{plural(len(members), 'was')} removed by {cause_words(cause)}.",
             evidence={"log_start_offset": history.log_start, "setting": cause_words(cause)},
+            open_question=cause.doubt is not None,
         )
         for cause, members in groups.items()
     ]  # fmt: skip

@@ -16,11 +16,12 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.model.elections import elections_of
 from harness.checks.model.lost_records import LostRecord
 from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory, read_run_history
+from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Small, Tables
 from harness.history.facts.disk_facts import DiskEvent
 from harness.history.facts.fault_measures import in_sync_times, leader_times
-from harness.history.schema.cluster_rows import CONFIGURATION, FAULTS, PARTITION_STATES, PartitionStateRow
+from harness.history.schema.cluster_rows import FAULTS, PARTITION_STATES, PartitionStateRow
 from harness.history.schema.schemas import TABLES
 
 FEW, ALLOWED = 20, 2.6  # twice as much, and a logarithm
@@ -60,10 +61,9 @@ def story_of(tables: Tables) -> RunHistory:
 
 
 def shortages(tables: Tables, story: RunHistory) -> None:
-    least = min_isr.LeastInSync(None, tables.rows(CONFIGURATION, 0))
     observed = min_isr.by_place(tables.rows(PARTITION_STATES, 0))
     for partition in story.partitions.values():
-        min_isr.shortages_of(partition, least, observed[partition.topic, partition.partition])
+        min_isr.shortages_of(partition, story.settings, observed[partition.topic, partition.partition])
 
 
 def elections(tables: Tables, story: RunHistory) -> None:
@@ -116,7 +116,7 @@ def lines_of_a_ruling(many: int) -> int:
         )
         for number in range(many)
     )
-    rules = UncleanRules([], [], None)
+    rules = UncleanRules(SettingsOverTime(), [], None)
     story = PartitionHistory(
         run=0, partition_id=0, topic="t", partition=0, replicas=(1, 2, 3), read_to_end=True, end_offset=100,
         states=tuple(states), elections=tuple(elections_of(states, (), [], rules, "t", 0)), disk_losses=losses,

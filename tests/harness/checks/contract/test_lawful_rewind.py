@@ -10,10 +10,13 @@ from harness.checks.contract.rule import lawful_rewind
 from harness.checks.contract.rulings import CauseCode
 from harness.checks.model.elections import NOWHERE, Election
 from harness.checks.model.partition_history import PartitionHistory
-from harness.checks.model.unclean_rules import DEFAULT_PERMISSION, Permission
+from harness.checks.model.settings import SettingsOverTime
+from harness.checks.model.unclean_rules import Permission, UncleanRules
 from harness.checks.spark.detection import Flagged
 from harness.history.schema.cluster_rows import PartitionStateRow
 from tests.rows import row_of
+
+BY_DEFAULT = UncleanRules(SettingsOverTime(), [], None).at("t", 0, begin=0, end=0)
 
 OFFSET = 5
 
@@ -22,7 +25,7 @@ def election(epoch: int, leader: int, *, start: int, leader_before: int = -1) ->
     return Election(
         time_ns=epoch, uncertainty_ns=0, epoch=epoch, leader=leader, leader_before=leader_before, unclean=False,
         isr=(1, 2), isr_before=(1, 2), elr_before=(), start=start, start_from=NOWHERE,
-        permission=DEFAULT_PERMISSION,
+        permission=BY_DEFAULT,
     )  # fmt: skip
 
 

@@ -1,0 +1,55 @@
+"""Kafka's defaults, by release: what holds where neither a setting nor the brokers' own words say anything.
+
+Each default that changed has a row for every era, with its source. A release that is not known counts as a new one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Release = tuple[int, ...]
+NEWEST: Release = (2**31,)
+_OF_KAFKA = re.compile(r"kafka:(\d+(?:\.\d+)*)(?:-[\w.-]+)?")
+_WEEK_MS, _DAY_MS = str(7 * 24 * 3600 * 1000), str(24 * 3600 * 1000)
+# From here on the offsets of a group expire only after its last member has left it (KIP-211).
+GROUPS_KEEP_THEIR_OFFSETS: Release = (2, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Default:
+    """value: up to, and without, the release `before`; the last row of a key has none. source: who changed it."""
+
+    value: str
+    before: Release | None = None
+    source: str = ""
+
+
+DEFAULTS: Mapping[str, tuple[Default, ...]] = {
+    "unclean.leader.election.enable": (
+        Default(value="true", before=(0, 11), source="KIP-106"),
+        Default(value="false"),
+    ),
+    "offsets.retention.minutes": (
+        Default(value="1440", before=(2, 0), source="KIP-186"),
+        Default(value="10080"),
+    ),
+    "min.insync.replicas": (Default(value="1"),),
+    "cleanup.policy": (Default(value="delete"),),
+    "retention.ms": (Default(value=_WEEK_MS),),
+    "retention.bytes": (Default(value="-1"),),
+    "delete.retention.ms": (Default(value=_DAY_MS),),
+    "min.compaction.lag.ms": (Default(value="0"),),
+    "message.timestamp.type": (Default(value="CreateTime"),),
+}
+
+
+def release_of(system: str) -> Release:
+    """The release that a scenario's system names; of a line (`kafka:2`) its newest, of anything else the newest."""
+    named = _OF_KAFKA.fullmatch(system)
+    return NEWEST if named is None else (*map(int, named[1].split(".")), *NEWEST)
+
+
+def default_of(key: str, release: Release) -> str | None:
+    """The default of that release; None for a key that nothing is judged by."""
+    eras = DEFAULTS.get(key, ())
+    return next((each.value for each in eras if each.before is None or release < each.before), None)
