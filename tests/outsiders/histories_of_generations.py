@@ -206,7 +206,7 @@ def generation_came_again() -> HistoryBuilder:
 
 
 @case("the same, and nothing was recorded that could have made the group be forgotten", VIOLATION,
-      {"two-owners violation": SOME}, why="two owners, or a group that lost what it knew: neither is right")  # fmt: skip
+      {"two-owners violation": SOME}, why="two owners, or a group that lost what it knew")  # fmt: skip
 def generation_came_again_without_a_reason() -> HistoryBuilder:
     return _twice_generation_3(_group(), gone=False)
 
