@@ -97,6 +97,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "A later fetch of the group's offset answered less than a commit that had been acknowledged."),
     _anomaly("two-owners", "Two owners of a partition", "groups",
              "Two members of a group held one partition in the same generation."),
+    _anomaly("zombie-commit", "Zombie commit", "groups",
+             "A group's coordinator accepted the offsets of a member that was replaced."),
     _anomaly("group-skip", "Group skip", "groups", "The group committed past a record that no member was given."),
     # ---- transactions
     _anomaly("torn-transaction", "Torn transaction", "transactions",

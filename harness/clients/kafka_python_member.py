@@ -11,6 +11,7 @@ client knows the begin.
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -102,6 +103,7 @@ class KafkaPythonMember(KafkaPythonClient):
 
     _listener: Listener | None = None
     _commit_tried = False
+    _commit_generation: int | None = None  # in the request of the last commit
 
     def _consumer_settings(self) -> dict[str, Any]:
         session_ms = self._use.session_timeout_ms
@@ -135,10 +137,19 @@ class KafkaPythonMember(KafkaPythonClient):
         return [] if self._listener is None else self._listener.take()
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> GroupEvent:
-        return await self._asked("committed", offsets, partial(self._commit, offsets))
+        committed = await self._asked("committed", offsets, partial(self._commit, offsets))
+        return replace(committed, generation=self._commit_generation)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._open_consumer().commit(_with_metadata(offsets), timeout_ms=self._read_timeout_ms)
+        """The library builds each attempt's request with the generation of that moment: one that changed meanwhile is
+        not known to have been in the request that was answered."""
+        consumer = self._open_consumer()
+        self._commit_generation = before = consumer.group_metadata().generation_id
+        try:
+            consumer.commit(_with_metadata(offsets), timeout_ms=self._read_timeout_ms)
+        finally:
+            if consumer.group_metadata().generation_id != before:
+                self._commit_generation = None
 
     async def committed(self, partitions: Sequence[TopicPartition]) -> GroupEvent:
         return await self._asked("fetched", dict.fromkeys(partitions), partial(self._committed, partitions))

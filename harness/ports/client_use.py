@@ -12,6 +12,7 @@ class ClientUse:
 
     role: Literal["producer", "consumer", "both"]
     group: str | None = None
+    group_protocol: Literal["classic", "consumer"] = "classic"  # how its members join: JoinGroup, or KIP-848
     session_timeout_ms: int = 6000  # of a group's member
     transactional_id: str | None = None
     transaction_timeout_ms: int = 10_000

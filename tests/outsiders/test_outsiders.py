@@ -12,6 +12,7 @@ from tests.outsiders import (
     histories_of_disks,
     histories_of_elections,
     histories_of_evidence,
+    histories_of_generations,
     histories_of_groups,
     histories_of_ids,
     histories_of_removal,
@@ -23,10 +24,21 @@ from tests.outsiders import (
 from tests.outsiders.history_builder import CASES, ExpectedJudgement
 
 THEMES = (
-    histories_of_absence_seen, histories_of_acks, histories_of_clients, histories_of_disks, histories_of_elections,
-    histories_of_evidence, histories_of_groups, histories_of_ids, histories_of_removal, histories_of_settings,
-    histories_of_sound_runs, histories_of_transactions, histories_of_two_excuses,
-)  # fmt: skip
+    histories_of_absence_seen,
+    histories_of_acks,
+    histories_of_clients,
+    histories_of_disks,
+    histories_of_elections,
+    histories_of_evidence,
+    histories_of_generations,
+    histories_of_groups,
+    histories_of_ids,
+    histories_of_removal,
+    histories_of_settings,
+    histories_of_sound_runs,
+    histories_of_transactions,
+    histories_of_two_excuses,
+)
 assert all(theme.__doc__ for theme in THEMES), "imported, so that theirs are among CASES"
 
 

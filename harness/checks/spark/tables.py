@@ -41,11 +41,13 @@ from harness.scratch import Scratch, scratch_folder
 LARGE = ("records", "replica_log", "value_names", "jumps")
 # `ops` is read only for the operations that a finding names; `bins` is for the page.
 SMALL = tuple(name for name in TABLES if name not in (*LARGE, "operations", "bins"))
-# The rows of `operations` that a client rejected for a wrong checksum, by the error's name.
+# The rows of `operations` that a client rejected for a wrong checksum, by the error's name, and the clients' crashes.
 CORRUPT_READS = RowsOf("corrupt_reads", OperationRow)
+CRASHES = RowsOf("crashes", OperationRow)
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
-_ONLY_CORRUPT = pc.match_substring(pc.field("error"), _CORRUPT)
+_CRASH = "crash"
+_NOTED = pc.match_substring(pc.field("error"), _CORRUPT) | (pc.field("function") == _CRASH)
 Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the type that `RowsOf` the table says
 
 
@@ -151,10 +153,18 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 
 def _small(table_folders: Sequence[Path]) -> Small:
     held = memory.Together()
-    small = {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL} | {
-        CORRUPT_READS.name: _by_run(_rows_of("operations", table_folders, held, only=_ONLY_CORRUPT))
-    }
+    small = {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL}
+    small |= _noted(_rows_of("operations", table_folders, held, only=_NOTED))
     return small | {DISK_EVENTS.name: _with_older(small, table_folders)}
+
+
+def _noted(operations: Iterable[OfRun]) -> dict[str, dict[int, Sequence[AnyRow]]]:
+    """Of these rows of `operations` those that are kept, as tables of their own."""
+    rows = cast(list[OperationRow], list(operations))
+    return {
+        CORRUPT_READS.name: _by_run(row for row in rows if _CORRUPT in (row["error"] or "")),
+        CRASHES.name: _by_run(row for row in rows if row["function"] == _CRASH),
+    }
 
 
 def _with_older(small: Small, table_folders: Sequence[Path]) -> Mapping[int, Sequence[DiskEventRow]]:
@@ -359,6 +369,5 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
         pq.write_table(arrow[name], path)
         large[name] = read_large(spark, name, [str(path)] if arrow[name].num_rows else [])
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
-    operations = arrow["operations"].to_pylist() if "operations" in arrow else ()
-    small[CORRUPT_READS.name] = _by_run(row for row in operations if _CORRUPT in (row["error"] or ""))
+    small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
     return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)

@@ -5,7 +5,8 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
 
     ["J", worker]                           the first line: the file is being written
     ["P", process, client, acks, time, replica, library, role, idempotent, isolation, group, transactional_id,
-     offset_reset, tells_attempts]          a new client begins; operations that follow belong to it
+     offset_reset, tells_attempts, group_instance_id, group_protocol]
+                                            a new client begins; operations that follow belong to it
     ["D", number, topic, partition]         a short number for a topic-partition, in this file
     ["I", operation, function, time, partitions, values, texts, transaction, keys]
                                             invocation; for sends partitions and values in sending order
@@ -81,6 +82,8 @@ class Process(msgspec.Struct, array_like=True, tag="P", frozen=True):
     transactional_id: str | None = None
     offset_reset: str | None = None
     tells_attempts: bool | None = None
+    group_instance_id: str | None = None  # of a static member (KIP-345)
+    group_protocol: str | None = None  # classic, or consumer (KIP-848)
 
 
 class Declare(msgspec.Struct, array_like=True, tag="D", frozen=True):
@@ -244,6 +247,7 @@ class JournalFile:
                 idempotent=None if use.role == "consumer" else idempotent,
                 isolation=None if use.role == "producer" else use.isolation,
                 offset_reset=None if use.role == "producer" else use.offset_reset,
+                group_protocol=None if use.group is None else use.group_protocol,
             )  # fmt: skip
         self._write(line)
 

@@ -11,6 +11,7 @@ from harness.history.schema.typed_rows import RowsOf
 Role = Literal["producer", "consumer", "both"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OffsetReset = Literal["earliest", "latest", "none"]
+GroupProtocol = Literal["classic", "consumer"]
 GroupEvent = Literal["assigned", "revoked", "lost", "committed", "fetched", "seek"]
 ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader"]
 
@@ -74,6 +75,8 @@ class ProcessRow(TypedDict):
     offset_reset: OffsetReset | None
     tells_attempts: bool | None
     journal_complete: bool | None
+    group_instance_id: str | None
+    group_protocol: GroupProtocol | None
 
 
 class ClientEventRow(TypedDict):

@@ -90,6 +90,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "processes.role": ("producer", "consumer", "both"),
     "processes.isolation": ("read_committed", "read_uncommitted"),
     "processes.offset_reset": ("earliest", "latest", "none"),
+    "processes.group_protocol": ("classic", "consumer"),
     "group_events.event": ("assigned", "revoked", "lost", "committed", "fetched", "seek"),
     "client_events.event": ("attempt_failed", "timeout", "disconnect", "connect", "leader"),
     "node_ends.reason": get_args(EndReason),

@@ -34,6 +34,7 @@ LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),
+    "processes": ("group_instance_id", "group_protocol"),
 }
 
 
@@ -117,6 +118,7 @@ TABLES: dict[str, pa.Schema] = {
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.
     # tells_attempts: client_events has each of its attempts to produce a batch that failed; null: not known.
     # journal_complete: the journal it is in came to its end, and was not cut short; null: not known.
+    # group_instance_id: of a static member (KIP-345). group_protocol: classic | consumer (KIP-848); null: not known.
     "processes": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -131,6 +133,8 @@ TABLES: dict[str, pa.Schema] = {
         offset_reset=_STRING,
         tells_attempts=pa.bool_(),
         journal_complete=pa.bool_(),
+        group_instance_id=_STRING,
+        group_protocol=_STRING,
     ),
     # What clients met, in order of time (harness/ports/client_events.py). event: attempt_failed | timeout |
     # disconnect | connect | leader. node: the other end; of `leader` the leader that metadata named, -1: there is none.

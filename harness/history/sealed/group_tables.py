@@ -119,6 +119,8 @@ def processes_table(processes: Sequence[Process], *, complete: Sequence[bool | N
             "offset_reset": each.offset_reset,
             "tells_attempts": each.tells_attempts,
             "journal_complete": is_complete,
+            "group_instance_id": each.group_instance_id,
+            "group_protocol": each.group_protocol,
         }
         for each, is_complete in sorted(zip(processes, complete, strict=True), key=lambda pair: pair[0].process)
     ]

@@ -8,6 +8,8 @@ class DeliveryRow(TypedDict):
 
     low, last: the first and last of them. high: the committed offset; for `at-least-once` the same as last. why: the
     reason for `at-least-once`, as group_delivery.py names it; committed: the offset that was certainly committed then.
+    committed_ns, assigned_ns, started_ns: of `after-commit`, when the last commit before the assignment was answered,
+    when that began, and by when the member had its first records.
     """
 
     run: int
@@ -24,6 +26,9 @@ class DeliveryRow(TypedDict):
     last_ns: int
     why: str
     committed: int | None
+    committed_ns: int | None
+    assigned_ns: int | None
+    started_ns: int | None
     operations: list[int]
     values: list[int]
 

@@ -1,7 +1,8 @@
 """Group delivery: compares what a group's members read with what the group had committed.
 
 Redelivered after commit: a member read a record below the offset that was certainly committed before its assignment
-began. At-least-once allows a second delivery only of uncommitted records. Redelivered: two members of a group read a
+began. At-least-once allows a second delivery only of uncommitted records, unless the group lawfully forgot the offset
+(group_forgetting.py), or an election took the log's end below it. Redelivered: two members of a group read a
 record; counted, by what was committed when the last of them read it. Skipped: the committed offset passed records of
 the final log that no member ever read; only a member that read them may commit an offset beyond them. Ahead: an offset
 was committed beyond everything the group had read until then, and the records between were read later.
@@ -15,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rulings import Cause, CauseCode
+from harness.checks.contract.rewinds import under_a_reader
+from harness.checks.contract.rulings import Cause, CauseCode, Class
 from harness.checks.families.groups.delivery_rows import (
     AfterCommitRow,
     AheadRow,
@@ -27,10 +29,12 @@ from harness.checks.families.groups.delivery_rows import (
     StepRow,
     TwiceRow,
 )
+from harness.checks.families.groups.group_forgetting import expiry, forgetting_ruled
 from harness.checks.families.groups.group_register import Key, Register, members, registers, resets
 from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
 from harness.history.schema.typed_rows import RowsOf, typed
@@ -54,6 +58,7 @@ _CAUSES: Mapping[str, CauseCode] = {
 _DELIVERED_ONCE: CauseCode = "committed-is-delivered-once"
 _READ_LATER: CauseCode = "committed-before-it-was-read"
 _NEVER_READ: CauseCode = "committed-and-never-read"
+_VIOLATION: Class = "violation"
 
 
 ANSWER = RowsOf(CHECK, DeliveryRow)
@@ -135,7 +140,8 @@ def _redelivered(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "at-least-once",
             "count": row["count"], "low": row["low"], "last": row["high"], "high": row["high"], "process": process,
             "assignment": None, "first_ns": row["invoked_ns"], "last_ns": row["completed_ns"], "why": why,
-            "committed": row["committed"], "operations": [], "values": [],
+            "committed": row["committed"], "committed_ns": None,
+            "assigned_ns": None, "started_ns": None, "operations": [], "values": [],
         }  # fmt: skip
         merged[key] = _merged(delivery, merged.get(key))
     return list(merged.values())
@@ -168,6 +174,7 @@ def _after_commit(
     """Assignments that read below the offset certainly committed before they began, with the number of such reads."""
     own = _own_events(runs, "assigned", "seek")
     spans: list[StartRow] = []
+    times: dict[tuple[int, int, str, int, int], tuple[int | None, int, int]] = {}
     for row in starts:
         register = known.get((row["run"], row["group"], row["partition_id"]))
         events = [
@@ -181,6 +188,9 @@ def _after_commit(
         committed = register.least_at(began)
         if committed is not None and row["low"] < committed:
             spans.append({**row, "high": committed, "time_ns": began})
+            last = register.last_before(began)
+            key = row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]
+            times[key] = None if last is None else last.completed_ns, began, row["heard"]
     if not spans:
         return []
     inside = polls.join(sf.broadcast(runs.frame(_SPAN, spans).drop("low", "time_ns")),
@@ -195,10 +205,13 @@ def _after_commit(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "after-commit",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
             "process": row["process"], "assignment": row["assignment"], "first_ns": row["invoked_ns"],
-            "last_ns": row["completed_ns"], "why": "", "committed": None, "operations": row["operations"],
-            "values": [],
+            "last_ns": row["completed_ns"], "why": "", "committed": None, "committed_ns": committed_ns,
+            "assigned_ns": assigned_ns, "started_ns": started_ns, "operations": row["operations"], "values": [],
         }
         for row in typed(AfterCommitRow, found.toArrow())
+        for committed_ns, assigned_ns, started_ns in [
+            times[row["run"], row["partition_id"], row["group"], row["process"], row["assignment"]]
+        ]
     ]  # fmt: skip
 
 
@@ -253,7 +266,9 @@ def _skipped(
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "skipped",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"],
             "process": row["process"], "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"],
-            "why": "", "committed": None, "operations": [], "values": row["values"],
+            "why": "", "committed": None, "committed_ns": None,
+            "assigned_ns": None, "started_ns": None, "operations": [],
+            "values": row["values"],
         }
         for row in typed(SkippedRow, found.toArrow())
     ]  # fmt: skip
@@ -321,7 +336,7 @@ def _ahead(runs: JudgedRuns, polls: DataFrame, known: Mapping[Key, Register]) ->
             "run": row["run"], "partition_id": row["partition_id"], "group": row["group"], "kind": "ahead",
             "count": row["count"], "low": row["low"], "last": row["last"], "high": row["high"], "process": None,
             "assignment": None, "first_ns": row["time_ns"], "last_ns": row["time_ns"], "why": "", "committed": None,
-            "operations": [], "values": [],
+            "committed_ns": None, "assigned_ns": None, "started_ns": None, "operations": [], "values": [],
         }
         for row in typed(AheadRow, found.toArrow())
     ]  # fmt: skip
@@ -338,25 +353,44 @@ def find(context: RunContext) -> list[Finding]:
     return [_finding(context, row) for row in rows]
 
 
+def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> tuple[Class, Cause]:
+    """Class and cause: the group may have forgotten the offset, or the log may have ended below it meanwhile."""
+    since_ns, until_ns = row["committed_ns"] or 0, row["started_ns"] or row["first_ns"]
+    expired = expiry(
+        context, group=row["group"], topic=history.topic, process=row["process"], committed_ns=row["committed_ns"],
+        asked_ns=row["assigned_ns"] or row["first_ns"], gone_ns=until_ns,
+    )  # fmt: skip
+    if expired is not None:
+        return "permitted", expired
+    classification, cause = forgetting_ruled(context, history, since_ns=since_ns, until_ns=until_ns)
+    if classification == "violation":
+        rewind = under_a_reader(
+            history, offset=row["high"] - 1, epoch=None, time_ns=until_ns, since_ns=since_ns,
+            code="rewound-under-the-consumer",
+        )  # fmt: skip
+        classification, cause = rewind.classification, rewind.cause
+    return (classification, cause) if classification != "violation" else (_VIOLATION, Cause(code=_DELIVERED_ONCE))
+
+
 def _finding(context: RunContext, row: DeliveryRow) -> Finding:
     history = context.partition(row["partition_id"])
     count, records = row["count"], plural(row["count"], "record")
-    check, classification, code = "group-skip", "violation", _NEVER_READ
+    check, classification, cause = "group-skip", _VIOLATION, Cause(code=_NEVER_READ)
     if row["kind"] == "after-commit":
-        check, code = "group-redelivery", _DELIVERED_ONCE
+        check, (classification, cause) = "group-redelivery", _after_commit_ruled(context, history, row)
         sentence = (
             f"Process {row['process']} of group {row['group']} read {records} of {history.name} "
             f"({span_words(row['low'], row['last'])}) although the group had committed {row['high']} before its "
-            "assignment began."
+            f"assignment began: {cause_words(cause)}."
         )
     elif row["kind"] == "at-least-once":
-        check, classification, code = "group-redelivery", "observation", _CAUSES[row["why"]]
+        check, classification, cause = "group-redelivery", "observation", Cause(code=_CAUSES[row["why"]])
         sentence = (
             f"{records} of {history.name} ({span_words(row['low'], row['high'])}) {plural(count, 'was')} delivered to "
-            f"more than one member of group {row['group']}: {cause_words(Cause(code=code))}."
+            f"more than one member of group {row['group']}: {cause_words(cause)}."
         )
     elif row["kind"] == "ahead":
-        code = _READ_LATER
+        cause = Cause(code=_READ_LATER)
         sentence = (
             f"Group {row['group']} committed offset {row['high']} of {history.name} "
             f"{context.history.seconds(row['first_ns'])}, beyond "
@@ -371,9 +405,9 @@ def _finding(context: RunContext, row: DeliveryRow) -> Finding:
     again = row["kind"] == "at-least-once"
     committed = {"committed_at_least": row["committed"]} if again else {"committed": row["high"]}
     return Finding(
-        run=context.run, check=check, classification="violation" if classification == "violation" else "observation",
+        run=context.run, check=check, classification=classification,
         kind=row["kind"], topic=history.topic, partition=history.partition, count=count, sentence=sentence,
-        cause=Cause(code=code),
+        cause=cause, open_question=cause.doubt is not None,
         offsets=[row["low"], row["last"]], values=row["values"], operations=sorted(row["operations"]),
         first_ns=row["first_ns"], last_ns=row["last_ns"],
         evidence={"group": row["group"], **committed, "process": row["process"]},

@@ -2,27 +2,25 @@
 
 A fetch of the committed offset must return a commit that was not yet overwritten (group_register.py). Lost: it returned
 none. Regressed: it returned an offset below all valid ones. Foreign: it returned an offset that no last commit can
-have had. Not judged: failed fetches, and answers after offsets.retention.minutes. Brokers keep committed offsets in an
-internal partition whose elections are not recorded: if an unclean election was allowed under a fault, or a disk was
-lost, between the commit and the answer, the result is an open question.
+have had. Not judged: failed fetches, and offsets that had expired. What lawfully makes a group forget its offsets is
+said in group_forgetting.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
+from harness.checks.contract.rulings import Cause, Class
+from harness.checks.families.groups.group_forgetting import expiry, forgetting_ruled
 from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
-from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
+from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
-from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
 
 CHECK = "lost-group-offset"
-_RETENTION = "offsets.retention.minutes"
 _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
@@ -76,41 +74,19 @@ def _kind(register: Register | None, fetch: Fetch) -> str | None:
 def find(context: RunContext) -> list[Finding]:
     groups: dict[tuple[int, str, str, Class, Cause], list[WrongFetchRow]] = {}
     for row in context.rows[ANSWER]:
-        if row["kind"] == "lost" and _expired(context, row):
+        gone_ns, committed_ns = row["completed_ns"], row["committed_t"]
+        if row["kind"] == "lost" and expiry(
+            context, group=row["group"], topic=row["topic"], process=row["process"], committed_ns=committed_ns,
+            asked_ns=row["invoked_ns"], gone_ns=gone_ns,
+        ):  # fmt: skip
             continue
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
         history = context.partition(row["partition_id"])
-        ruled = offsets_ruled(context.history, history, since=row["committed_t"] or 0, until=row["completed_ns"])
+        ruled = forgetting_ruled(context, history, since_ns=committed_ns or 0, until_ns=gone_ns)
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]
-
-
-def _expired(context: RunContext, row: WrongFetchRow) -> bool:
-    """Whether offsets.retention.minutes was over: since the commit, from 2.1 on since the group had a member at last.
-
-    Before KIP-211 offsets expired whether or not their group was in use.
-    """
-    since, settings = row["committed_t"], context.history.settings
-    if since is None:
-        return False
-    if settings.release >= GROUPS_KEEP_THEIR_OFFSETS:
-        since = max([since, *_seen_with_a_member(context, row)])
-    minutes = settings.numbers(_RETENTION, None, since, row["completed_ns"])[0]
-    return row["completed_ns"] - since >= minutes * 60 * 10**9
-
-
-def _seen_with_a_member(context: RunContext, row: WrongFetchRow) -> Iterator[int]:
-    """When members of its group were seen with partitions of the topic, before it asked."""
-    for event in context.tables[GROUP_EVENTS]:
-        if (event["group"], event["topic"]) != (row["group"], row["topic"]) or event["status"] != STATUS_OK:
-            continue
-        of_a_member = event["event"] in ("assigned", "revoked") or (
-            event["event"] == "committed" and event["generation"] is not None and event["generation"] >= 0
-        )
-        if of_a_member and event["completed_ns"] <= row["invoked_ns"]:
-            yield event["completed_ns"]
 
 
 def _all_are_known(context: RunContext) -> bool:
@@ -143,20 +119,3 @@ def _finding(
                          "committed": row["committed"], "committed_t_ns": row["committed_t"]} for row in rows[:20]],
         },
     )  # fmt: skip
-
-
-def offsets_ruled(run: RunHistory, history: PartitionHistory, *, since: int, until: int) -> tuple[Class, Cause]:
-    """Class and cause, by unrecorded events that may have hit the partition of the group's offsets meanwhile."""
-    if any(since <= loss.time_ns <= until and _may_have_held_offsets(loss) for loss in history.disk_losses):
-        doubt = Doubt(code="group-offsets-on-a-lost-disk")
-        return "observation", Cause(code="group-offsets-on-a-lost-disk", doubt=doubt)
-    harmed = history.faults_between(since, until) or history.ends_between(since, until)
-    if run.unclean_group_offsets is not False and harmed:
-        doubt = Doubt(code="group-offsets-elected-uncleanly")
-        return "observation", Cause(code="group-offsets-elected-uncleanly", doubt=doubt)
-    return "violation", NOTHING_PERMITS_IT
-
-
-def _may_have_held_offsets(loss: DiskLoss) -> bool:
-    """Whether the lost part may have contained group offsets; damage of another topic's log does not."""
-    return loss.event.topic in (None, GROUP_OFFSETS_TOPIC)

@@ -162,6 +162,13 @@ class History:
                   invoked_ns=int(at * SECOND), completed_ns=int((at + 0.1) * SECOND), count=0, error=error)  # fmt: skip
         self._operation += 1
 
+    def crash(self, process: int, *, at: float) -> None:
+        """The client ended without leaving its group."""
+        self._add("operations", operation=self._operation, process=process, client=f"client-{process}",
+                  function="crash", status=2, invoked_ns=int(at * SECOND), completed_ns=int(at * SECOND),
+                  count=0)  # fmt: skip
+        self._operation += 1
+
     # -- the cluster --------------------------------------
 
     def state(self, leader: int, epoch: int, isr: Sequence[int], *, at: float, start: int | None = None) -> None:

@@ -1,0 +1,209 @@
+"""Zombie commits: a coordinator accepted the offsets of a member that was replaced.
+
+A commit names the generation of its member (in KIP-848: the member's epoch), and the coordinator refuses any but the
+present one: ILLEGAL_GENERATION (22), STALE_MEMBER_EPOCH (113). So it is a violation if a commit was accepted that was
+sent after a member of a later generation had been told its assignment; where members have epochs of their own, or it is
+not known whether they have, after another member had been told the assignment of that very partition. A commit of the
+present generation for a partition that another member holds by then is lawful, and told as an observation: coordinators
+do not check who owns a partition. Not judged: commits without a generation, and offsets in transactions.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from harness.checks.contract.rulings import Cause, Class
+from harness.checks.families.groups.group_forgetting import forgetting_ruled
+from harness.checks.families.groups.group_members import Members
+from harness.checks.families.groups.group_owners import assignments
+from harness.checks.findings import Finding, RunContext
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.wording.causes import cause_words
+from harness.checks.wording.words import plural
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+from harness.history.schema.typed_rows import RowsOf
+
+CHECK = "zombie-commit"
+_EXAMPLES_MAX = 20
+_Kind = Literal["old-generation", "given-up"]
+
+
+class ZombieCommitRow(TypedDict):
+    """An accepted commit, and the assignment of another member that was told before it was sent."""
+
+    run: int
+    partition_id: int
+    group: str
+    kind: _Kind
+    process: int
+    generation: int
+    offset: int | None
+    invoked_ns: int
+    completed_ns: int
+    other_process: int
+    other_generation: int
+    told_ns: int
+
+
+ANSWER = RowsOf(CHECK, ZombieCommitRow)
+
+
+def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
+    told = {key: _Told(events) for key, events in assignments(runs).items()}
+    members, own = Members(runs), _last_of_partitions(runs)
+    rows: list[ZombieCommitRow] = []
+    for event in runs.group_events():
+        known = told.get((event["run"], event["group"]))
+        generation = event["generation"]
+        is_commit = event["event"] == "committed" and event["status"] == STATUS_OK and event["transaction"] is None
+        if not is_commit or known is None or generation is None or generation < 0:
+            continue
+        kind: _Kind = "old-generation"
+        other = known.later_than(event, generation, same_partition=members.is_classic(event) is not True)
+        if other is None:
+            kind, other = "given-up", known.given_up(event, generation, own)
+        if other is not None and members.are_two(event, other):
+            rows.append(_row(kind, event, generation, other))
+    return rows
+
+
+class _Told:
+    """The assignments of one group, in order of their answers."""
+
+    def __init__(self, events: Sequence[PlacedEvent]) -> None:
+        self._events = events
+        self._times = [event["completed_ns"] for event in events]
+        self._own: dict[int, list[PlacedEvent]] = {}
+        for event in events:
+            self._own.setdefault(event["process"], []).append(event)
+
+    def later_than(self, commit: PlacedEvent, generation: int, *, same_partition: bool) -> PlacedEvent | None:
+        """What another member was told of a later generation, after this one's and before the commit was sent.
+
+        A group that was forgotten begins again with low generations: so only what was told after the commit's own one.
+        """
+        found: PlacedEvent | None = None
+        for event in self._before(commit["invoked_ns"]):
+            of = event["generation"] or 0
+            if event["process"] == commit["process"] or (of == generation and not self._has(commit)):
+                return found if of <= generation and not self._was_in(commit, found) else None
+            if of > generation and not (same_partition and event["partition_id"] != commit["partition_id"]):
+                found = event
+        return None
+
+    def _has(self, commit: PlacedEvent) -> bool:
+        """Whether the committing member's own assignments were recorded."""
+        return commit["process"] in self._own
+
+    def _was_in(self, commit: PlacedEvent, later: PlacedEvent | None) -> bool:
+        """Whether the committing member was one of that later generation, and only heard of it after it committed."""
+        own = self._own.get(commit["process"], ())
+        after = {event["generation"] for event in own if event["completed_ns"] > commit["invoked_ns"]}
+        return later is not None and later["generation"] in after
+
+    def given_up(
+        self, commit: PlacedEvent, generation: int, own: dict[tuple[int, int, int], list[PlacedEvent]]
+    ) -> PlacedEvent | None:
+        """The assignment of the partition to another member, after the committing one had given it up."""
+        key = commit["run"], commit["process"], commit["partition_id"]
+        before = [event for event in own.get(key, ()) if event["completed_ns"] <= commit["invoked_ns"]]
+        if not before or before[-1]["event"] == "assigned":
+            return None
+        for event in self._before(commit["invoked_ns"]):
+            if event["completed_ns"] < before[-1]["invoked_ns"]:
+                return None
+            is_other = event["process"] != commit["process"] and event["partition_id"] == commit["partition_id"]
+            if is_other and (event["generation"] or 0) <= generation:
+                return event
+        return None
+
+    def _before(self, time_ns: int) -> Sequence[PlacedEvent]:
+        """Those that were answered by then, the last one first."""
+        return self._events[: bisect_right(self._times, time_ns)][::-1]
+
+
+def _last_of_partitions(runs: JudgedRuns) -> dict[tuple[int, int, int], list[PlacedEvent]]:
+    """(run, process, partition) -> when it was assigned the partition and gave it up, in order."""
+    own: dict[tuple[int, int, int], list[PlacedEvent]] = {}
+    for event in runs.group_events():
+        if event["event"] in ("assigned", "revoked", "lost") and event["status"] != STATUS_FAIL:
+            own.setdefault((event["run"], event["process"], event["partition_id"]), []).append(event)
+    return own
+
+
+def _row(kind: _Kind, commit: PlacedEvent, generation: int, other: PlacedEvent) -> ZombieCommitRow:
+    return {
+        "run": commit["run"],
+        "partition_id": commit["partition_id"],
+        "group": commit["group"],
+        "kind": kind,
+        "process": commit["process"],
+        "generation": generation,
+        "offset": commit["offset"],
+        "invoked_ns": commit["invoked_ns"],
+        "completed_ns": commit["completed_ns"],
+        "other_process": other["process"],
+        "other_generation": other["generation"] or 0,
+        "told_ns": other["completed_ns"],
+    }
+
+
+def find(context: RunContext) -> list[Finding]:
+    groups: dict[tuple[int, str, _Kind, Class, Cause], list[ZombieCommitRow]] = {}
+    for row in context.rows[ANSWER]:
+        groups.setdefault((row["partition_id"], row["group"], row["kind"], *_ruled(context, row)), []).append(row)
+    ordered = sorted(groups.items(), key=lambda group: group[0][:4])
+    return [_finding(context, *key[2:], rows) for key, rows in ordered]
+
+
+def _ruled(context: RunContext, row: ZombieCommitRow) -> tuple[Class, Cause]:
+    if row["kind"] == "given-up":
+        return "observation", Cause(code="given-up-and-committed")
+    history = context.partition(row["partition_id"])
+    forgotten = forgetting_ruled(context, history, since_ns=row["told_ns"], until_ns=row["completed_ns"])
+    return ("violation", Cause(code="old-generation-committed")) if forgotten[0] == "violation" else forgotten
+
+
+def _finding(
+    context: RunContext, kind: _Kind, classification: Class, cause: Cause, rows: Sequence[ZombieCommitRow]
+) -> Finding:
+    first, history = rows[0], context.partition(rows[0]["partition_id"])
+    told = f"process {first['other_process']} had been told its assignment in generation {first['other_generation']}"
+    if kind == "given-up":
+        told = f"it had given the partition up, and {told}"
+    sentence = (
+        f"{plural(len(rows), 'commit')} of process {first['process']} of group {first['group']} for {history.name}, in "
+        f"generation {first['generation']}, {plural(len(rows), 'was')} accepted after {told}, first "
+        f"{context.history.seconds(first['completed_ns'])}: {cause_words(cause)}."
+    )
+    return Finding(
+        run=context.run,
+        check=CHECK,
+        classification=classification,
+        kind=kind,
+        topic=history.topic,
+        partition=history.partition,
+        count=len(rows),
+        sentence=sentence,
+        cause=cause,
+        open_question=cause.doubt is not None,
+        first_ns=first["invoked_ns"],
+        last_ns=rows[-1]["completed_ns"],
+        offsets=[row["offset"] for row in rows if row["offset"] is not None],
+        faults=[fault["fault"] for fault in history.faults_between(first["told_ns"], first["completed_ns"])],
+        evidence={
+            "group": first["group"],
+            "commits": [
+                {
+                    "process": row["process"],
+                    "generation": row["generation"],
+                    "offset": row["offset"],
+                    "t_ns": row["completed_ns"],
+                    "other_process": row["other_process"],
+                    "other_generation": row["other_generation"],
+                    "told_t_ns": row["told_ns"],
+                }
+                for row in rows[:_EXAMPLES_MAX]
+            ],
+        },
+    )
