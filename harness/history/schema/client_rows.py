@@ -12,7 +12,7 @@ Role = Literal["producer", "consumer", "both"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 OffsetReset = Literal["earliest", "latest", "none"]
 GroupEvent = Literal["assigned", "revoked", "lost", "committed", "fetched", "seek"]
-ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader"]
+ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader", "request"]
 
 
 class OperationRow(TypedDict):
@@ -87,6 +87,8 @@ class ClientEventRow(TypedDict):
     leader_epoch: int | None
     status: int | None
     error: str | None
+    request: str | None
+    version: int | None
 
 
 class TransactionRow(TypedDict):
@@ -116,6 +118,7 @@ class GroupEventRow(TypedDict):
     completed_ns: int
     transaction: int | None
     error: str | None
+    require_stable: bool | None
 
 
 class ValueNameRow(TypedDict):

@@ -35,6 +35,8 @@ from harness.history.schema.cluster_rows import (
     ControllerRow,
     PartitionRow,
 )
+from harness.history.schema.internal_rows import INTERNAL_STATES
+from harness.history.schema.internal_schemas import INTERNAL
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, TypedRows
 from harness.history.sealed.derived_tables import Derived
@@ -42,7 +44,16 @@ from harness.history.sealed.tables import Conversion, Converted
 from harness.printable import printable
 
 _FINAL_READ = "final-read"
-_FROM_ROWS = ("faults", "disk_events", "steps", "partition_states", "broker_events", "configuration")
+_FROM_ROWS = (
+    "faults",
+    "disk_events",
+    "steps",
+    "partition_states",
+    "broker_events",
+    "configuration",
+    INTERNAL_STATES.name,
+    *INTERNAL,
+)
 
 
 def seal(folder: RunFolder) -> None:

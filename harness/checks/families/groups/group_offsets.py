@@ -13,10 +13,11 @@ from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Do
 from harness.checks.families.groups.group_register import Commit, Fetch, Register, fetch_of, registers
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
-from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory, RunHistory
+from harness.checks.model.partition_history import DiskLoss, PartitionHistory, RunHistory
 from harness.checks.model.settings import Settings
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf
