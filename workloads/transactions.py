@@ -49,8 +49,13 @@ class TransactionsSettings(GroupSettings):
             clients={"producer": self.producers, "consumer": self.consumers, "processor": self.processors},
             group=self.group,
             outputs=(self.output,),
+            transactional_ids=tuple(self.transactional_id(place) for place in range(self.processors)),
             value_bytes=self.value_bytes,
         )
+
+    def transactional_id(self, place: int) -> str:
+        """Of the processor at this place, counted from 0: the same for all its clients."""
+        return f"{self.group}-{place + 1}"
 
     def check(self, topics: Sequence[str]) -> None:
         super().check(topics)
@@ -87,7 +92,7 @@ class Processor:
             role="both",
             group=settings.group,
             session_timeout_ms=settings.session_timeout_ms,
-            transactional_id=f"{settings.group}-{place + 1}",
+            transactional_id=settings.transactional_id(place),
             transaction_timeout_ms=settings.transaction_timeout_ms,
             isolation="read_committed",
             offset_reset="earliest",

@@ -14,6 +14,8 @@ class ClientLog:
     def __init__(self) -> None:
         self._events: deque[ClientEvent] = deque()
         self._leaders: dict[tuple[str, int], tuple[int, int | None]] = {}
+        self._versions: dict[tuple[str, int | None], int] = {}
+        self._asked: dict[str, int] = {}
         self._connections: dict[int, tuple[Kind, str | None]] = {}
         self._closed = False
 
@@ -56,6 +58,18 @@ class ClientLog:
                     event="leader", t_ns=now, node=leader, topic=topic, partition=partition, epoch=epoch
                 )
                 self._add(event)
+
+    def request(self, name: str, version: int, *, node: int | None) -> None:
+        """A request is sent. Only a version that differs from the one before is kept."""
+        self._asked[name] = version
+        if self._versions.get((name, node)) != version:
+            self._versions[name, node] = version
+            now = time.monotonic_ns()
+            self._add(ClientEvent(event="request", t_ns=now, node=node, request=name, version=version))
+
+    def last_version(self, name: str) -> int | None:
+        """Of the last request of this kind, to whichever node."""
+        return self._asked.get(name)
 
     def _add(self, event: ClientEvent) -> None:
         if not self._closed:

@@ -20,11 +20,13 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import answers as common
 from harness.clients.kafka_python import KafkaPythonClient, theirs
+from harness.clients.kafka_python_log import OFFSET_FETCH
 from harness.clients.outcomes import library_error_of
 from harness.ports.cluster import TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
 
 RETRY_BACKOFF_MS = 100
+STABLE_SINCE = 7  # the version of OffsetFetch
 MAX_POLL_INTERVAL_MS = 15_000  # a rebalance waits this long for a member that hangs
 # The coordinator refused the commit, or the member knew that it is no longer one.
 _REFUSED = frozenset(
@@ -193,7 +195,13 @@ class KafkaPythonMember(KafkaPythonClient):
             error=error_text,
             generation=None if listener is None else listener.generation,
             member=None if listener is None else listener.member,
+            require_stable=self._asks_for_stable_offsets() if event == "fetched" else None,
         )
+
+    def _asks_for_stable_offsets(self) -> bool | None:
+        """Whether the last fetch of committed offsets did (KIP-447); the library does with read_committed."""
+        version = self._log.last_version(OFFSET_FETCH)
+        return None if version is None else self._use.isolation == "read_committed" and version >= STABLE_SINCE
 
     # -- transactions -------------------------------------
 

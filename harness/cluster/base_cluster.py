@@ -11,6 +11,7 @@ from harness.clock import Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System, host_name
 from harness.cluster.confined import folder_below
+from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.damage import damage_log
 from harness.cluster.last_lines import last_lines, reason_in
 from harness.cluster.last_words import LastWords, last_words
@@ -35,6 +36,7 @@ from harness.ports.cluster import (
     ReplicaLog,
     TopicDefinition,
 )
+from harness.ports.coordinator_logs import CoordinatorLog
 
 _POLL_S = 0.05
 _RESTARTS_MAX = 6
@@ -227,6 +229,12 @@ class BrokerCluster(ABC):
         if node not in self.brokers:
             return []  # a coordination service's folder "version-2" is no replica of a topic "version"
         return read_replicas(node, self._folders(node).data, t_ns=self._clock.monotonic_ns())
+
+    def read_coordinator_logs(self, node: NodeId) -> Sequence[CoordinatorLog]:
+        if node not in self.brokers:
+            return []
+        data, anchor = self._folders(node).data, RunFolder(self._run).anchor()
+        return read_coordinator_logs(node, data, t_ns=self._clock.monotonic_ns(), anchor=anchor)
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
         folder = self._folders(node).data / f"{topic}-{partition}"

@@ -6,7 +6,8 @@ reader decodes the contents, after the checksum was verified.
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka.errors import CorruptRecordError
@@ -35,6 +36,24 @@ class Batch:
     stop: int
     magic: int
     next_offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecord:
+    """A record with all that its batch says of it; control: a transaction's marker.
+
+    timestamp_ms: None before magic 1. producer_id, producer_epoch: None before magic 2, and without idempotence.
+    """
+
+    offset: int
+    epoch: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    transactional: bool = False
+    control: bool = False
 
 
 def hops(size: int, head_at: Callable[[int], bytes]) -> Iterator[Batch]:
@@ -75,23 +94,56 @@ def records_of(data: bytes) -> Iterator[LogRecord]:
 
     Raises ValueError for a batch with a valid checksum and invalid records, which only a crafted batch has.
     """
+    for content, magic in _intact(data):
+        with _of_records():
+            if magic < 2:
+                for record in _old_records(content, magic):
+                    yield LogRecord(offset=record.offset, epoch=_NO_EPOCH, value=record.value or b"")
+            elif not (decoded := _decoded(content)).is_control_batch:
+                for record in _decoded(_uncompressed(content)):
+                    yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
+
+
+def stored_records(data: bytes) -> Iterator[StoredRecord]:
+    """Like `records_of`, with keys, times, producers, and the markers of transactions."""
+    for content, magic in _intact(data):
+        with _of_records():
+            yield from _old_records(content, magic) if magic < 2 else _new_records(content)
+
+
+def _intact(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """The bytes and magic of each whole batch before the first damaged one."""
     for batch in batches(data):
         content = data[batch.start : batch.stop]
-        try:
+        with _of_records():
             if not is_intact(content):
                 return
-            yield from _records_in(content, batch.magic)
-        except CorruptRecordError as error:
-            raise ValueError(f"a batch holds no records, and its checksum does: {error}") from None
+        yield content, batch.magic
 
 
-def _records_in(content: bytes, magic: int) -> Iterator[LogRecord]:
-    decoded = _decoded(content)
-    if magic < 2:
-        yield from _old_records(content, magic)
-    elif not decoded.is_control_batch:
-        for record in _decoded(_uncompressed(content)):
-            yield LogRecord(offset=record.offset, epoch=decoded.leader_epoch, value=bytes(record.value or b""))
+@contextmanager
+def _of_records() -> Iterator[None]:
+    try:
+        yield
+    except CorruptRecordError as error:
+        raise ValueError(f"a batch holds no records, and its checksum does: {error}") from None
+
+
+def _new_records(content: bytes) -> Iterator[StoredRecord]:
+    batch = _decoded(content)
+    has_producer = batch.producer_id >= 0
+    for record in _decoded(_uncompressed(content)):
+        yield StoredRecord(
+            offset=record.offset,
+            epoch=batch.leader_epoch,
+            timestamp_ms=record.timestamp,
+            key=None if record.key is None else bytes(record.key),
+            value=None if record.value is None else bytes(record.value),
+            producer_id=batch.producer_id if has_producer else None,
+            producer_epoch=batch.producer_epoch if has_producer else None,
+            transactional=batch.is_transactional,
+            control=batch.is_control_batch,
+        )
 
 
 def is_intact(content: bytes) -> bool:
@@ -119,19 +171,26 @@ def _uncompressed(content: bytes) -> bytes:
     return bytes(made)
 
 
-def _old_records(content: bytes, magic: int) -> Iterator[LogRecord]:
+def _old_records(content: bytes, magic: int) -> Iterator[StoredRecord]:
     """Decodes a record, or a record whose value is a compressed set of records."""
     codec = content[17] & _CODEC
     if not codec:
         for record in _decoded(content):
-            yield LogRecord(offset=record.offset, epoch=_NO_EPOCH, value=bytes(record.value or b""))
+            yield StoredRecord(
+                offset=record.offset,
+                epoch=_NO_EPOCH,
+                timestamp_ms=record.timestamp,
+                key=None if record.key is None else bytes(record.key),
+                value=None if record.value is None else bytes(record.value),
+            )
         return
-    inner = list(records_of(decompress(codec, _value(content, magic), old_lz4=magic == 0)))
+    unpacked = decompress(codec, _value(content, magic), old_lz4=magic == 0)
+    inner = [record for each, own in _intact(unpacked) for record in _old_records(each, own)]
     # Magic 0 has absolute offsets inside; magic 1 has relative ones, and only the set's own offset, the last, is
     # absolute.
     shift = _HEAD.unpack_from(content)[0] - inner[-1].offset if inner and magic else 0
     for each in inner:
-        yield LogRecord(offset=each.offset + shift, epoch=_NO_EPOCH, value=each.value)
+        yield replace(each, offset=each.offset + shift) if shift else each
 
 
 def _value(content: bytes, magic: int) -> bytes:

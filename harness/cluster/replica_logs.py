@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ import msgspec
 
 from harness.cluster.record_batches import HEAD_BYTES, batches, end_of, hops, records_of
 from harness.errors import HarnessError
+from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.schema.schemas import UNREADABLE_EVENT
 from harness.ports.cluster import BrokerEvent, LogRecord, NodeId, ReplicaLog
 from harness.scenario.topic_names import INTERNAL_TOPICS
@@ -31,11 +33,20 @@ _REPLICA = re.compile(r"(.+)-(\d+)")  # not t-0.<uuid>-delete, -future or -stray
 
 def partition_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
     """(topic, partition, folder) of every active replica of a data directory, internal topics aside."""
+    return (found for found in _folders(data) if found[0] not in INTERNAL_TOPICS)
+
+
+def coordinators_folders(data: Path) -> Iterator[tuple[str, int, Path]]:
+    """The same of the internal topics in which coordinators keep groups and transactions."""
+    return (found for found in _folders(data) if found[0] in COORDINATORS_TOPICS)
+
+
+def _folders(data: Path) -> Iterator[tuple[str, int, Path]]:
     if not data.is_dir():
         return
     for folder in sorted(data.iterdir()):
         match = _REPLICA.fullmatch(folder.name)
-        if match and match[1] not in INTERNAL_TOPICS and folder.is_dir():
+        if match and folder.is_dir():
             yield match[1], int(match[2]), folder
 
 
@@ -44,24 +55,47 @@ def segment_files(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))
 
 
-def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
+@dataclass(frozen=True, kw_only=True)
+class LogFiles:
+    """What the files of one replica say of it. content: of its segments, joined into one piece, since after an invalid
+    batch nothing is read, in later segments either."""
+
+    start: int
+    end: int
+    high_watermark: int | None
+    epochs: tuple[tuple[int, int], ...]
+    topic_id: str | None
+    content: bytes
+
+
+def read_log(topic: str, partition: int, folder: Path) -> LogFiles:
     # Read the checkpoints first: a live broker's log only grows beyond them, unless it is being truncated.
     high_watermark = read_high_watermarks(folder.parent).get((topic, partition))
     epochs = tuple(_pairs(folder / "leader-epoch-checkpoint"))
     segments = _contents(folder)
-    # Joined into one piece: after an invalid batch nothing is read, in later segments either.
-    records = tuple(records_of(b"".join(content for _, content in segments)))
+    return LogFiles(
+        start=segments[0][0] if segments else 0,
+        end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
+        high_watermark=high_watermark,
+        epochs=epochs,
+        topic_id=read_topic_id(folder),
+        content=b"".join(content for _, content in segments),
+    )
+
+
+def read_replica(node: NodeId, topic: str, partition: int, folder: Path, *, t_ns: int) -> ReplicaLog:
+    log = read_log(topic, partition, folder)
     return ReplicaLog(
         node=node,
         topic=topic,
         partition=partition,
         t_ns=t_ns,
-        log_start=segments[0][0] if segments else 0,
-        high_watermark=high_watermark,
-        log_end=_last_end((base, end_of(batches(content))) for base, content in reversed(segments)),
-        epochs=epochs,
-        records=records,
-        topic_id=read_topic_id(folder),
+        log_start=log.start,
+        high_watermark=log.high_watermark,
+        log_end=log.end,
+        epochs=log.epochs,
+        records=tuple(records_of(log.content)),
+        topic_id=log.topic_id,
     )
 
 

@@ -13,9 +13,11 @@ from harness.clock import Clock
 from harness.cluster.attached.journal import AttachedJournal
 from harness.cluster.brokers.catalogue import system_of
 from harness.cluster.brokers.system import NodeFolders, System
+from harness.cluster.coordinator_logs import read_coordinator_logs
 from harness.cluster.replica_logs import read_replicas
 from harness.history.run_folder import RunFolder
 from harness.ports.cluster import ClusterHistory, NodeId, ReplicaLog
+from harness.ports.coordinator_logs import CoordinatorLog
 from harness.scenario.model import ClusterSpec
 
 _NOT_READ = (".index", ".timeindex", ".txnindex")  # not read, and preallocated to their maximal size
@@ -54,6 +56,13 @@ class StoredNodes:
                 data = self._folders(node.node).data
                 yield node.node, read_replicas(node.node, data, t_ns=self.clock.monotonic_ns())
 
+    def coordinator_logs(self) -> Iterator[CoordinatorLog]:
+        """After `logs`, which has looked at the files' sizes."""
+        for node in self._system.nodes:
+            if node.role == "broker":
+                data, now = self._folders(node.node).data, self.clock.monotonic_ns()
+                yield from read_coordinator_logs(node.node, data, t_ns=now, anchor=self.folder.anchor())
+
     def _check_sizes(self) -> None:
         """Raises HarnessError if a node's files, which are read as a whole, take more memory than allowed."""
         for node in self._system.nodes:
@@ -73,6 +82,9 @@ class StoredNotes:
     not_collected: str
 
     def logs(self) -> Iterator[tuple[NodeId, Sequence[ReplicaLog]]]:
+        return iter(())
+
+    def coordinator_logs(self) -> Iterator[CoordinatorLog]:
         return iter(())
 
     def history(self) -> ClusterHistory:

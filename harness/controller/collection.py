@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from harness.clock import Clock
+from harness.controller.coordinators import Coordinators
 from harness.controller.recorder import Recorder, SoFar
 from harness.controller.truncation_cuts import history_with_cuts
 from harness.errors import MISFITS, HarnessError, misfit
@@ -19,8 +20,10 @@ from harness.history.journals.controller_rows import BOOKS, ROWS, read_rows, sna
 from harness.history.run_folder import RunFolder
 from harness.history.schema.client_rows import VALUE_NAMES
 from harness.history.schema.cluster_rows import REPLICA_SNAPSHOTS
+from harness.history.schema.internal_rows import INTERNAL_SNAPSHOTS
 from harness.history.sealed.sealing import seal
 from harness.ports.cluster import Cluster, ClusterHistory, NodeId, ReplicaLog, ShowsLogs
+from harness.ports.coordinator_logs import CoordinatorLog, ShowsCoordinatorLogs
 
 # What reading a damaged file, or one written to cause an error, can raise.
 _UNREADABLE = (
@@ -37,6 +40,8 @@ class Books(Protocol):
 
     def logs(self) -> Iterable[tuple[NodeId, Sequence[ReplicaLog]]]: ...
 
+    def coordinator_logs(self) -> Iterable[CoordinatorLog]: ...
+
     def history(self) -> ClusterHistory: ...
 
 
@@ -52,6 +57,12 @@ class RunningBooks:
             if node.role == "broker" and isinstance(self.cluster, ShowsLogs):
                 yield node.node, self.cluster.read_replicas(node.node)
 
+    def coordinator_logs(self) -> Iterator[CoordinatorLog]:
+        if isinstance(self.cluster, ShowsCoordinatorLogs):
+            for node in self.cluster.nodes:
+                if node.role == "broker":
+                    yield from self.cluster.read_coordinator_logs(node.node)
+
     def history(self) -> ClusterHistory:
         return self.cluster.collect()
 
@@ -66,21 +77,32 @@ def _collect(folder: RunFolder, books: Books, clock: Clock, after: SoFar) -> Non
     folder.files.remove_folder(place)
     folder.files.make_folder(place)
     recorder = Recorder(folder=folder.history / BOOKS, clock=clock, after=after)
-    topics = folder.scenario().topic_names
+    scenario = folder.scenario()
+    topics = scenario.topic_names
     try:
         for node, logs in books.logs():
             recorder.replica_logs("end", int(node), [log for log in logs if log.topic in topics])
-        recorder.cluster_history(history_with_cuts(_watched(books.history(), topics), folder.history))
+        kept = list(books.coordinator_logs())
+        recorder.coordinator_logs("end", kept)
+        history = books.history()
+        coordinators = Coordinators.of(scenario.workload.facts, history.partition_states)
+        own = coordinators.partitions | {(log.topic, log.partition) for log in kept}
+        recorder.cluster_history(history_with_cuts(_watched(history, topics, own), folder.history))
     finally:
         recorder.close()
     folder.update(collected=True)
 
 
-def _watched(history: ClusterHistory, topics: Set[str]) -> ClusterHistory:
-    """Keeps only the scenario's topics: topics created by Kafka or by a step are not written, read or judged."""
+def _watched(history: ClusterHistory, topics: Set[str], coordinators: Set[tuple[str, int]]) -> ClusterHistory:
+    """Keeps only the scenario's topics: topics created by Kafka or by a step are not written, read or judged. Of the
+    internal topics' partitions, those that coordinate something are known besides."""
     return replace(
         history,
-        partition_states=[state for state in history.partition_states if state.topic in topics],
+        partition_states=[
+            state
+            for state in history.partition_states
+            if state.topic in topics or (state.topic, state.partition) in coordinators
+        ],
         topics=[life for life in history.topics if life.topic in topics],
         broker_events=[event for event in history.broker_events if event.topic is None or event.topic in topics],
     )
@@ -116,7 +138,11 @@ def _collected_later(folder: RunFolder, books: Books, clock: Clock) -> list[str]
     rows = read_rows(folder.history / ROWS)
     after = SoFar(
         names=ValueNames((row["value"], row["name"]) for row in rows[VALUE_NAMES]),
-        snapshots=1 + max((row["snapshot"] for row in rows[REPLICA_SNAPSHOTS]), default=-1),
+        snapshots=1
+        + max(
+            (row["snapshot"] for snapshots in (rows[REPLICA_SNAPSHOTS], rows[INTERNAL_SNAPSHOTS]) for row in snapshots),
+            default=-1,
+        ),
     )
     reasons = []
     try:

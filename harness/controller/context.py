@@ -16,6 +16,7 @@ from harness.controller.probes import ProbeRead, Probes
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError, UsageError
 from harness.ports.cluster import ClientId, Cluster, NodeId, SendOutcome, ShowsLogs
+from harness.ports.coordinator_logs import ShowsCoordinatorLogs
 from harness.randomness import stream
 from harness.scenario.model import Scenario
 
@@ -151,6 +152,8 @@ class RunContext:
         wanted = self.scenario.topic_names if topics is None else topics
         logs = [log for log in cluster.read_replicas(node) if log.topic in wanted]
         self.recorder.replica_logs(reason, int(node), logs)
+        if reason == "wipe" and isinstance(cluster, ShowsCoordinatorLogs):
+            self.recorder.coordinator_logs(reason, cluster.read_coordinator_logs(node))
 
     # -- probes ----------------------------------------
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.clock import Clock
+from harness.controller.coordinators import NO_LOAD, Coordinators, coordinators_topics
 from harness.controller.recorder import Recorder
 from harness.errors import HarnessError
+from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.ports.cluster import Cluster, NodeEnd, PartitionState, SeesNodesEnd
+from harness.scenario.model import LoadFacts
 
 GAP_NS = 1_000_000_000
 
@@ -31,13 +34,15 @@ class Observer:
     """Polls every `interval_s`. `state` and `controller` are the latest view; `wait_until` wakes after each round."""
 
     def __init__(
-        self, *, cluster: Cluster, topics: Sequence[str], clock: Clock, recorder: Recorder, interval_s: float = 0.12
-    ) -> None:
+        self, *, cluster: Cluster, topics: Sequence[str], clock: Clock, recorder: Recorder, interval_s: float = 0.12,
+        load: LoadFacts = NO_LOAD,
+    ) -> None:  # fmt: skip
         self._cluster = cluster
         self._topics = tuple(topics)
         self._clock = clock
         self._recorder = recorder
         self._interval_s = interval_s
+        self._load = load
         self._views: dict[tuple[str, int], dict[int, PartitionState]] = {}
         self._changed_ns: dict[tuple[str, int, int], int] = {}
         self._led: dict[tuple[str, int], int] = {}
@@ -75,14 +80,18 @@ class Observer:
     async def poll_once(self) -> None:
         """One round. If no node can be asked (all are down), the round is empty, which counts as a gap."""
         try:
-            states = await self._cluster.live_partition_states(self._topics)
+            states = await self._cluster.live_partition_states((*self._topics, *coordinators_topics(self._load)))
             controller = await self._cluster.controller()
         except (HarnessError, OSError):
             states, controller = (), -1
         now = self._clock.monotonic_ns()
+        own = Coordinators.of(self._load, states).partitions
         heard = set()
         for state in states:
-            self._take(state)
+            if state.topic not in COORDINATORS_TOPICS:
+                self._take(state)
+            elif (state.topic, state.partition) in own:
+                self._recorder.partition_state(state)
             heard.add(state.observer)
         for partition in self._views:
             if (leader := self.leader(*partition)) >= 0:

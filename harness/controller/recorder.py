@@ -15,11 +15,15 @@ from typing import Any
 import msgspec
 
 from harness.clock import Clock
+from harness.controller.coordinators import rows_of_logs
 from harness.errors import HarnessError
+from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.facts.step_facts import arguments_text
 from harness.history.facts.values import ValueNames
 from harness.history.files_below import FilesBelow
 from harness.history.journals.controller_rows import ROWS, Identity, write_snapshot
+from harness.history.schema.cluster_rows import PARTITION_STATES
+from harness.history.schema.internal_rows import INTERNAL_STATES
 from harness.ports.cluster import (
     BrokerEvent,
     ClusterHistory,
@@ -30,6 +34,7 @@ from harness.ports.cluster import (
     PartitionState,
     ReplicaLog,
 )
+from harness.ports.coordinator_logs import CoordinatorLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +199,7 @@ class Recorder:
         self._last_states[key] = state
         changed_leader = before is not None and before.leader_epoch != state.leader_epoch and state.leader >= 0
         self.write(
-            "partition_states",
+            (INTERNAL_STATES if state.topic in COORDINATORS_TOPICS else PARTITION_STATES).name,
             {
                 "topic": state.topic,
                 "partition": state.partition,
@@ -256,6 +261,13 @@ class Recorder:
                 "topic_id": log.topic_id,
             },
         )
+
+    def coordinator_logs(self, reason: str, logs: Sequence[CoordinatorLog]) -> None:
+        """Records what brokers keep of groups and transactions. Safe to call from a thread."""
+        with self._lock:
+            for table, row in rows_of_logs(reason, logs, first=self._snapshots):
+                self.write(table, row)
+            self._snapshots += len(logs)
 
     def cluster_history(self, history: ClusterHistory) -> None:
         """Records the cluster's own books, once, after the nodes were read for the last time."""

@@ -281,7 +281,13 @@ class Run:
         return RunContext(
             scenario=self.scenario,
             cluster=self.cluster,
-            observer=Observer(cluster=self.cluster, topics=topics, clock=self.clock, recorder=recorder),
+            observer=Observer(
+                cluster=self.cluster,
+                topics=topics,
+                clock=self.clock,
+                recorder=recorder,
+                load=self.scenario.workload.facts,
+            ),
             recorder=recorder,
             clock=self.clock,
             seed=self.seed,

@@ -22,7 +22,8 @@ from harness.history.schema import version_1
 from harness.history.schema.evidence_schemas import FINDINGS
 from harness.history.schema.lawful_rows import REMEDY, check_table
 from harness.history.schema.parquet_tables import read_table
-from harness.history.schema.schemas import ROW_GROUP, SCHEMA_VERSION, TABLES
+from harness.history.schema.schema_version import SCHEMA_VERSION
+from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.texts import read_run, read_verdict
 from harness.scenario.model import Scenario, WorkloadSpec
 

@@ -9,8 +9,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 # attempt_failed: sending a batch failed; it may be sent again. timeout: a request was not answered in time. disconnect:
 # a connection was lost or could not be opened. connect: it is open. leader: metadata names a partition's leader, for
-# the first time or a different one.
-Kind = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader"]
+# the first time or a different one. request: requests of a kind go to a node in a version, for the first time or a
+# different one; only of those kinds in which the version decides what was promised.
+Kind = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader", "request"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class ClientEvent:
     epoch: int | None = None
     status: Literal["fail", "info"] | None = None
     error: str | None = None
+    request: str | None = None
+    version: int | None = None
 
 
 @runtime_checkable

@@ -132,7 +132,7 @@ class BrokerEvent:
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationChange:
     t_ns: int
-    scope: Literal["topic", "broker", "cluster"]
+    scope: Literal["topic", "broker", "cluster", "feature"]  # feature: a finalized level (KIP-584)
     name: str
     node: int
     key: str

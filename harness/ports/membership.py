@@ -23,6 +23,7 @@ class GroupEvent:
     error: str | None = None
     generation: int | None = None
     member: str | None = None
+    require_stable: bool | None = None  # of a fetch, if it is known
 
 
 @dataclass(frozen=True, kw_only=True)

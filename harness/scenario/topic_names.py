@@ -2,9 +2,11 @@
 
 import re
 
+from harness.history.facts.internal_topics import COORDINATORS_TOPICS
+
 METADATA_TOPIC = "__cluster_metadata"  # the quorum's own log: every node has it, but it is not a topic's replica
 # Kafka's internal topics, to which brokers and controllers write and no client of a run does.
-INTERNAL_TOPICS = (METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state")
+INTERNAL_TOPICS = (METADATA_TOPIC, *COORDINATORS_TOPICS, "__share_group_state")
 LEGAL_NAMES = "letters, digits, '.', '_' and '-' are allowed, up to 249"
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

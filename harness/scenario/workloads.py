@@ -49,7 +49,8 @@ class RecordedWorkload(WorkloadSpec):
 
 def recorded(name: str, facts: Mapping[str, Any]) -> type[RecordedWorkload]:
     """A class for that workload. `facts`: the fields of its LoadFacts, from run.json."""
-    load = LoadFacts(**{**facts, "outputs": tuple(facts.get("outputs", ()))})
+    lists = {name: tuple(facts.get(name, ())) for name in ("outputs", "transactional_ids")}
+    load = LoadFacts(**{**facts, **lists})
     own = {"name": name, "facts": property(lambda self: load), "__module__": __name__}
     return type("Recorded", (RecordedWorkload,), own)
 

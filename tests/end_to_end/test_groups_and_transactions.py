@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from harness.history.facts.internal_topics import partition_of
 from harness.history.facts.values import decode_output
 from tests.end_to_end.shell import Shell
 from tests.end_to_end.test_real_kafka import needs
@@ -93,3 +94,33 @@ def test_the_reference_is_not_asked_for_what_it_has_not(fresh_shell: Shell, scen
     said = ended.stderr.splitlines()
     assert f"{scenario}.toml:1: scenario {scenario} is not for reference: the reference has {has_not}" in said[0]
     assert "nothing was started" in said[-1]
+
+
+def test_what_the_coordinators_kept_says_what_the_clients_were_told(fresh_shell: Shell) -> None:
+    """Their logs, who led them, and the versions of the requests that decide what was promised."""
+    folder = run(fresh_shell, "transactions")
+
+    pending: dict[int, dict[int, int]] = {}
+    committed: dict[int, int] = {}
+    for row in rows_of(folder, "consumer_offsets"):
+        if row["kind"] == "offset":
+            pending.setdefault(row["producer_id"], {})[row["topic_partition"]] = row["committed_offset"]
+        elif row["kind"] == "marker":
+            ended = pending.pop(row["producer_id"], {})
+            committed |= ended if row["commits"] else {}
+    fetches = [row for row in rows_of(folder, "group_events") if row["event"] == "fetched" and row["status"] == 0]
+    last = {row["partition"]: row["offset"] for row in fetches if row["generation"] is None}
+    assert last == {part: committed.get(part) for part in last}
+    assert any(last.values())
+    assert {row["require_stable"] for row in fetches} == {True}
+    outcomes = {row["outcome"] for row in rows_of(folder, "transactions")}
+    states = {row["state"] for row in rows_of(folder, "transaction_state")}
+    assert ("CompleteCommit" in states, "CompleteAbort" in states) == (0 in outcomes, 1 in outcomes)
+    led = {(row["topic"], row["partition"]) for row in rows_of(folder, "internal_partition_states") if row["exact"]}
+    ids = {row["transactional_id"] for row in rows_of(folder, "transactions")}
+    used = {("__consumer_offsets", partition_of("processors", 3))}
+    assert led == used | {("__transaction_state", partition_of(name, 3)) for name in ids}
+    asked = {(row["request"], row["version"]) for row in rows_of(folder, "client_events") if row["event"] == "request"}
+    assert {"Produce", "OffsetFetch", "EndTxn", "TxnOffsetCommit"} <= {name for name, _ in asked}
+    levels = {row["key"]: row["value"] for row in rows_of(folder, "configuration") if row["scope"] == "feature"}
+    assert levels["transaction.version"] == "2"

@@ -17,6 +17,7 @@ from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
 from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import down_between
 from harness.history.facts.step_facts import deletions_asked
@@ -42,7 +43,6 @@ from harness.history.schema.cluster_rows import (
 )
 from harness.scenario.model import Scenario
 
-GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 Placed = TypeVar("Placed", PartitionStateRow, BrokerEventRow, SnapshotRow)
 
 

@@ -47,7 +47,7 @@ CRASHES = RowsOf("crashes", OperationRow)
 _MANY_FILES = 8
 _CORRUPT = "Corrupt"  # CorruptRecordError, CorruptRecordException
 _CRASH = "crash"
-_NOTED = pc.match_substring(pc.field("error"), _CORRUPT) | (pc.field("function") == _CRASH)
+Selection = Callable[[pa.Schema], pc.Expression]  # of a table's rows, by the columns that its files have
 Small = Mapping[str, Mapping[int, Sequence[AnyRow]]]  # by table and run, of the type that `RowsOf` the table says
 
 
@@ -154,8 +154,14 @@ def open_tables(spark: SparkSession, table_folders: Sequence[Path]) -> Iterator[
 def _small(table_folders: Sequence[Path]) -> Small:
     held = memory.Together()
     small = {name: _by_run(_rows_of(name, table_folders, held)) for name in SMALL}
-    small |= _noted(_rows_of("operations", table_folders, held, only=_NOTED))
+    small |= _noted(_rows_of("operations", table_folders, held, only=_noted_in))
     return small | {DISK_EVENTS.name: _with_older(small, table_folders)}
+
+
+def _noted_in(schema: pa.Schema) -> pc.Expression:
+    [was] = version_1.old_names("operations", ["function"])
+    function = pc.field("function" if "function" in schema.names else was)
+    return pc.match_substring(pc.field("error"), _CORRUPT) | (function == _CRASH)
 
 
 def _noted(operations: Iterable[OfRun]) -> dict[str, dict[int, Sequence[AnyRow]]]:
@@ -212,7 +218,7 @@ def _rows_of_run_0(path: Path, name: str) -> int | None:
 
 
 def _numbered(
-    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: pc.Expression | None = None
+    name: str, table_folders: Sequence[Path], held: memory.Together | None = None, only: Selection | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The table of all runs, run by run, in the columns of its schema: absent ones are null, absent tables are empty.
 
@@ -224,7 +230,9 @@ def _numbered(
     schema = TABLES[name]
     try:
         for files in _opened(name, list(runs), held):
-            for batch in files.to_batches(columns=[*files.schema.names, "__filename"], filter=only):
+            for batch in files.to_batches(
+                columns=[*files.schema.names, "__filename"], filter=only and only(files.schema)
+            ):
                 if batch.num_rows:
                     run = runs[batch.column("__filename")[0].as_py()]
                     columns = _today(name, files.schema, batch)
@@ -293,7 +301,7 @@ def _files_with_rows(name: str, table_folders: Sequence[Path]) -> dict[str, int]
 
 
 def _rows_of(
-    name: str, table_folders: Sequence[Path], held: memory.Together, only: pc.Expression | None = None
+    name: str, table_folders: Sequence[Path], held: memory.Together, only: Selection | None = None
 ) -> Iterator[OfRun]:
     """Rows in the order they were written, as long as they fit into memory and are rows that a writer leaves."""
     rows, batches = 0, []

@@ -17,13 +17,13 @@ from harness.cluster.books.metadata_records import (
     ConfigWritten,
     ElrCleared,
     FeatureWritten,
-    Ids,
     PartitionChanged,
     PartitionWritten,
     QuorumLeader,
     TopicCreated,
     TopicRemoved,
 )
+from harness.cluster.books.record_fields import Ids
 from harness.history.facts.incarnations import TopicLife
 from harness.ports.cluster import (
     BrokerEvent,
@@ -128,12 +128,15 @@ class _Reader:
                     self._event(t_ns, broker, "broker_fenced" if fenced else "broker_unfenced", broker_epoch)
             case BrokerUnregistered(broker=broker, broker_epoch=broker_epoch):
                 self._event(t_ns, broker, "broker_gone", broker_epoch)
-            case FeatureWritten(name=name, level=level) if name == _ELR_FEATURE:
-                self._elr_in_use = level > 0
+            case FeatureWritten(name=name, level=level):
+                self._elr_in_use = level > 0 if name == _ELR_FEATURE else self._elr_in_use
+                self.configuration.append(
+                    ConfigurationChange(t_ns=t_ns, scope="feature", name="", node=-1, key=name, value=str(level))
+                )
             case ConfigWritten() as record:
                 self._take_config(t_ns, record)
             case _:
-                pass  # other features, or a controlled shutdown: not part of the history
+                pass  # a controlled shutdown: not part of the history
 
     def _take_change(self, t_ns: int, entry: MetadataEntry, change: PartitionChanged) -> None:
         key = (change.topic_id, change.partition)

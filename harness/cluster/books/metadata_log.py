@@ -20,11 +20,11 @@ from harness.cluster.books.metadata_records import (
     Record,
     SnapshotHeader,
     TransactionMark,
-    UndecodableError,
     decode,
     decode_control,
     record_type,
 )
+from harness.cluster.books.record_fields import UndecodableError
 from harness.errors import HarnessError
 
 LOG_FOLDER = "__cluster_metadata-0"

@@ -5,20 +5,12 @@ types about leaders, ISRs, brokers, controllers and settings are decoded; others
 unexpected trailing bytes is newer than this reader and is refused, because the history must be exact.
 """
 
-import base64
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+
+from harness.cluster.books.record_fields import Fields, Ids, UndecodableError, unsigned_varint
 
 _FRAME_VERSION = 1
-_INT8, _INT16, _INT32, _INT64 = (struct.Struct(form) for form in (">b", ">h", ">i", ">q"))
-_Value = TypeVar("_Value")
-Ids = tuple[int, ...]
-
-
-class UndecodableError(ValueError):
-    """The bytes are not a known record; the message names type, version and reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,98 +129,7 @@ Record = (
 )  # fmt: skip
 
 
-def directory_name(raw: bytes) -> str:
-    """The id in the form that Kafka prints and meta.properties contains."""
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns (value, position after it)."""
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 28:
-            raise UndecodableError(f"no varint at byte {position}")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-class _Fields:
-    """Kafka's flexible encoding: lengths are varints plus one, 0 is null; tagged fields come last."""
-
-    def __init__(self, data: bytes, position: int = 0) -> None:
-        self._data = data
-        self._at = position
-
-    @property
-    def at_end(self) -> bool:
-        return self._at == len(self._data)
-
-    def varint(self) -> int:
-        value, self._at = unsigned_varint(self._data, self._at)
-        return value
-
-    def _take(self, length: int) -> bytes:
-        if length < 0 or self._at + length > len(self._data):
-            raise UndecodableError(f"it ends within the {length} bytes at byte {self._at}")
-        self._at += length
-        return self._data[self._at - length : self._at]
-
-    def _number(self, form: struct.Struct) -> int:
-        return int(form.unpack(self._take(form.size))[0])
-
-    def int8(self) -> int:
-        return self._number(_INT8)
-
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def boolean(self) -> bool:
-        return self.int8() != 0
-
-    def identifier(self) -> str:
-        return directory_name(self._take(16))
-
-    def nullable_string(self) -> str | None:
-        length = self.varint()
-        return None if length == 0 else self._take(length - 1).decode("utf-8", errors="replace")
-
-    def string(self) -> str:
-        return self.nullable_string() or ""
-
-    def array(self, element: Callable[[], _Value]) -> tuple[_Value, ...]:
-        """A null array becomes an empty one: none of the fields read here distinguishes them."""
-        return tuple(element() for _ in range(max(self.varint() - 1, 0)))
-
-    def ids(self) -> Ids:
-        return self.array(self.int32)
-
-    def identifiers(self) -> tuple[str, ...]:
-        return self.array(self.identifier)
-
-    def tagged(self, **readers: tuple[int, Callable[["_Fields"], Any]]) -> dict[str, Any]:
-        """Returns the wanted tagged fields that are present, by name; skips others."""
-        wanted = {tag: (name, reader) for name, (tag, reader) in readers.items()}
-        found: dict[str, Any] = {}
-        for _ in range(self.varint()):
-            tag = self.varint()
-            content = _Fields(self._take(self.varint()))
-            if tag in wanted:
-                name, reader = wanted[tag]
-                found[name] = reader(content)
-        return found
-
-
-def _broker_registered(fields: _Fields, version: int) -> Record:
+def _broker_registered(fields: Fields, version: int) -> Record:
     broker = fields.int32()
     if version >= 2:
         fields.boolean()  # migrates from ZooKeeper
@@ -241,7 +142,7 @@ def _broker_registered(fields: _Fields, version: int) -> Record:
     fenced = fields.boolean()
     if version >= 1:
         fields.boolean()  # in controlled shutdown
-    directories = fields.tagged(log_directories=(0, _Fields.identifiers)).get("log_directories", ())
+    directories = fields.tagged(log_directories=(0, Fields.identifiers)).get("log_directories", ())
     return BrokerRegistered(
         broker=broker,
         broker_epoch=broker_epoch,
@@ -251,9 +152,9 @@ def _broker_registered(fields: _Fields, version: int) -> Record:
     )
 
 
-def _broker_changed(fields: _Fields, version: int) -> Record:
+def _broker_changed(fields: Fields, version: int) -> Record:
     broker, broker_epoch = fields.int32(), fields.int64()
-    tagged = fields.tagged(fenced=(0, _Fields.int8), shutdown=(1, _Fields.int8))
+    tagged = fields.tagged(fenced=(0, Fields.int8), shutdown=(1, Fields.int8))
     return BrokerChanged(
         broker=broker,
         broker_epoch=broker_epoch,
@@ -262,7 +163,7 @@ def _broker_changed(fields: _Fields, version: int) -> Record:
     )
 
 
-def _partition_written(fields: _Fields, version: int) -> Record:
+def _partition_written(fields: Fields, version: int) -> Record:
     partition, topic_id = fields.int32(), fields.identifier()
     replicas, isr = fields.ids(), fields.ids()
     fields.ids()  # being removed
@@ -270,7 +171,7 @@ def _partition_written(fields: _Fields, version: int) -> Record:
     leader, leader_epoch, partition_epoch = fields.int32(), fields.int32(), fields.int32()
     if version >= 1:
         fields.identifiers()  # the log directory of each replica
-    tagged = fields.tagged(recovery=(0, _Fields.int8), elr=(1, _Fields.ids), last_known_elr=(2, _Fields.ids))
+    tagged = fields.tagged(recovery=(0, Fields.int8), elr=(1, Fields.ids), last_known_elr=(2, Fields.ids))
     return PartitionWritten(
         topic_id=topic_id,
         partition=partition,
@@ -285,39 +186,39 @@ def _partition_written(fields: _Fields, version: int) -> Record:
     )
 
 
-def _partition_changed(fields: _Fields, version: int) -> Record:
+def _partition_changed(fields: Fields, version: int) -> Record:
     partition, topic_id = fields.int32(), fields.identifier()
     tagged = fields.tagged(
-        isr=(0, _Fields.ids),
-        leader=(1, _Fields.int32),
-        replicas=(2, _Fields.ids),
+        isr=(0, Fields.ids),
+        leader=(1, Fields.int32),
+        replicas=(2, Fields.ids),
         recovering=(5, lambda content: content.int8() == 1),
-        elr=(6, _Fields.ids),
-        last_known_elr=(7, _Fields.ids),
+        elr=(6, Fields.ids),
+        last_known_elr=(7, Fields.ids),
     )
     names = ("isr", "leader", "replicas", "recovering", "elr", "last_known_elr")
     return PartitionChanged(topic_id=topic_id, partition=partition, **{name: tagged.get(name) for name in names})
 
 
-def _config_written(fields: _Fields) -> Record:
+def _config_written(fields: Fields) -> Record:
     resource_type, resource, key = fields.int8(), fields.string(), fields.string()
     return ConfigWritten(resource_type=resource_type, resource=resource, key=key, value=fields.nullable_string())
 
 
-def _fencing(fields: _Fields, *, fenced: bool) -> Record:
+def _fencing(fields: Fields, *, fenced: bool) -> Record:
     """Kafka before 3.3 has separate record types for fencing."""
     broker, broker_epoch = fields.int32(), fields.int64()
     return BrokerChanged(broker=broker, broker_epoch=broker_epoch, fenced=fenced, in_controlled_shutdown=False)
 
 
 # Record types with needed tagged fields, or with fields added in later versions.
-_VERSIONED: Mapping[int, Callable[[_Fields, int], Record]] = {
+_VERSIONED: Mapping[int, Callable[[Fields, int], Record]] = {
     0: _broker_registered,
     3: _partition_written,
     5: _partition_changed,
     17: _broker_changed,
 }
-_PLAIN: Mapping[int, Callable[[_Fields], Record]] = {
+_PLAIN: Mapping[int, Callable[[Fields], Record]] = {
     1: lambda fields: BrokerUnregistered(broker=fields.int32(), broker_epoch=fields.int64()),
     2: lambda fields: TopicCreated(name=fields.string(), topic_id=fields.identifier()),
     4: _config_written,
@@ -345,7 +246,7 @@ def decode(value: bytes) -> Record | None:
     kind = record_type(value)
     if kind not in _VERSIONED and kind not in _PLAIN:
         return None
-    fields = _Fields(value)
+    fields = Fields(value)
     fields.varint()
     fields.varint()
     version = fields.varint()
@@ -364,7 +265,7 @@ def decode(value: bytes) -> Record | None:
 
 def decode_control(kind: int, value: bytes) -> Record | None:
     """Control records have their type in the record's key and a plain value."""
-    fields = _Fields(value)
+    fields = Fields(value)
     if kind == _LEADER_CHANGE:
         fields.int16()
         return QuorumLeader(node=fields.int32())

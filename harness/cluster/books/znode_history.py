@@ -69,6 +69,8 @@ class _Reader:
             self._take_directories(t_ns, NodeId(_number(match[1])), value)
         elif match := _CONFIG.fullmatch(change.path):
             self._take_config(t_ns, match[1], match[2], value)
+        elif change.path == "/feature":
+            self._take_features(t_ns, value)
 
     def _take_topic(self, t_ns: int, topic: str, change: ZnodeChange, value: Any) -> None:
         """Brokers have topic ids since 2.8; before that, creation and deletion distinguish topics of the same name."""
@@ -155,6 +157,14 @@ class _Reader:
                         value=now.get(key, ""),
                     )
                 )
+
+    def _take_features(self, t_ns: int, value: Any) -> None:
+        """The levels that the controller finalized; brokers since 2.7 have the znode, most often without any."""
+        for name, levels in sorted(((value or {}).get("features") or {}).items()):
+            level = str(_number(levels["max_version_level"]))
+            self.configuration.append(
+                ConfigurationChange(t_ns=t_ns, scope="feature", name="", node=-1, key=name, value=level)
+            )
 
 
 def history_of(changes: Iterable[ZnodeChange], anchor: Anchor) -> ClusterHistory:

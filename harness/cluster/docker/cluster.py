@@ -36,6 +36,7 @@ from harness.cluster.local.processes import Spawner
 from harness.errors import HarnessError
 from harness.ports.capabilities import CanImpairPackets, Impairment, Place
 from harness.ports.cluster import CanSlowLinks, ClientId, ClusterHistory, Evidence, Link, Node, NodeId, ReplicaLog
+from harness.ports.coordinator_logs import CoordinatorLog
 from harness.scenario.model import ClusterSpec
 
 _MEMORY = "700m"
@@ -282,6 +283,10 @@ class DockerCluster(BrokerCluster):
     def read_replicas(self, node: NodeId) -> Sequence[ReplicaLog]:
         self._refresh(node)
         return super().read_replicas(node)
+
+    def read_coordinator_logs(self, node: NodeId) -> Sequence[CoordinatorLog]:
+        self._refresh(node)
+        return super().read_coordinator_logs(node)
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
         self._refresh(node)

@@ -38,6 +38,10 @@ _TOLD = {
     "partitions": ("topic", "partition"),
     "partition_states": ("topic", "partition", "time_ns"),
     "replica_snapshots": ("topic", "partition", "snapshot", "node"),
+    "internal_partition_states": ("topic", "partition", "time_ns"),
+    "internal_replica_snapshots": ("topic", "partition", "snapshot", "node"),
+    "consumer_offsets": ("snapshots", "partition", "offset"),
+    "transaction_state": ("snapshots", "partition", "offset"),
     "value_names": ("value", "name"),
     "topics": ("topic",),
 }  # columns that sealing requires of every row

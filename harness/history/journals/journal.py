@@ -15,9 +15,9 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
     ["R", operation, time, parts, error]    answer of a poll; a part is
                                             [partition, offsets, epochs, values, texts, keys, timestamps, log_append]
     ["A", time, partitions]                 partitions were newly assigned
-    ["G", event, invoked, completed, partitions, offsets, status, generation, member, error, transaction]
-                                            an event between the client and its group
-    ["C", process, time, event, node, partition, epoch, status, error]
+    ["G", event, invoked, completed, partitions, offsets, status, generation, member, error, transaction,
+     require_stable]                        an event between the client and its group
+    ["C", process, time, event, node, partition, epoch, status, error, request, version]
                                             a client's event, before the answers it preceded
     ["O", function, invoked, completed, count, error]   an operation without records (subscribe, crash)
     ["B", transaction, time]                a transaction is about to begin, with its number in this file
@@ -59,6 +59,7 @@ _KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
 
 
 # The number types of the tables; numbers without a name here have 64 bits.
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Status = Annotated[int, msgspec.Meta(ge=0, le=2)]
@@ -148,6 +149,7 @@ class Group(msgspec.Struct, array_like=True, tag="G", frozen=True):
     member: str | None = None
     error: str | None = None
     transaction: int | None = None
+    require_stable: bool | None = None
 
 
 class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
@@ -159,6 +161,8 @@ class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
     epoch: Int32 | None
     status: Status | None
     error: str | None
+    request: str | None = None
+    version: Int16 | None = None
 
 
 class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
@@ -315,10 +319,8 @@ class JournalFile:
         partition_ids = [self._number(place.topic, place.partition) for place in event.offsets]
         offsets = list(event.offsets.values())
         status = STATUS[event.status]
-        details = (event.generation, event.member, event.error)
-        self._write(
-            Group(event.event, event.begin_ns, event.end_ns, partition_ids, offsets, status, *details, transaction)
-        )
+        details = (event.generation, event.member, event.error, transaction, event.require_stable)
+        self._write(Group(event.event, event.begin_ns, event.end_ns, partition_ids, offsets, status, *details))
 
     def met(self, process: int, events: Sequence[AClientEvent]) -> None:
         """Writes a client's event, unless it is about a partition that this journal does not name: it was not used
@@ -328,9 +330,8 @@ class JournalFile:
             if place[0] is None or place in self._numbers:
                 partition_id = None if event.topic is None else self._numbers[place]
                 status = None if event.status is None else STATUS[event.status]
-                self._write(
-                    Met(process, event.t_ns, event.event, event.node, partition_id, event.epoch, status, event.error)
-                )
+                details = (event.epoch, status, event.error, event.request, event.version)
+                self._write(Met(process, event.t_ns, event.event, event.node, partition_id, *details))
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:
         now = self._clock.monotonic_ns()

@@ -359,6 +359,7 @@ class JournalColumns:
             client,
             txn,
             len(line.partition_ids),
+            NONE if line.require_stable is None else int(line.require_stable),
         )
         self.fresh["events"].extend(row)
         for partition_id, offset in zip(line.partition_ids, line.offsets, strict=True):
@@ -378,10 +379,12 @@ class JournalColumns:
         if not known:
             raise LookupError(f"nothing has begun as process {line.process}")
         place = NO_PARTITION if line.partition_id is None else self.state.numbers[line.partition_id]
-        codes = [NONE if entry is None else entry for entry in (line.node, line.epoch, line.status)]
-        why = NO_WORD if line.error is None else number(line.error)
+        node, epoch, status, version = (
+            NONE if entry is None else entry for entry in (line.node, line.epoch, line.status, line.version)
+        )
+        why, request = (NO_WORD if word is None else number(word) for word in (line.error, line.request))
         self.fresh["met"].extend(
-            (known[-1], line.time_ns, number(line.event), codes[0], place, codes[1], codes[2], why)
+            (known[-1], line.time_ns, number(line.event), node, place, epoch, status, why, request, version)
         )
 
 

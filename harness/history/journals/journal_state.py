@@ -31,9 +31,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "client",
         "transaction",
         "count",
+        "require_stable",
     ),
     "places": ("partition_id", "offset"),
-    "met": ("client", "invoked_ns", "word", "node", "of_tp", "leader_epoch", "status", "error"),
+    "met": ("client", "invoked_ns", "word", "node", "of_tp", "leader_epoch", "status", "error", "request", "version"),
 }
 
 

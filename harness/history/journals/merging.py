@@ -12,7 +12,7 @@ from harness.history.journals.journal_columns import NO_PARTITION, NO_WORD, Jour
 from harness.history.journals.journal_state import FIELDS
 
 TopicPart = tuple[str, int]
-_WORDS = ("word", "error", "member")
+_WORDS = ("word", "error", "member", "request")
 
 
 @dataclass(frozen=True, kw_only=True)

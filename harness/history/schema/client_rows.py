@@ -13,7 +13,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 OffsetReset = Literal["earliest", "latest", "none"]
 GroupProtocol = Literal["classic", "consumer"]
 GroupEvent = Literal["assigned", "revoked", "lost", "committed", "fetched", "seek"]
-ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader"]
+ClientEvent = Literal["attempt_failed", "timeout", "disconnect", "connect", "leader", "request"]
 
 
 class OperationRow(TypedDict):
@@ -90,6 +90,8 @@ class ClientEventRow(TypedDict):
     leader_epoch: int | None
     status: int | None
     error: str | None
+    request: str | None
+    version: int | None
 
 
 class TransactionRow(TypedDict):
@@ -119,6 +121,7 @@ class GroupEventRow(TypedDict):
     completed_ns: int
     transaction: int | None
     error: str | None
+    require_stable: bool | None
 
 
 class ValueNameRow(TypedDict):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from harness.history.schema.schemas import schema_with
+from harness.history.schema.schema_version import schema_with
 
 _i32, _i64, _f64, _s, _b = pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_()
 

@@ -24,6 +24,7 @@ _ONCE: dict[str, tuple[tuple[str, ...], ...]] = {
     "partitions": (("partition_id",), ("topic", "partition")),
     "processes": (("process",),),
     "transactions": (("transaction",),),
+    "internal_replica_snapshots": (("snapshot",),),
     "replica_snapshots": (("snapshot", "node", "topic", "partition"),),
     "topics": (("topic",),),
     "faults": (("fault",),),

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from harness import memory
 from harness.errors import HarnessError, UsageError
 from harness.history.schema import version_1
-from harness.history.schema.schemas import SCHEMA_VERSION
+from harness.history.schema.schema_version import SCHEMA_VERSION
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
 

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+from harness.history.schema.internal_schemas import INTERNAL
+from harness.history.schema.schema_version import schema_with
+
 DERIVED = ("activity", "jumps")  # derived from the records alone
 # an event of broker_events: an unreadable line of the broker's journal; detail has the reason
 UNREADABLE_EVENT = "unreadable_line"
@@ -35,19 +37,13 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),
     "processes": ("group_instance_id", "group_protocol"),
+    "client_events": ("request", "version"),
+    "group_events": ("require_stable",),
 }
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
     return schema_with(columns)
-
-
-def schema_with(columns: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Returns the schema with its version in the metadata."""
-    return pa.schema(
-        [pa.field(name, kind) for name, kind in columns.items()],
-        metadata={b"kafka_chaos_schema": str(SCHEMA_VERSION).encode()},
-    )
 
 
 TABLES: dict[str, pa.Schema] = {
@@ -137,9 +133,10 @@ TABLES: dict[str, pa.Schema] = {
         group_protocol=_STRING,
     ),
     # What clients met, in order of time (harness/ports/client_events.py). event: attempt_failed | timeout |
-    # disconnect | connect | leader. node: the other end; of `leader` the leader that metadata named, -1: there is none.
-    # topic, partition: of attempt_failed and leader. status (attempt_failed): 1 it was refused before the append, 2
-    # nobody knows. Runs sealed before there was this table lack it.
+    # disconnect | connect | leader | request. node: the other end; of `leader` the leader that metadata named, -1: none
+    # is. topic, partition: of attempt_failed and leader. request: from now on the client sends requests of this
+    # kind (Produce, OffsetFetch, EndTxn ...) to the node in this version. status (attempt_failed): 1 it was refused
+    # before the append, 2 nobody knows. Runs sealed before there was this table lack it.
     "client_events": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -151,6 +148,8 @@ TABLES: dict[str, pa.Schema] = {
         leader_epoch=pa.int32(),
         status=pa.int8(),
         error=_STRING,
+        request=_STRING,
+        version=pa.int16(),
     ),
     # One row per transaction. invoked_ns: begin was called; completed_ns: commit or abort was answered, or the
     # last moment of the run.
@@ -169,7 +168,8 @@ TABLES: dict[str, pa.Schema] = {
     # One row per event and partition, in order. event: assigned | revoked | lost | committed | fetched | seek.
     # offset: committed: the offset stored; fetched: the committed offset as answered; seek: the target; assigned: the
     # position started from, if known. status: 0 ok, 1 fail, 2 info. transaction: the offsets were sent to it;
-    # status is then the transaction's outcome.
+    # status is then the transaction's outcome. require_stable (fetched): the request asked for offsets that no open
+    # transaction is about to replace (OffsetFetch 7, KIP-447); null: not known.
     "group_events": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -185,6 +185,7 @@ TABLES: dict[str, pa.Schema] = {
         completed_ns=_NS,
         transaction=pa.int64(),
         error=_STRING,
+        require_stable=pa.bool_(),
     ),
     # One row per fault. begin_ns/end_ns: null when the effect was never seen; proved: it was seen on the victims.
     # kind: kill | stop | pause | cut | slow | impair | wipe | full ... nodes: the victims. links: those that were
@@ -316,8 +317,10 @@ TABLES: dict[str, pa.Schema] = {
         back_ns=_NS,
         fresh=pa.bool_(),
     ),
-    # Topic and broker configuration over time. node -1 = a topic's or the cluster's. source: start = what a broker said
-    # of itself when it started (static settings and defaults, under the brokers' names); null: a change in the books.
+    # Configuration over time, of topics and brokers. node -1 = a topic's or the cluster's. scope: topic | broker |
+    # cluster, or feature: the level that the cluster finalized of a feature (key), as transaction.version (KIP-584).
+    # source: start = what a broker said of itself when it started (static settings and defaults, under the brokers'
+    # names); null: a change in the books.
     "configuration": _schema(
         run=pa.int32(),
         time_ns=_NS,
@@ -432,3 +435,6 @@ TABLES: dict[str, pa.Schema] = {
         max_ns=_NS,
     ),
 }
+
+# Those of Kafka's internal topics, apart from all others.
+TABLES |= {"internal_partition_states": TABLES["partition_states"], **INTERNAL}

@@ -42,6 +42,7 @@ class _Workload(msgspec.Struct, forbid_unknown_fields=True):
     clients: dict[str, int] = {}
     group: str = ""
     outputs: list[str] = []
+    transactional_ids: list[str] = []
     value_bytes: int = 32
     in_flight: int = 1
 

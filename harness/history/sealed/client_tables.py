@@ -11,6 +11,8 @@ from harness.history.journals.journal_columns import NO_PARTITION
 from harness.history.schema.schemas import TABLES
 from harness.history.sealed.group_tables import nullable, numbers_of, texts_of
 
+_NUMBERS = ("node", "leader_epoch", "status", "version")
+
 
 def client_events_table(
     met: Mapping[str, Any], *, run: int, clients: Sequence[Process], names: Sequence[tuple[str, int]],
@@ -29,6 +31,7 @@ def client_events_table(
         "topic": texts_of(partition_id, [topic for topic, _ in names]),
         "partition": pa.array(parts[partition_id], mask=partition_id == NO_PARTITION),
         "error": texts_of(event_columns["error"], words),
-        **{name: nullable(event_columns[name], schema.field(name).type) for name in ("node", "leader_epoch", "status")},
+        "request": texts_of(event_columns["request"], words),
+        **{name: nullable(event_columns[name], schema.field(name).type) for name in _NUMBERS},
     }
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)

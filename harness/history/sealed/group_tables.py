@@ -97,6 +97,7 @@ def group_events_table(
         "completed_ns": event_columns["completed_ns"],
         "transaction": pa.array(np.append(transactions.numbers(), 0)[txn], pa.int64(), mask=txn == NO_TRANSACTION),
         "error": texts_of(np.where(event_columns["error"] == NO_WORD, why, event_columns["error"]), spoken),
+        "require_stable": nullable(event_columns["require_stable"], pa.bool_()),
     }
     schema = TABLES["group_events"]
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)

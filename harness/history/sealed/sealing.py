@@ -35,6 +35,8 @@ from harness.history.schema.cluster_rows import (
     ControllerRow,
     PartitionRow,
 )
+from harness.history.schema.internal_rows import INTERNAL_STATES
+from harness.history.schema.internal_schemas import INTERNAL
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, TypedRows
 from harness.history.sealed.derived_tables import Derived
@@ -51,6 +53,8 @@ _FROM_ROWS = (
     "node_ends",
     "configuration",
     "final_reads",
+    INTERNAL_STATES.name,
+    *INTERNAL,
 )
 
 

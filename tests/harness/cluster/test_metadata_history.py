@@ -191,7 +191,10 @@ def test_what_a_snapshot_holds_is_a_state_and_no_event(tmp_path: Path) -> None:
     assert [(state.t_ns, state.isr) for state in history.partition_states] == [
         (4_900_000_000, (1, 2)), (5_000_000_000, (1,))]  # fmt: skip
     assert events(history) == [("broker_registered", 1), ("directory_lost", 1)]
-    assert [change.t_ns for change in history.configuration] == [4_900_000_000]
+    assert {(change.scope, change.key, change.value, change.t_ns) for change in history.configuration} == {
+        ("topic", "k", "v", 4_900_000_000),
+        ("feature", "eligible.leader.replicas.version", "1", 4_900_000_000),
+    }
 
 
 def test_the_recorded_kafka_4_3_elected_one_topic_from_the_elr_and_the_other_uncleanly() -> None:

@@ -22,11 +22,10 @@ from harness.cluster.books.metadata_records import (
     TopicCreated,
     TopicRemoved,
     TransactionMark,
-    UndecodableError,
     decode,
     decode_control,
-    unsigned_varint,
 )
+from harness.cluster.books.record_fields import UndecodableError, unsigned_varint
 from tests.harness.cluster import metadata_writer as writer
 
 

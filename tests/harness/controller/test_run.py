@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from harness.clock import SystemClock
+from harness.clock import Anchor, SystemClock
 from harness.controller.collection import RunningBooks, seal_unfinished
 from harness.controller.context import PlanResult, RunContext, SkippedFault
 from harness.errors import HarnessError
@@ -13,6 +13,7 @@ from harness.history.journals.controller_rows import ROWS
 from harness.history.schema.texts import read_run
 from harness.ports.capabilities import CanImpairPackets
 from harness.ports.cluster import CanCrash, ClusterHistory, NodeId, PartitionState, ReplicaLog
+from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord
 from harness.scenario.model import ExpectSpec, Scenario, WorkloadSpec
 from tests.harness.controller.conftest import MemoryCluster
 from tests.waiting import PATIENCE_S
@@ -301,6 +302,56 @@ async def test_topics_that_others_made_are_neither_watched_nor_judged(stage: Any
     assert {row["topic"] for row in states if row["exact"]} == {"orders"}
     for table in ("partitions", "replica_snapshots", "replica_log"):
         assert {row["topic"] for row in staged.folder.table(table).to_pylist()} == {"orders"}
+
+
+async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: Any) -> None:
+    """Of the internal topics, the partitions that hold anything; a record that every replica has is one row."""
+
+    class Coordinating(MemoryCluster):
+        def read_coordinator_logs(self, node: NodeId) -> Sequence[CoordinatorLog]:
+            marker = OffsetsRecord(kind="marker", commits=True)
+            record = CoordinatorRecord(
+                offset=4, epoch=0, wall_ms=1, producer_id=7, producer_epoch=0, transactional=True, content=marker
+            )
+            return [
+                CoordinatorLog(
+                    node=node, topic="__consumer_offsets", partition=1, t_ns=9, log_start=0, high_watermark=5,
+                    log_end=5, epochs=((0, 0),), topic_id=None, kept_from=0, records=(record,),
+                    anchor=Anchor(monotonic_ns=0, wall_ns=0),
+                )
+            ]  # fmt: skip
+
+        def collect(self) -> ClusterHistory:
+            states = [
+                PartitionState(
+                    topic="__consumer_offsets", partition=partition, t_ns=8, uncertainty_ns=0, exact=True,
+                    observer=-1, leader=2, leader_epoch=0, partition_epoch=0, controller_epoch=1, isr=(1, 2, 3),
+                    replicas=(1, 2, 3),
+                )
+                for partition in range(3)
+            ]  # fmt: skip
+            return dataclasses.replace(super().collect(), partition_states=states)
+
+    staged = stage(until_acks, cluster=Coordinating())
+    await staged.run.go()
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = staged.folder.table(table).to_pylist()
+        return found
+
+    assert [(row["topic"], row["partition"], row["leader"]) for row in rows("internal_partition_states")] == [
+        ("__consumer_offsets", 1, 2)
+    ]
+    logs = rows("internal_replica_snapshots")
+    assert [(row["node"], row["reason"], row["log_end_offset"]) for row in logs] == [(n, "end", 5) for n in (1, 2, 3)]
+    assert len({row["snapshot"] for row in logs + rows("replica_snapshots")}) == len(logs + rows("replica_snapshots"))
+    [record] = rows("consumer_offsets")
+    assert record["snapshots"] == [row["snapshot"] for row in logs]
+    assert (record["kind"], record["commits"], record["producer_id"], record["time_ns"]) == (
+        "marker", True, 7, 1_000_000,
+    )  # fmt: skip
+    for table in ("partitions", "partition_states", "replica_snapshots", "replica_log"):
+        assert {row["topic"] for row in rows(table)} == {"orders"}
 
 
 async def test_a_run_whose_harness_was_killed_can_be_sealed_later(stage: Any) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.clients.client_log import ClientLog
 from harness.clock import SystemClock
 from harness.controller.worker_main import CountingJournal, FreshClients
 from harness.history.facts.values import ValueNames
@@ -100,3 +101,24 @@ def test_a_client_that_tells_nothing_is_known_to_tell_nothing(tmp_path: Path) ->
 
     (rows,) = [line.tells_attempts for line in read_lines(tmp_path / "p.jsonl") if isinstance(line, Process)]
     assert rows is False
+
+
+def test_the_version_in_which_a_client_sends_requests_is_told_once_for_each_node(tmp_path: Path) -> None:
+    log = ClientLog()
+    for version, node in ((8, 1), (8, 1), (8, 2), (7, 1)):
+        log.request("OffsetFetch", version, node=node)
+    assert log.last_version("OffsetFetch") == 7
+    assert log.last_version("EndTxn") is None
+    journal = JournalFile(tmp_path / "p.jsonl", worker="p", clock=SystemClock())
+    journal.begin_process(0, client="p", acks="all")
+    journal.met(0, log.take())
+    journal.close()
+
+    conversion = Conversion(names=ValueNames(()))
+    conversion.add(tmp_path / "p.jsonl")
+    rows = conversion.finish().client_events.to_pylist()
+    assert [(row["event"], row["request"], row["version"], row["node"]) for row in rows] == [
+        ("request", "OffsetFetch", 8, 1),
+        ("request", "OffsetFetch", 8, 2),
+        ("request", "OffsetFetch", 7, 1),
+    ]

@@ -1,5 +1,6 @@
 """Group events and transactions in journals become tables."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -271,6 +272,18 @@ OLD = [
     ["I", 2, "poll", 16, [], [], []],
     ["R", 2, 18, [[0, [4], [0], [3 << 40], []]], None],
 ]
+
+
+@pytest.mark.parametrize("stable", [True, False, None])
+def test_a_fetch_says_whether_it_asked_for_stable_offsets(tmp_path: Path, stable: bool | None) -> None:
+    journal = journal_in(tmp_path)
+    journal.group_event(replace(event("fetched", {ORDERS[0]: 4}), require_stable=stable))
+    journal.group_event(event("committed", {ORDERS[0]: 5}))
+    journal.close()
+
+    rows = converted(tmp_path / "w.jsonl").group_events.to_pylist()
+
+    assert [(row["event"], row["require_stable"]) for row in rows] == [("fetched", stable), ("committed", None)]
 
 
 def test_a_journal_from_before_these_columns_is_read_with_nulls(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pytest
 
-from harness.history.schema import client_rows, cluster_rows, evidence_rows
+from harness.history.schema import client_rows, cluster_rows, evidence_rows, internal_rows
 from harness.history.schema.evidence_schemas import EVIDENCE, EVIDENCE_REQUIRED, FINDINGS
 from harness.history.schema.lawful_rows import REQUIRED, WORDS
 from harness.history.schema.schemas import TABLES
@@ -16,7 +16,7 @@ SCHEMAS = {**TABLES, "findings": FINDINGS, **{f"evidence_{name}": schema for nam
 NEVER_NULL = {**REQUIRED, **{f"evidence_{name}": columns for name, columns in EVIDENCE_REQUIRED.items()}}
 TYPES: Mapping[str, type[AnyRow]] = {
     each.name: each.row
-    for module in (client_rows, cluster_rows, evidence_rows)
+    for module in (client_rows, cluster_rows, evidence_rows, internal_rows)
     for each in vars(module).values()
     if isinstance(each, RowsOf)
 }

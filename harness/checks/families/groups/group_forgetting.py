@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, Class, Doubt
 from harness.checks.findings import RunContext
-from harness.checks.model.partition_history import GROUP_OFFSETS_TOPIC, DiskLoss, PartitionHistory
+from harness.checks.model.partition_history import DiskLoss, PartitionHistory
 from harness.history.facts.finding_facts import Setting
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
 from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
