@@ -18,6 +18,7 @@ from tests.outsiders import (
     histories_of_removal,
     histories_of_settings,
     histories_of_sound_runs,
+    histories_of_transactional_offsets,
     histories_of_transactions,
     histories_of_two_excuses,
 )
@@ -36,6 +37,7 @@ THEMES = (
     histories_of_removal,
     histories_of_settings,
     histories_of_sound_runs,
+    histories_of_transactional_offsets,
     histories_of_transactions,
     histories_of_two_excuses,
 )

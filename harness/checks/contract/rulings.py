@@ -238,6 +238,7 @@ CauseCode = Literal[
     "group-offsets-expired",
     "old-generation-committed",
     "given-up-and-committed",
+    "transaction-perhaps-pending",
     "committed-is-delivered-once",
     "committed-before-it-was-read",
     "committed-and-never-read",

@@ -103,6 +103,7 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-offsets-expired": "the group's offset had expired ({setting})",
     "old-generation-committed": "the coordinator has to refuse a commit with the generation before",
     "given-up-and-committed": "a coordinator checks who is a member, and in which generation, not who owns a partition",
+    "transaction-perhaps-pending": "the end of its transaction may still have been pending",
     "committed-is-delivered-once": "what is committed is delivered once",
     "committed-before-it-was-read": "an offset was committed before its records were read",
     "committed-and-never-read": "an offset was committed beyond records that nobody read",

@@ -25,6 +25,8 @@ _WORDS = {
     "lost": "that none was",
     "regressed": "a lower one",
     "foreign": "one that nobody had committed last",
+    "aborted": "one that had been sent to an aborted transaction",
+    "pending": "what had been before",
 }
 
 
@@ -53,7 +55,8 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
         if kind is not None:
             last: Commit | Fetch | None = None
             if register is not None:
-                last = register.last_before(fetch.invoked_ns) or register.shown_before(fetch.invoked_ns)
+                asking = "late" if kind == "pending" else fetch.asking
+                last = register.last_before(fetch.invoked_ns, asking) or register.shown_before(fetch.invoked_ns)
             rows.append({**event, "kind": kind, "told": fetch.offset, "committed": last.offset if last else None,
                          "committed_t": last.completed_ns if last else None})  # fmt: skip
     return rows
@@ -64,9 +67,11 @@ def _kind(register: Register | None, fetch: Fetch) -> str | None:
         return None if fetch.offset is None else "foreign"
     offsets = register.may_answer(fetch)
     if fetch.offset in offsets:
-        return None
+        return None if fetch.offset in register.may_answer(fetch, "late") else "pending"
     if fetch.offset is None:
         return "lost"
+    if register.was_aborted(fetch):
+        return "aborted"
     known = [offset for offset in offsets if offset is not None]
     return "regressed" if known and fetch.offset < min(known) else "foreign"
 
@@ -83,7 +88,9 @@ def find(context: RunContext) -> list[Finding]:
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue
         history = context.partition(row["partition_id"])
-        ruled = forgetting_ruled(context, history, since_ns=committed_ns or 0, until_ns=gone_ns)
+        ruled: tuple[Class, Cause] = "observation", Cause(code="transaction-perhaps-pending")
+        if row["kind"] != "pending":
+            ruled = forgetting_ruled(context, history, since_ns=committed_ns or 0, until_ns=gone_ns)
         groups.setdefault((row["partition_id"], row["group"], row["kind"], *ruled), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: group[0][:4])
     return [_finding(context, context.partition(key[0]), key[2], key[3:], rows) for key, rows in ordered]

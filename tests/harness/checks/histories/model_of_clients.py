@@ -157,18 +157,30 @@ def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
         before = [each for each in shown[group, partition] if each["completed_ns"] < fetch["invoked_ns"]]
         if before:
             last, certain = max(before, key=lambda each: each["invoked_ns"]), True
-            written = [each for each in commits(history, group, partition) if each[2] >= last["invoked_ns"]]
-            possible &= {last["offset"], *(offset for offset, asked, _, _ in written if asked <= fetch["completed_ns"])}
+            hidden = [each for each in commits(history, group, partition) if each.seen >= last["invoked_ns"]]
+            possible &= {last["offset"], *(each.offset for each in hidden if each.asked <= fetch["completed_ns"])}
         if reported is None and certain:
             kind = "lost"
         elif reported is not None and reported not in possible:
             kind = "regressed" if possible and reported < min(possible) else "foreign"
+            if reported in _aborted(history, group, partition, fetch["completed_ns"]):
+                kind = "aborted"
         else:
             if reported is not None:
                 shown[group, partition].append(fetch)
             continue
         found.add((fetch["process"], fetch["partition"], fetch["invoked_ns"], kind))
     return found
+
+
+def _aborted(history: History, group: str, partition: int, until_ns: int) -> set[int]:
+    """The offsets that had been sent to transactions that were aborted for certain."""
+    aborted = {row["transaction"] for row in history.rows["transactions"] if row["outcome"] == 1}
+    return {
+        row["offset"] for row in _events(history, "committed")
+        if (row["group"], row["partition"]) == (group, partition) and row["transaction"] in aborted
+        and row["invoked_ns"] <= until_ns
+    }  # fmt: skip
 
 
 def changed_timestamps(history: History) -> set[tuple[int, int]]:

@@ -5,13 +5,13 @@ Each function follows its page in docs/anomalies, trying every pair and every mo
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.history.facts.values import decode_output
-from tests.harness.checks.histories.build import History
+from tests.harness.checks.histories.build import SECOND, History
 
 Row = Mapping[str, Any]
-_OK, _FAIL = 0, 1
+_OK, _FAIL, _INFO = 0, 1, 2
 _NEVER = 2**62
 
 
@@ -44,26 +44,87 @@ def _starts_at_the_earliest(history: History, group: str) -> bool:
 # -- what is committed ------------------------------------
 
 
-def commits(history: History, group: str, partition: int) -> list[tuple[int, int, int, bool]]:
-    """(offset, asked, certainly stored, certain) of what was not refused; what nobody knows is never certainly stored.
+class Commit(NamedTuple):
+    """asked, written: its record was appended between the two. begins: nobody saw it before. seen: all did then."""
 
-    Offsets that were sent to a transaction are stored once a later transaction of the same producer has committed.
+    offset: int
+    asked: int
+    written: int
+    begins: int
+    seen: int
+    certain: bool
+
+
+def commits(history: History, group: str, partition: int) -> list[Commit]:
+    """What was not refused; what nobody knows is never certainly seen.
+
+    Offsets that were sent to a transaction are seen once a later transaction of the same id, begun after the answer,
+    has committed; or when 30 quiet seconds have gone by since the answer.
     """
     found = []
     for row in _events(history, "committed"):
         if (row["group"], row["partition"]) != (group, partition) or row["status"] == _FAIL:
             continue
-        certain = row["status"] == _OK
-        stored = row["completed_ns"] if certain else _NEVER
-        if certain and row["transaction"] is not None:
-            own = next(txn for txn in history.rows["transactions"] if txn["transaction"] == row["transaction"])
-            later = [
-                txn["completed_ns"] for txn in history.rows["transactions"]
-                if txn["process"] == own["process"] and txn["outcome"] == _OK and txn["invoked_ns"] > own["invoked_ns"]
-            ]  # fmt: skip
-            stored = min(later, default=_NEVER)
-        found.append((row["offset"], row["invoked_ns"], stored, certain))
+        asked, written = row["invoked_ns"], row["completed_ns"]
+        if row["transaction"] is None:
+            certain = row["status"] == _OK
+            end = written if certain else _NEVER
+            found.append(Commit(row["offset"], asked, end, asked, end, certain))
+            continue
+        own = next(txn for txn in history.rows["transactions"] if txn["transaction"] == row["transaction"])
+        decided = own["completed_ns"] if own["outcome"] == _OK else _first_seen(history, own["transaction"])
+        if decided is None:
+            found.append(Commit(row["offset"], asked, _NEVER, asked, _NEVER, False))
+            continue
+        later = [
+            txn["completed_ns"] for txn in history.rows["transactions"]
+            if txn["transactional_id"] == own["transactional_id"] and txn["outcome"] == _OK
+            and txn["invoked_ns"] >= decided
+        ]  # fmt: skip
+        seen = max(decided, min([*later, _quiet_for(history, decided, 30 * SECOND)]))
+        found.append(Commit(row["offset"], asked, written, written, seen, True))
     return found
+
+
+def _first_seen(history: History, transaction: int) -> int | None:
+    """When a reader of committed records alone first had a record of it."""
+    strict = {row["process"] for row in history.rows["processes"] if row["isolation"] == "read_committed"}
+    sent = {
+        (row["partition_id"], row["value"]) for row in history.rows["records"]
+        if row["kind"] == 0 and row["transaction"] == transaction and row["status"] == _INFO
+    }  # fmt: skip
+    return min(
+        (
+            row["completed_ns"] for row in history.rows["records"]
+            if row["kind"] > 0 and row["replica"] is None and row["process"] in strict
+            and (row["partition_id"], row["value"]) in sent
+        ),
+        default=None,
+    )  # fmt: skip
+
+
+def _quiet_for(history: History, since: int, length: int) -> int:
+    """When for so long no fault was in force, no state changed, and all replicas were in sync and led."""
+    busy = [
+        (row["asked_ns"] or row["begin_ns"], _NEVER if row["end_ns"] is None else row["end_ns"])
+        for row in history.rows["faults"] if row["begin_ns"] is not None or row["end_ns"] is not None
+    ]  # fmt: skip
+    for partition in history.rows["partitions"]:
+        own = sorted(
+            (row for row in history.rows["partition_states"] if row["partition"] == partition["partition"]
+             and row["topic"] == partition["topic"] and row["exact"]),
+            key=lambda row: row["time_ns"],
+        )  # fmt: skip
+        if not own:
+            return _NEVER
+        busy.append((-_NEVER, own[0]["time_ns"]))
+        ends = [*(row["time_ns"] for row in own[1:]), _NEVER]
+        for row, end in zip(own, ends, strict=True):
+            whole = row["leader"] >= 0 and set(row["replicas"] or ()) <= set(row["isr"])
+            busy.append((row["time_ns"], row["time_ns"] if whole else end))
+    begins = [begin for begin in (since, *(end for _, end in busy)) if begin >= since]
+    quiet = [b for b in begins if not any(end > b and begin < b + length for begin, end in busy)]
+    return min(min(quiet, default=_NEVER) + length, _NEVER)
 
 
 def may_be_committed(
@@ -71,10 +132,11 @@ def may_be_committed(
 ) -> tuple[set[int], bool]:
     """The offsets that a fetch between the two moments may answer, and whether it must answer one."""
     every = commits(history, group, partition)
-    before = [commit for commit in every if commit[3] and commit[2] < invoked_ns]
+    before = [commit for commit in every if commit.certain and commit.seen < invoked_ns]
     possible = {
-        offset for offset, asked, stored, certain in every
-        if asked <= completed_ns and not (certain and any(stored < later[1] for later in before))
+        commit.offset for commit in every
+        if (commit.begins <= completed_ns
+            and not (commit.certain and any(commit.written < later.asked for later in before)))
     }  # fmt: skip
     return possible, bool(before)
 
@@ -167,7 +229,7 @@ def skipped(history: History) -> set[tuple[int, str, int, int, int]]:
     """(partition, group, records, first, last) below what was committed, which no member ever read."""
     found = []
     for group, partition_id in _places(history):
-        certain = [offset for offset, _, _, known in commits(history, group, partition_id) if known]
+        certain = [commit.offset for commit in commits(history, group, partition_id) if commit.certain]
         if not certain or not _starts_at_the_earliest(history, group) or _sought_ahead(history, group, partition_id):
             continue
         read = {row["offset"] for own, row in _polls(history) if (own, row["partition_id"]) == (group, partition_id)}
@@ -194,7 +256,7 @@ def committed_ahead(history: History) -> set[tuple[int, str, int, int, int]]:
     found = []
     for group, partition_id in _places(history):
         own = [row for member, row in _polls(history) if (member, row["partition_id"]) == (group, partition_id)]
-        for offset, _, stored, certain in commits(history, group, partition_id):
+        for offset, _, stored, _, _, certain in commits(history, group, partition_id):
             reached = [row["offset"] for row in own if row["invoked_ns"] <= stored]
             begun = [
                 row["offset"] - 1 for row in _events(history, "assigned", "fetched", "seek")
@@ -271,8 +333,8 @@ def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, in
             continue
         (group,) = groups
         every = commits(history, group, partition_id)
-        certain = max((offset for offset, _, _, known in every if known), default=0)
-        possible = max((offset for offset, _, _, _ in every), default=0)
+        certain = max((commit.offset for commit in every if commit.certain), default=0)
+        possible = max((commit.offset for commit in every), default=0)
         inputs = {row["offset"] for row in _final(history) if row["partition_id"] == partition_id}
         counts = {
             offset: made_of.count((partition_id, offset))

@@ -1,0 +1,180 @@
+"""When offsets that were sent to a transaction are seen by those who fetch the group's offset.
+
+A successful EndTxn makes the decision certain, not its visibility: the coordinator answers once the decision is
+replicated, markers and the group's offsets follow (KIP-98). So a fetch that asks for stable offsets (KIP-447) and
+succeeds sees them from the answer on, for it is refused while they are pending. Any other sees them certainly once
+
+- a transaction of the same id that began after the answer has committed: it cannot take anything before its
+  predecessor is complete; or
+- the transaction's log says that it is complete, on releases where the offsets are applied before that
+  (KAFKA-17507: not from 2.0 to 3.9.0); or
+- 30 s have gone by since in which coordinator and partitions had leaders and no fault was in force (leaders_known.py):
+  a marker that is pending for longer is itself a fault.
+
+A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypedDict
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+
+from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.judged_runs import JudgedRuns, PlacedEvent
+from harness.checks.model.leaders_known import LeadersKnown
+from harness.checks.model.partition_history import RunHistory
+from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
+from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
+from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.typed_rows import typed
+
+PENDING_NS = 30_000_000_000
+_APART_NS = 100_000_000  # brokers' clocks, which the logs have their times of, and the run's
+_NEVER = 2**62
+_OF_KAFKA = re.compile(r"kafka:(\d+)\.(\d+)(?:\.(\d+))?")
+# From the first to before the second, the offsets were applied some time after the transaction was complete.
+_APPLIED_LATER = ((2, 0, 0), (3, 9, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """From when on a commit in a transaction is seen: by any fetch, by one that asks for stable offsets, and by any if
+    nothing held the transaction's end up."""
+
+    any_ns: int
+    stable_ns: int
+    late_ns: int
+
+
+class _SeenRow(TypedDict):
+    run: int
+    transaction: int
+    completed_ns: int
+
+
+class TransactionalOffsets:
+    """Of all transactions to which offsets were sent."""
+
+    def __init__(self, runs: JudgedRuns) -> None:
+        rows = runs.rows(TRANSACTIONS)
+        self._transactions = {(row["run"], row["transaction"]): row for row in rows}
+        self._successors = _Successors(rows)
+        self._seen = _seen_committed(runs)
+        self._histories = {history.run: history for history in runs.histories}
+        self._completions = _Completions(runs.rows(TRANSACTION_STATE))
+        self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
+
+    def was_aborted(self, event: PlacedEvent) -> bool:
+        row = self._row(event)
+        return row is not None and row["outcome"] == STATUS_FAIL
+
+    def sent(self, event: PlacedEvent) -> Sent | None:
+        """None: it is not certain that the transaction was committed."""
+        row = self._row(event)
+        if row is None:
+            return None
+        decided_ns = row["completed_ns"] if row["outcome"] == STATUS_OK else self._seen.get(_key(row))
+        if decided_ns is None or row["outcome"] == STATUS_FAIL:
+            return None
+        history = self._histories[row["run"]]
+        any_ns = min(
+            self._successors.committed_after(row, decided_ns),
+            self._completions.of(row, decided_ns) if _applies_at_once(history) else _NEVER,
+            self._leaders[row["run"]].for_long(decided_ns, PENDING_NS),
+        )
+        return Sent(any_ns=max(any_ns, decided_ns), stable_ns=decided_ns, late_ns=decided_ns + PENDING_NS)
+
+    def _row(self, event: PlacedEvent) -> TransactionRow | None:
+        number = event["transaction"]
+        return None if number is None else self._transactions.get((event["run"], number))
+
+
+def _key(row: TransactionRow) -> tuple[int, int]:
+    return row["run"], row["transaction"]
+
+
+class _Successors:
+    """Committed transactions of each transactional id, in order of their begin."""
+
+    def __init__(self, rows: Sequence[TransactionRow]) -> None:
+        own: dict[tuple[int, object], list[TransactionRow]] = {}
+        for row in sorted(rows, key=lambda row: row["invoked_ns"]):
+            if row["outcome"] == STATUS_OK:
+                own.setdefault(_producer(row), []).append(row)
+        self._begins = {key: [row["invoked_ns"] for row in found] for key, found in own.items()}
+        self._first_end = {
+            key: list(accumulate((row["completed_ns"] for row in reversed(found)), min))[::-1]
+            for key, found in own.items()
+        }
+
+    def committed_after(self, row: TransactionRow, decided_ns: int) -> int:
+        """When the first of them that began after the decision had certainly committed."""
+        key = _producer(row)
+        place = bisect_left(self._begins.get(key, ()), decided_ns)
+        ends = self._first_end.get(key, ())
+        return ends[place] if place < len(ends) else _NEVER
+
+
+def _producer(row: TransactionRow) -> tuple[int, object]:
+    return row["run"], row["transactional_id"] or row["process"]
+
+
+class _Completions:
+    """What the coordinators' logs say of each transactional id."""
+
+    def __init__(self, rows: Sequence[TransactionStateRow]) -> None:
+        self._logs: dict[tuple[int, str], list[TransactionStateRow]] = {}
+        for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
+            if row["transactional_id"] is not None and row["time_ns"] is not None:
+                self._logs.setdefault((row["run"], row["transactional_id"]), []).append(row)
+
+    def of(self, transaction: TransactionRow, decided_ns: int) -> int:
+        """When the transaction was complete: what follows the last decision to commit before the answer."""
+        log = self._logs.get((transaction["run"], transaction["transactional_id"] or ""), [])
+        decision: TransactionStateRow | None = None
+        for row in log:
+            time_ns = row["time_ns"] or 0
+            if row["state"] == "PrepareCommit" and transaction["invoked_ns"] - _APART_NS <= time_ns:
+                if time_ns <= decided_ns + _APART_NS:
+                    decision = row
+            elif decision is not None and _completes(decision, row):
+                return time_ns + _APART_NS
+        return _NEVER
+
+
+def _completes(decision: TransactionStateRow, row: TransactionStateRow) -> bool:
+    same = row["state"] == "CompleteCommit" and row["producer_id"] == decision["producer_id"]
+    return same and row["offset"] > decision["offset"]
+
+
+def _applies_at_once(history: RunHistory) -> bool:
+    """Whether the offsets of a complete transaction are applied. On a cluster of an unknown release: not known."""
+    named = None if history.scenario is None else _OF_KAFKA.match(history.scenario.cluster.system)
+    if named is None:
+        return False
+    release = int(named[1]), int(named[2]), int(named[3] or 0)
+    return not _APPLIED_LATER[0] <= release < _APPLIED_LATER[1]
+
+
+def _seen_committed(runs: JudgedRuns) -> Mapping[tuple[int, int], int]:
+    """(run, transaction) of unknown outcome -> when a read_committed reader had certainly seen a record of it."""
+    unknown = {_key(row) for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_INFO and row["group"]}
+    strict = committed_readers(runs)
+    if not unknown or not strict:
+        return {}
+    sent = runs.tables.records.where(f"kind = 0 and transaction is not null and status = {STATUS_INFO}")
+    readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
+    reads = runs.tables.records.where("kind > 0 and replica is null").join(readers, ["run", "process"], "left_semi")
+    found = (
+        reads.select("run", "partition_id", "value", "completed_ns")
+        .join(sent.select("run", "partition_id", "value", "transaction"), ["run", "partition_id", "value"])
+        .groupBy("run", "transaction")
+        .agg(sf.min("completed_ns").alias("completed_ns"))
+    )
+    rows = typed(_SeenRow, found.toArrow())
+    return {key: row["completed_ns"] for row in rows if (key := (row["run"], row["transaction"])) in unknown}

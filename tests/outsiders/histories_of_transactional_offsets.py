@@ -1,0 +1,98 @@
+"""Offsets that were sent to transactions: when those who fetch them have to see them, and never may."""
+
+from tests.outsiders.history_builder import PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
+PROCESSOR, READER = 21, 22
+MISSED = {"lost-group-offset violation": SOME}
+
+
+def _processed(outcome: int, *, plain_at: float | None = None) -> HistoryBuilder:
+    """A processor, whose outputs are nobody's affair here (it starts at the latest), reads 0 to 3, commits
+    2 plainly at second 4, and sends 4 to a transaction that ends at second 8."""
+    history = led(10)
+    history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest",
+                   isolation="read_committed", acks=-1, idempotent=True)  # fmt: skip
+    history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
+    history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
+    history.transaction(1, outcome, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
+    history.group("committed", at=7.5, process=PROCESSOR, generation=1, offset=4, transaction=1, status=outcome)
+    if plain_at is not None:
+        history.group("committed", at=plain_at, process=PROCESSOR, generation=1, offset=3)
+    return history
+
+
+def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
+    history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
+    history.finish()
+    return history
+
+
+@case("committed for certain; 80 quiet seconds later the offset from before is answered", VIOLATION, MISSED,
+      why="a marker that is pending for longer than 30 s is itself a fault")  # fmt: skip
+def never_applied() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 2, at=90)
+
+
+@case("committed for certain; a second later the offset from before is answered", PASS, {},
+      why="markers and offsets follow the answer")  # fmt: skip
+def not_applied_yet() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 2, at=9)
+
+
+@case("the same, and the fetch asked for stable offsets", VIOLATION, MISSED,
+      why="KIP-447: it is refused while a transaction's offsets are pending")  # fmt: skip
+def not_applied_yet_though_stable() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 2, at=9, stable=True)
+
+
+@case("80 seconds later the new offset is answered", PASS, {}, why="that is what was committed")  # fmt: skip
+def applied() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED), 4, at=90)
+
+
+@case("80 seconds later, but a broker was down from the answer on", PASS, {},
+      also=("lost-group-offset observation",), why="its coordinator may have been that broker")  # fmt: skip
+def held_up_by_a_fault() -> HistoryBuilder:
+    history = _processed(COMMITTED)
+    history.fault("pause", [3], at=8.2, until=85)
+    return _asked(history, 2, at=90)
+
+
+@case("aborted for certain, and its offset is answered", VIOLATION, MISSED,
+      why="what was sent to an aborted transaction was never committed")  # fmt: skip
+def aborted_and_applied() -> HistoryBuilder:
+    return _asked(_processed(ABORTED), 4, at=90)
+
+
+@case("aborted for certain, and the offset from before is answered", PASS, {}, why="nothing else holds")  # fmt: skip
+def aborted_and_not_applied() -> HistoryBuilder:
+    return _asked(_processed(ABORTED), 2, at=90)
+
+
+@case("nobody knows its outcome, and 80 seconds later the offset from before is answered", PASS, {},
+      why="it may have been aborted")  # fmt: skip
+def outcome_not_known() -> HistoryBuilder:
+    return _asked(_processed(UNKNOWN), 2, at=90)
+
+
+@case("another transaction of the same id began after it and committed, then the offset from before is answered",
+      VIOLATION, MISSED, why="a transaction cannot begin before its predecessor is complete")  # fmt: skip
+def not_applied_though_the_next_one_is_through() -> HistoryBuilder:
+    history = _processed(COMMITTED)
+    history.transaction(2, COMMITTED, at=8.5, until=9, process=PROCESSOR, transactional_id="p")
+    return _asked(history, 2, at=10)
+
+
+@case("a plain commit of 3 was made after the transaction's offsets had been taken, and 3 is answered", PASS, {},
+      why="of two commits the one whose record stands later holds (KAFKA-5247)")  # fmt: skip
+def plain_commit_behind_it() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED, plain_at=7.8), 3, at=90)
+
+
+@case("a plain commit of 3 was made before the transaction's offsets were sent, and 3 is answered at the end",
+      VIOLATION, MISSED, why="the transaction's record stands behind it")  # fmt: skip
+def plain_commit_before_it() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED, plain_at=6), 3, at=90)
