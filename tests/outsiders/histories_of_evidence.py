@@ -318,3 +318,34 @@ def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     history = led()
     history.finish(logs={3: history.log[:8]})
     return history
+
+
+@case("a broker led epoch 3; the books' last epoch of the partition is 0, and they go on until later", OPEN,
+      {"evidence observation": SOME}, why="a controller writes an epoch before its leader hears of it")  # fmt: skip
+def led_behind_the_books_last_epoch() -> HistoryBuilder:
+    history = led(10)
+    history.leads(2, 3, 10, at=8)
+    history.state(1, 0, (1, 2), at=20)
+    history.state(1, 0, (1, 2, 3), at=25)
+    history.finish()
+    return history
+
+
+@case("the same, and only the books of another partition go on", OPEN, {"evidence observation": SOME},
+      why="they are one log")  # fmt: skip
+def led_behind_the_books_of_another_partition() -> HistoryBuilder:
+    history = led(10)
+    history.place(1, "t", 1)
+    history.leads(2, 3, 10, at=8)
+    history.state(1, 0, (1, 2, 3), at=25, partition_id=1)
+    history.finish()
+    return history
+
+
+@case("a broker led epoch 3 after the last thing that the books have", PASS, {},
+      why="the books may have been cut there: they are silent, and contradict nothing")  # fmt: skip
+def led_after_the_books_end() -> HistoryBuilder:
+    history = led(10)
+    history.leads(2, 3, 10, at=30)
+    history.finish()
+    return history

@@ -16,6 +16,7 @@ from harness.checks.wording.words import nodes_words
 from harness.history.schema.cluster_rows import BROKER_EVENTS, PARTITION_STATES, REPLICA_SNAPSHOTS, PartitionStateRow
 from harness.history.schema.schemas import UNREADABLE_EVENT
 
+_APART_NS = 1_000_000_000  # between the brokers' clocks and the books', at most
 _STARTS = ("broker_start", "broker_registered")
 _COUNTED: tuple[Literal["leader_epoch"], Literal["partition_epoch"]] = ("leader_epoch", "partition_epoch")
 
@@ -23,13 +24,15 @@ _COUNTED: tuple[Literal["leader_epoch"], Literal["partition_epoch"]] = ("leader_
 def find(context: RunContext) -> list[Finding]:
     findings = list(_unreadable(context))
     alive = _heard_of(context)
+    exact = (row for row in context.tables[PARTITION_STATES] if row["exact"])
+    written_until = max((row["time_ns"] - (row["uncertainty_ns"] or 0) for row in exact), default=0)
     for history in context.history.partitions.values():
         books = [row for row in history.states if row["exact"]]
         if not books:
             continue
         findings += _backwards(context, history, books)
         findings += _strangers(context, history, books, alive)
-        findings += _unknown_terms(context, history, books)
+        findings += _unknown_terms(context, history, books, written_until)
     return findings
 
 
@@ -84,13 +87,21 @@ def _strangers(
 
 
 def _unknown_terms(
-    context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow]
+    context: RunContext, history: PartitionHistory, books: Sequence[PartitionStateRow], written_until: int
 ) -> Iterable[Finding]:
-    """Epochs that a broker says it led in, below the books' last epoch, and that the books lack."""
+    """Epochs that a broker says it led in and that the books lack, though they have what came after.
+
+    A controller writes an epoch before its leader hears of it. So the books have what came after if their last epoch of
+    the partition is a later one, or if anything was written in them, of any partition, after the broker began to lead.
+    """
     known = {row["leader_epoch"] for row in books}
     for event in history.events:
         epoch = event["leader_epoch"]
-        if event["event"] == "leadership_start" and epoch is not None and epoch not in known and epoch < max(known):
+        if event["event"] != "leadership_start" or epoch is None or epoch in known:
+            continue
+        if epoch < max(known) or (
+            event["time_ns"] + _APART_NS < written_until and not _is_anew_since(books, event["time_ns"])
+        ):
             sentence = (
                 f"Broker {event['node']} says that it led {history.name} in epoch {epoch}, "
                 f"{context.history.seconds(event['time_ns'])}, and the cluster's own books have no such epoch"
@@ -103,6 +114,14 @@ def _unknown_terms(
                 },
             )  # fmt: skip
             return
+
+
+def _is_anew_since(books: Sequence[PartitionStateRow], time_ns: int) -> bool:
+    """Whether the partition was created again about then or later: the epochs before are of another one."""
+    return any(
+        not row["leader_epoch"] and not row["partition_epoch"] and row["time_ns"] + _APART_NS >= time_ns
+        for row in books
+    )
 
 
 def _unreadable(context: RunContext) -> Iterable[Finding]:
