@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.clock import Clock
+from harness.clock import Anchor, Clock
 from harness.cluster.books.observing import Observation
 from harness.cluster.brokers.system import NodeEnvironment, NodeFolders, System, host_name
 from harness.cluster.confined import folder_below
@@ -136,7 +136,11 @@ class BrokerCluster(ABC):
         return f"{environment.harness_reaches(apart)}:{environment.internal_port}"
 
     def collect(self) -> ClusterHistory:
-        return self._system.history(self._folders, RunFolder(self._run).anchor())
+        return self._system.history(self._folders, self._anchor())
+
+    def _anchor(self) -> Anchor:
+        """Of the run's clock, for stamps that nodes wrote."""
+        return RunFolder(self._run).anchor()
 
     def environment(self) -> Mapping[str, str]:
         return self._system.shown()
@@ -233,8 +237,8 @@ class BrokerCluster(ABC):
     def read_coordinator_logs(self, node: NodeId) -> Sequence[CoordinatorLog]:
         if node not in self.brokers:
             return []
-        data, anchor = self._folders(node).data, RunFolder(self._run).anchor()
-        return read_coordinator_logs(node, data, t_ns=self._clock.monotonic_ns(), anchor=anchor)
+        data = self._folders(node).data
+        return read_coordinator_logs(node, data, t_ns=self._clock.monotonic_ns(), anchor=self._anchor())
 
     def log_end(self, node: NodeId, topic: str, partition: int) -> int | None:
         folder = self._folders(node).data / f"{topic}-{partition}"

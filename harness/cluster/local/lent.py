@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.clock import Anchor
 from harness.cluster.brokers.system import NodeFolders
 from harness.cluster.local.cluster import LocalCluster
 from harness.errors import HarnessError
@@ -62,7 +63,7 @@ class ReusedCluster(LentCluster):
     def collect(self) -> ClusterHistory:
         """Raises HarnessError if one of the run's topics is not known to have been created during it."""
         self._copy_logs()
-        anchor = self._into.anchor()
+        anchor = self._anchor()
         whole = self._system.history(self._folders, anchor)
         # What a line means depends on the lines before it, and those of a topic that is gone must not count.
         own = self._system.history(self._with_own_logs, anchor)
@@ -70,6 +71,9 @@ class ReusedCluster(LentCluster):
         if missing := sorted(self._topics - created):
             raise HarnessError(f"by the cluster's records topic {missing[0]!r} was not created in this run")
         return since(whole, own.broker_events, self._began_ns)
+
+    def _anchor(self) -> Anchor:
+        return self._into.anchor()
 
     def _with_own_logs(self, node: NodeId) -> NodeFolders:
         return dataclasses.replace(self._folders(node), log=self._own_log(node))

@@ -12,8 +12,6 @@ from harness.checks.spark.tables import CRASHES
 from harness.history.schema.client_rows import ProcessRow
 
 Member = tuple[int, int]  # run, process
-# Libraries that only know the classic protocol, for runs whose clients do not say by which protocol they joined.
-_CLASSIC_LIBRARIES = frozenset({"kafka-python", "aiokafka"})
 
 
 class Members:
@@ -32,14 +30,10 @@ class Members:
         instance = self._instance(one)
         return instance is None or instance != self._instance(other)
 
-    def is_classic(self, event: PlacedEvent) -> bool | None:
-        """Whether it joined by JoinGroup and SyncGroup, and not by KIP-848; None: not known."""
+    def is_classic(self, event: PlacedEvent) -> bool:
+        """Whether it is recorded that it joined by JoinGroup and SyncGroup, and not by KIP-848."""
         process = self._processes.get((event["run"], event["process"]))
-        if process is None:
-            return None
-        if process["group_protocol"] is not None:
-            return process["group_protocol"] == "classic"
-        return True if process["library"] in _CLASSIC_LIBRARIES else None
+        return process is not None and process["group_protocol"] == "classic"
 
     def _instance(self, event: PlacedEvent) -> str | None:
         process = self._processes.get((event["run"], event["process"]))

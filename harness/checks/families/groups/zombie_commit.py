@@ -59,7 +59,7 @@ def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
         if not is_commit or known is None or generation is None or generation < 0:
             continue
         kind: _Kind = "old-generation"
-        other = known.later_than(event, generation, same_partition=members.is_classic(event) is not True)
+        other = known.later_than(event, generation, same_partition=not members.is_classic(event))
         if other is None:
             kind, other = "given-up", known.given_up(event, generation, own)
         if other is not None and members.are_two(event, other):
