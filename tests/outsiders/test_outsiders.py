@@ -21,6 +21,7 @@ from tests.outsiders import (
     histories_of_transactional_offsets,
     histories_of_transactions,
     histories_of_two_excuses,
+    histories_of_what_stands_above,
 )
 from tests.outsiders.history_builder import CASES, ExpectedJudgement
 
@@ -40,6 +41,7 @@ THEMES = (
     histories_of_transactional_offsets,
     histories_of_transactions,
     histories_of_two_excuses,
+    histories_of_what_stands_above,
 )
 assert all(theme.__doc__ for theme in THEMES), "imported, so that theirs are among CASES"
 

@@ -35,7 +35,7 @@ from harness.checks.contract.rulings import (
     TooFewInSync,
     TookOver,
 )
-from harness.checks.contract.survival import Survival, Window
+from harness.checks.contract.survival import END_OF_TIME, Survival, Window
 from harness.checks.contract.unseen import is_later, may_be_unseen
 from harness.checks.model.deletion import outcome, took
 from harness.checks.model.elections import Election
@@ -137,6 +137,9 @@ def _beyond_start(history: PartitionHistory, ruling: Ruling) -> Ruling:
 def rule(history: PartitionHistory, lost: LostRecord, survival: Survival | None = None) -> Ruling:
     """Rules on one record. If no log held it, the leader in force or an earlier, deposed one acknowledged it."""
     survival = survival or Survival(history)
+    if survival.outlived(lost):
+        epoch = lost.epoch if lost.epoch is not None else history.epoch_at(lost.t_acknowledged)
+        return _ruled_by(history, None, lost, epoch, lost.epoch is None, _to_the_end(epoch))
     deposed = None if lost.epoch is not None or lost.in_a_log else _deposed(history, lost)
     if deposed is None:
         return _of_whichever_leader(history, lost, _rule(history, lost, survival), survival)
@@ -380,6 +383,14 @@ def lawful_rewind(
         if ruling.classification != "violation" or may_be_unseen(history, lost, first.epoch, False):
             found = election
     return found
+
+
+def _to_the_end(epoch: int | None) -> Window:
+    """The window of a record that nothing can have taken: what stands above it is there at the end."""
+    epoch = -1 if epoch is None else epoch
+    return Window(
+        after_epoch=epoch, after_t=END_OF_TIME, doubt_epoch=epoch, doubt_t=END_OF_TIME, until_epoch=None, until_t=None
+    )
 
 
 def _since(election: Election) -> Window:

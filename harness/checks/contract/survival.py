@@ -8,7 +8,8 @@ Downstream of a destruction are a copy on a replica that is in sync afterwards, 
 own copy proves nothing.
 
 Conversely, a leader whose log lacks the record while it leads shows that it was gone by then: no later event removed
-it. So a cause is searched only between the last time it was seen and the first evidence of its absence.
+it. So a cause is searched only between the last time it was seen and the first evidence of its absence. Where a later
+record of its epoch is still there at the end, there is nothing to search (outlived.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from harness.checks.contract.absence import Absence
+from harness.checks.contract.outlived import Successors
 from harness.checks.model.elections import Election, Snapshot
 from harness.checks.model.lost_records import EpochRead, LostRecord, same_epoch
 from harness.checks.model.partition_history import PartitionHistory, holds_up
@@ -27,6 +29,7 @@ SECOND_NS = 10**9
 READ_AHEAD_NS = SECOND_NS
 # How soon a leader that no fault delays knows its successor.
 LEARN_NS = SECOND_NS
+END_OF_TIME = 2**62
 # After one of these events a node has restarted, or is down: it does not continue to lead in an old epoch.
 _ENDING = frozenset(
     {"kill", "crash", "stop", "shut-down", "wipe", "disk-loss", "power-loss", "damage", "rolling-restart"}
@@ -71,6 +74,20 @@ class Survival:
         self._reads = reads
         self._logs = {log.number: log for log in history.logs if log.row.get("snapshot") is not None}
         self._absence = Absence(history, self._logs)
+        self._successors = Successors(history, self._logs.values(), reads)
+
+    def outlived(self, lost: LostRecord) -> bool:
+        """Whether a later record of its epoch is still there at the end."""
+        return self._successors.outlive(lost, lost.epoch if lost.epoch is not None else self._only_epoch(lost))
+
+    def _only_epoch(self, lost: LostRecord) -> int | None:
+        """The epoch of the only leader that can have acknowledged a record whose own epoch no log and no read shows."""
+        if lost.t_sent is None or lost.t_acknowledged is None or lost.taken or not self._history.exact:
+            return None
+        term = self._history.term_at(lost.t_sent)
+        if term is None or term is not self._history.term_at(lost.t_acknowledged):
+            return None
+        return term.epoch if self.answers_alone(lost.t_sent) else None
 
     # -- elections ----------------------------------------
 
@@ -186,11 +203,10 @@ class Survival:
         epoch = -1 if lost.epoch is None else lost.epoch
         after, doubt = epoch, epoch
         for election in self._history.elections:
-            if election.epoch > epoch and self.had(election, lost):
+            # One that may have had it shows nothing here: it stays among those that may have lost it.
+            if election.epoch > epoch and self.had(election, lost) is True:
                 after = max(after, election.epoch)
         sure, maybe = self._read_under(lost)
-        if self._stands_beside_the_final_log(lost) and self._history.elections:
-            after = max(after, self._history.elections[-1].epoch)
         after, doubt = max(after, sure), max(doubt, maybe)
         after_t, doubt_t = self._seen_until(lost)
         (until_epoch, until_t), perhaps_gone = self._gone_by(lost, epoch, after, after_t)
@@ -211,10 +227,12 @@ class Survival:
     def lost_before_it_led(self, election: Election, lost: LostRecord) -> bool:
         """Whether the leader's own log was seen with it before its election, and nothing is known that took it.
 
-        Every leader in between had it: following them was no reason to cut it.
+        Every leader in between had it, or may have had it: following such a one was no reason to cut it.
         """
+        if lost.epoch is None:
+            return False
         between = (each for each in self._history.elections if (lost.epoch or 0) < each.epoch < election.epoch)
-        if lost.epoch is None or not all(self.had(each, lost) for each in between):
+        if any(self.had(each, lost) is False for each in between):
             return False
         logs = [self._logs.get(copy.snapshot) for copy in lost.copies if same_epoch(copy.epoch, lost.epoch)]
         return any(
@@ -295,15 +313,6 @@ class Survival:
                 return True
         return False
 
-    def _stands_beside_the_final_log(self, lost: LostRecord) -> bool:
-        """Whether the final log has records of its epoch on both sides: then the last leader's line had it too."""
-        if not lost.matched or lost.epoch is None or lost.offset is None:
-            return False
-        return any(
-            read.is_final and read.epoch == lost.epoch and read.first_offset <= lost.offset <= read.last_offset
-            for read in self._reads
-        )
-
     def answered_at(self, lost: LostRecord) -> int:
         """When its leader surely had it still: it answered before it died, whenever its answer came to be read."""
         t, sent = lost.t_acknowledged or 0, lost.t_sent
@@ -331,8 +340,6 @@ class Survival:
             term = self._history.term_at(lost.t_last_read)
             if term is not None and not self.may_answer_for_another(term, lost.t_last_read):
                 sure = max(sure, lost.t_last_read - READ_AHEAD_NS)
-        if self._stands_beside_the_final_log(lost):
-            sure = _END_OF_TIME
         return sure, max(sure, maybe)
 
     # -- absence ------------------------------------------
@@ -363,7 +370,7 @@ class Survival:
         found |= {mark.offset for mark in marks_of(history)}
         for loss in history.disk_losses:
             found |= {place for place in (loss.event.from_offset, loss.event.to_offset) if place is not None}
-        return sorted(found | {history.log_start or 0})
+        return sorted(found | self._successors.offsets | {history.log_start or 0})
 
     @cached_property
     def times(self) -> Sequence[int]:
@@ -379,6 +386,3 @@ class Survival:
         for log in history.logs:
             found.add(log.time_ns + READ_AHEAD_NS)
         return sorted(found)
-
-
-_END_OF_TIME = 2**62

@@ -171,8 +171,9 @@ class Snapshot:
         return dict(reversed(self.chain))
 
     def spans(self, offset: int) -> bool:
-        """Whether a record at that offset would be seen here: the log began at or below it."""
-        return self.is_whole and (self.row.get("log_start_offset") or 0) <= offset
+        """Whether a record at that offset would be seen here: the log is known to begin at or below it."""
+        start = self.row.get("log_start_offset")
+        return self.is_whole and start is not None and start <= offset
 
 
 def elections_of(

@@ -84,6 +84,26 @@ def test_what_was_read_long_after_an_unclean_election_was_not_lost_by_it() -> No
     assert ruled(history, read_before).classification == "observation", "its log end is not known: an open question"
 
 
+def test_a_leader_in_between_of_whose_log_nothing_is_known_excuses_nothing_that_the_next_one_lost_before_it_led() -> (
+    None
+):
+    """It was read under the leader of epoch 1; broker 3 was seen with it, and led without it in epoch 2."""
+
+    def between(*, seen: bool) -> Ruling:
+        history = led_by_1()
+        history.state(2, 1, (2,), at=8)
+        if seen:
+            history.snapshot(3, LOG, at=9, reason="heal", epochs="0:0")
+        history.state(3, 2, (3,), at=40, start=7)
+        return ruled(history, fate(history, 8, read_at=20))
+
+    assert between(seen=False).classification == "permitted"
+    ruling = between(seen=True)
+    assert ruling.classification == "observation"
+    assert ruling.undecided is not None
+    assert ruling.undecided.code == "lost-before-it-led"
+
+
 def test_a_record_between_others_of_its_epoch_in_the_final_log_was_not_lost_by_an_election() -> None:
     history = led_by_1()
     history.state(2, 1, (2,), at=8)
