@@ -14,7 +14,6 @@ succeeds sees them from the answer on, for it is refused while they are pending.
 A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,6 @@ from harness.history.schema.typed_rows import typed
 PENDING_NS = 30_000_000_000
 _APART_NS = 100_000_000  # brokers' clocks, which the logs have their times of, and the run's
 _NEVER = 2**62
-_OF_KAFKA = re.compile(r"kafka:(\d+)\.(\d+)(?:\.(\d+))?")
 # From the first to before the second, the offsets were applied some time after the transaction was complete.
 _APPLIED_LATER = ((2, 0, 0), (3, 9, 1))
 
@@ -154,10 +152,9 @@ def _completes(decision: TransactionStateRow, row: TransactionStateRow) -> bool:
 
 def _applies_at_once(history: RunHistory) -> bool:
     """Whether the offsets of a complete transaction are applied. On a cluster of an unknown release: not known."""
-    named = None if history.scenario is None else _OF_KAFKA.match(history.scenario.cluster.system)
-    if named is None:
+    release = None if history.scenario is None else history.scenario.cluster.release
+    if release is None:
         return False
-    release = int(named[1]), int(named[2]), int(named[3] or 0)
     return not _APPLIED_LATER[0] <= release < _APPLIED_LATER[1]
 
 
