@@ -168,9 +168,16 @@ class CampaignResults:
         schema, may_lack, may_be_null = _columns(shape)
         try:
             rows = kept_rows(
-                self.files, place, schema, may_lack=may_lack, may_be_null=may_be_null, words=_WORDS, held=self._held,
-                wrong=": no table that can be read", remedy=_AGAIN,
-            )  # fmt: skip
+                self.files,
+                place,
+                schema,
+                may_lack=may_lack,
+                may_be_null=may_be_null,
+                words=_WORDS,
+                held=self._held,
+                wrong=": no table that can be read",
+                remedy=_AGAIN,
+            )
         except FileNotFoundError:
             raise HarnessError(f"{self.path / place} is missing: the campaign has not ended") from None
         return [self._converted(row, shape, f"{place}, row {number}") for number, row in enumerate(rows)]

@@ -10,7 +10,7 @@ from typing import Any
 from harness.clock import Anchor
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, TRANSACTION_STATE
-from harness.ports.cluster import PartitionState
+from harness.ports.cluster import PartitionState, ReplicaLog
 from harness.ports.coordinator_logs import CoordinatorLog, CoordinatorRecord, OffsetsRecord, TransactionRecord
 from harness.scenario.model import LoadFacts
 
@@ -47,12 +47,30 @@ class Coordinators:
         )
 
 
+def snapshot_row(snapshot: int, node: int, reason: str, log: ReplicaLog | CoordinatorLog) -> dict[str, Any]:
+    """What tables of snapshots have of any replica's log."""
+    return {
+        "snapshot": snapshot,
+        "node": node,
+        "time_ns": log.t_ns,
+        "reason": reason,
+        "topic": log.topic,
+        "partition": log.partition,
+        "log_start_offset": log.log_start,
+        "high_watermark": log.high_watermark,
+        "log_end_offset": log.log_end,
+        "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
+        "topic_id": log.topic_id,
+    }
+
+
 def rows_of_logs(reason: str, logs: Sequence[CoordinatorLog], *, first: int) -> Iterator[Row]:
     """The snapshots, numbered from `first`, and their records: one that several replicas have is one row."""
     held: dict[tuple[str, int, CoordinatorRecord], list[int]] = {}
     anchors: dict[int, Anchor] = {}
     for snapshot, log in enumerate(logs, start=first):
-        yield INTERNAL_SNAPSHOTS.name, _snapshot(snapshot, reason, log)
+        row = snapshot_row(snapshot, int(log.node), reason, log)
+        yield INTERNAL_SNAPSHOTS.name, {**row, "kept_from": log.kept_from}
         anchors[snapshot] = log.anchor
         for record in log.records:
             held.setdefault((log.topic, log.partition, record), []).append(snapshot)
@@ -68,23 +86,6 @@ def rows_of_logs(reason: str, logs: Sequence[CoordinatorLog], *, first: int) -> 
             yield CONSUMER_OFFSETS.name, place | _offsets(anchors[snapshots[0]], record, record.content)
         else:
             yield TRANSACTION_STATE.name, place | _transaction(anchors[snapshots[0]], record.content)
-
-
-def _snapshot(snapshot: int, reason: str, log: CoordinatorLog) -> Mapping[str, Any]:
-    return {
-        "snapshot": snapshot,
-        "node": int(log.node),
-        "time_ns": log.t_ns,
-        "reason": reason,
-        "topic": log.topic,
-        "partition": log.partition,
-        "log_start_offset": log.log_start,
-        "high_watermark": log.high_watermark,
-        "log_end_offset": log.log_end,
-        "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
-        "topic_id": log.topic_id,
-        "kept_from": log.kept_from,
-    }
 
 
 def _offsets(anchor: Anchor, record: CoordinatorRecord, content: OffsetsRecord) -> dict[str, Any]:

@@ -34,9 +34,15 @@ class Observer:
     """Polls every `interval_s`. `state` and `controller` are the latest view; `wait_until` wakes after each round."""
 
     def __init__(
-        self, *, cluster: Cluster, topics: Sequence[str], clock: Clock, recorder: Recorder, interval_s: float = 0.12,
+        self,
+        *,
+        cluster: Cluster,
+        topics: Sequence[str],
+        clock: Clock,
+        recorder: Recorder,
+        interval_s: float = 0.12,
         load: LoadFacts = NO_LOAD,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._cluster = cluster
         self._topics = tuple(topics)
         self._clock = clock

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.clock import Clock
-from harness.controller.coordinators import rows_of_logs
+from harness.controller.coordinators import rows_of_logs, snapshot_row
 from harness.errors import HarnessError
 from harness.history.facts.internal_topics import COORDINATORS_TOPICS
 from harness.history.facts.step_facts import arguments_text
@@ -245,22 +245,7 @@ class Recorder:
             epochs=[record.epoch for record in log.records],
             values=values,
         )
-        self.write(
-            "replica_snapshots",
-            {
-                "snapshot": snapshot,
-                "node": node,
-                "time_ns": log.t_ns,
-                "reason": reason,
-                "topic": log.topic,
-                "partition": log.partition,
-                "log_start_offset": log.log_start,
-                "high_watermark": log.high_watermark,
-                "log_end_offset": log.log_end,
-                "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in log.epochs),
-                "topic_id": log.topic_id,
-            },
-        )
+        self.write("replica_snapshots", snapshot_row(snapshot, node, reason, log))
 
     def coordinator_logs(self, reason: str, logs: Sequence[CoordinatorLog]) -> None:
         """Records what brokers keep of groups and transactions. Safe to call from a thread."""

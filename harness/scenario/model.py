@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from harness.history.facts.releases import release_of
 from harness.scenario.places import Places
 from harness.scenario.readers import Acks, Seconds
 
@@ -70,10 +71,7 @@ class ClusterSpec:
     @property
     def release(self) -> tuple[int, ...] | None:
         """Kafka's release, (4, 3, 1) of "kafka:4.3.1"; None of another system, and where its name does not say it."""
-        kind, _, version = self.system.partition(":")
-        numbers = version.split(".")
-        known = kind == "kafka" and all(number.isdigit() for number in numbers)
-        return tuple(int(number) for number in numbers) if known else None
+        return release_of(self.system)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,9 +74,15 @@ def _rows(files: FilesBelow, table: str, held: memory.Together) -> Sequence[Row]
     }
     try:
         return kept_rows(
-            files, f"tables/{table}.parquet", SCHEMAS[table], may_be_null=_MAY_BE_NULL, words=words.get(table),
-            held=held, wrong=" is no sound table", remedy=_AGAIN,
-        )  # fmt: skip
+            files,
+            f"tables/{table}.parquet",
+            SCHEMAS[table],
+            may_be_null=_MAY_BE_NULL,
+            words=words.get(table),
+            held=held,
+            wrong=" is no sound table",
+            remedy=_AGAIN,
+        )
     except FileNotFoundError:
         return ()
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.history.facts.finding_facts import remedies_of
-from harness.history.facts.releases import default_of, release_of
+from harness.history.facts.releases import default_of, or_newest
 from harness.history.schema.cluster_rows import CONFIGURATION
 from harness.history.schema.evidence_rows import FindingRow
 from harness.history.schema.schemas import AT_START
@@ -25,7 +25,7 @@ def known_settings(data: RunData, finding: FindingRow | None, *, at_ns: int | No
     return {
         "acks": scenario.workload.acks if scenario.workload.workers else "by probe",
         "replication.factor": str(replicas),
-        **{key: default_of(key, release_of(scenario.cluster.system)) or "" for key in (MIN_INSYNC, _UNCLEAN)},
+        **{key: default_of(key, or_newest(scenario.cluster.release)) or "" for key in (MIN_INSYNC, _UNCLEAN)},
         "enable.idempotence": str(scenario.workload.idempotence).lower(),
         **_said_at_start(data),
         **{key: value for key, value in scenario.cluster.settings.items() if key in _SHOWN},

@@ -64,9 +64,12 @@ def test_tests_that_are_killed_leave_nothing_of_their_cluster(tmp_path: Path) ->
     shell = Shell(directory=tmp_path.resolve())
     environment = shell.environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        [sys.executable, "-c", _TESTS, " ".join(HARNESS)], cwd=tmp_path, env=environment, stdin=subprocess.PIPE,
+        [sys.executable, "-c", _TESTS, " ".join(HARNESS)],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    ) as tests:  # fmt: skip
+    ) as tests:
         assert tests.stdout is not None
         assert tests.stdout.readline() == b"ready\n"
         assert len(temporary(shell)) == 2

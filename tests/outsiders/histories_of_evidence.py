@@ -287,9 +287,13 @@ def no_disks_but_a_journal() -> HistoryBuilder:
     return history
 
 
-@case("the final read reached the answered end 7, and every in-sync disk has ten records under high watermark 10",
-      VIOLATION, {"end-told-too-low violation": {7, 8, 9}}, also=("unreadable observation",),
-      why="KIP-207: a leader in force answers its high watermark, and acks=all was answered below that")  # fmt: skip
+@case(
+    "the final read reached the answered end 7, and every in-sync disk has ten records under high watermark 10",
+    VIOLATION,
+    {"end-told-too-low violation": {7, 8, 9}},
+    also=("unreadable observation",),
+    why="KIP-207: a leader in force answers its high watermark, and acks=all was answered below that",
+)
 def end_offset_below_the_high_watermark() -> HistoryBuilder:
     history = led()
     for node in history.brokers:
@@ -320,8 +324,12 @@ def in_sync_follower_below_the_high_watermark() -> HistoryBuilder:
     return history
 
 
-@case("a broker led epoch 3; the books' last epoch of the partition is 0, and they go on until later", OPEN,
-      {"evidence observation": SOME}, why="a controller writes an epoch before its leader hears of it")  # fmt: skip
+@case(
+    "a broker led epoch 3; the books' last epoch of the partition is 0, and they go on until later",
+    OPEN,
+    {"evidence observation": SOME},
+    why="a controller writes an epoch before its leader hears of it",
+)
 def led_behind_the_books_last_epoch() -> HistoryBuilder:
     history = led(10)
     history.leads(2, 3, 10, at=8)
@@ -331,8 +339,12 @@ def led_behind_the_books_last_epoch() -> HistoryBuilder:
     return history
 
 
-@case("the same, and only the books of another partition go on", OPEN, {"evidence observation": SOME},
-      why="they are one log")  # fmt: skip
+@case(
+    "the same, and only the books of another partition go on",
+    OPEN,
+    {"evidence observation": SOME},
+    why="they are one log",
+)
 def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     history = led(10)
     history.place(1, "t", 1)
@@ -342,8 +354,12 @@ def led_behind_the_books_of_another_partition() -> HistoryBuilder:
     return history
 
 
-@case("a broker led epoch 3 after the last thing that the books have", PASS, {},
-      why="the books may have been cut there: they are silent, and contradict nothing")  # fmt: skip
+@case(
+    "a broker led epoch 3 after the last thing that the books have",
+    PASS,
+    {},
+    why="the books may have been cut there: they are silent, and contradict nothing",
+)
 def led_after_the_books_end() -> HistoryBuilder:
     history = led(10)
     history.leads(2, 3, 10, at=30)

@@ -17,9 +17,9 @@ def _group(**more: Any) -> HistoryBuilder:
 
 def _member(history: HistoryBuilder, process: int, **columns: Any) -> None:
     history.client(
-        process, **{"role": "consumer", "group": "g", "offset_reset": "earliest", "isolation": "read_uncommitted",
-                    **columns},
-    )  # fmt: skip
+        process,
+        **{"role": "consumer", "group": "g", "offset_reset": "earliest", "isolation": "read_uncommitted", **columns},
+    )
 
 
 def _replaced(*, protocol: str | None = None, **more: Any) -> HistoryBuilder:
@@ -41,38 +41,62 @@ def _zombie(history: HistoryBuilder, *, at: float = 17, generation: int = 1, **c
     return history
 
 
-@case("a member of generation 1 commits, five seconds after generation 2 gave its partition to another: accepted",
-      VIOLATION, {"zombie-commit violation": 1}, also=("group-redelivery observation",),
-      why="a commit of a former generation has to be refused with ILLEGAL_GENERATION")  # fmt: skip
+@case(
+    "a member of generation 1 commits, five seconds after generation 2 gave its partition to another: accepted",
+    VIOLATION,
+    {"zombie-commit violation": 1},
+    also=("group-redelivery observation",),
+    why="a commit of a former generation has to be refused with ILLEGAL_GENERATION",
+)
 def old_generation_commits() -> HistoryBuilder:
     return _zombie(_replaced())
 
 
-@case("the same, and it was refused", PASS, {}, also=("group-redelivery observation",),
-      why="that is how a zombie is fenced")  # fmt: skip
+@case(
+    "the same, and it was refused",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="that is how a zombie is fenced",
+)
 def old_generation_is_refused() -> HistoryBuilder:
     return _zombie(_replaced(), status=1)
 
 
-@case("the same, and it had no answer", PASS, {}, also=("group-redelivery observation",),
-      why="nobody knows that it was accepted")  # fmt: skip
+@case(
+    "the same, and it had no answer",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="nobody knows that it was accepted",
+)
 def old_generation_is_not_answered() -> HistoryBuilder:
     return _zombie(_replaced(), status=2)
 
 
-@case("the commit was sent before the other was told its assignment, and answered after", PASS, {},
-      also=("group-redelivery observation",), why="it may have arrived in its own generation")  # fmt: skip
+@case(
+    "the commit was sent before the other was told its assignment, and answered after",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="it may have arrived in its own generation",
+)
 def old_generation_under_way() -> HistoryBuilder:
     return _zombie(_replaced(), at=11.9, took=3)
 
 
-@case("the commit has generation -1", PASS, {}, also=("group-redelivery observation",),
-      why="an offset set by hand has no generation")  # fmt: skip
+@case(
+    "the commit has generation -1",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="an offset set by hand has no generation",
+)
 def commit_without_a_generation() -> HistoryBuilder:
     return _zombie(_replaced(), generation=-1)
 
 
-@case("the new member is of another group", PASS, {}, why="generations are a group's own")  # fmt: skip
+@case("the new member is of another group", PASS, {}, why="generations are a group's own")
 def other_groups_generation() -> HistoryBuilder:
     history = _replaced()
     for row in history.rows["group_events"]:
@@ -82,18 +106,26 @@ def other_groups_generation() -> HistoryBuilder:
     return _zombie(history)
 
 
-@case("the member took part in generation 2 and heard of it only after the commit", PASS, {},
-      also=("group-redelivery observation", "two-owners violation"),
-      why="its client knew the new generation before it told the application")  # fmt: skip
+@case(
+    "the member took part in generation 2 and heard of it only after the commit",
+    PASS,
+    {},
+    also=("group-redelivery observation", "two-owners violation"),
+    why="its client knew the new generation before it told the application",
+)
 def new_generation_told_late() -> HistoryBuilder:
     history = _replaced()
     history.group("assigned", at=18, process=OLD, generation=2, partition_id=1)
     return _zombie(history)
 
 
-@case("classic protocol: generation 2 gave only the partition beside to another", VIOLATION,
-      {"zombie-commit violation": 1}, also=("group-redelivery observation",),
-      why="a generation is the whole group's")  # fmt: skip
+@case(
+    "classic protocol: generation 2 gave only the partition beside to another",
+    VIOLATION,
+    {"zombie-commit violation": 1},
+    also=("group-redelivery observation",),
+    why="a generation is the whole group's",
+)
 def old_generation_commits_beside() -> HistoryBuilder:
     history = _replaced(protocol="classic")
     for row in history.rows["group_events"]:
@@ -103,8 +135,12 @@ def old_generation_commits_beside() -> HistoryBuilder:
     return _zombie(history)
 
 
-@case("KIP-848: another member has a later epoch, for the partition beside", PASS, {},
-      why="members have epochs of their own; the committing one need not have heard of it")  # fmt: skip
+@case(
+    "KIP-848: another member has a later epoch, for the partition beside",
+    PASS,
+    {},
+    why="members have epochs of their own; the committing one need not have heard of it",
+)
 def older_epoch_commits_its_own() -> HistoryBuilder:
     history = _replaced(protocol="consumer")
     for row in history.rows["group_events"]:
@@ -114,15 +150,23 @@ def older_epoch_commits_its_own() -> HistoryBuilder:
     return _zombie(history)
 
 
-@case("KIP-848: the partition was assigned to another member in a later epoch", VIOLATION,
-      {"zombie-commit violation": 1}, also=("group-redelivery observation",),
-      why="STALE_MEMBER_EPOCH: its epoch is below that of the partition's assignment")  # fmt: skip
+@case(
+    "KIP-848: the partition was assigned to another member in a later epoch",
+    VIOLATION,
+    {"zombie-commit violation": 1},
+    also=("group-redelivery observation",),
+    why="STALE_MEMBER_EPOCH: its epoch is below that of the partition's assignment",
+)
 def older_epoch_commits_what_was_reassigned() -> HistoryBuilder:
     return _zombie(_replaced(protocol="consumer"))
 
 
-@case("nobody recorded by which protocol they joined; the later generation is of the partition beside", PASS, {},
-      why="if it was KIP-848, it is lawful")  # fmt: skip
+@case(
+    "nobody recorded by which protocol they joined; the later generation is of the partition beside",
+    PASS,
+    {},
+    why="if it was KIP-848, it is lawful",
+)
 def protocol_not_known() -> HistoryBuilder:
     history = _replaced()
     for row in history.rows["group_events"]:
@@ -132,9 +176,13 @@ def protocol_not_known() -> HistoryBuilder:
     return _zombie(history)
 
 
-@case("a disk is wiped between; unknown what it held; then the old generation's commit is accepted", OPEN,
-      {"zombie-commit observation": SOME}, also=("group-redelivery observation",),
-      why="the coordinator may lawfully have forgotten generation 2")  # fmt: skip
+@case(
+    "a disk is wiped between; unknown what it held; then the old generation's commit is accepted",
+    OPEN,
+    {"zombie-commit observation": SOME},
+    also=("group-redelivery observation",),
+    why="the coordinator may lawfully have forgotten generation 2",
+)
 def old_generation_after_a_wipe() -> HistoryBuilder:
     history = _replaced()
     history.destroyed("wipe", 3, "disk", at=15)
@@ -142,9 +190,13 @@ def old_generation_after_a_wipe() -> HistoryBuilder:
     return _zombie(history)
 
 
-@case("the group was forgotten with its disk and begins again: generation 1 commits after generation 2 was told", OPEN,
-      {"group-redelivery observation": SOME}, also=("lost-group-offset observation",),
-      why="it is generation 1 of the group's second life: no zombie, and no second owner of its first one")  # fmt: skip
+@case(
+    "the group was forgotten with its disk and begins again: generation 1 commits after generation 2 was told",
+    OPEN,
+    {"group-redelivery observation": SOME},
+    also=("lost-group-offset observation",),
+    why="it is generation 1 of the group's second life: no zombie, and no second owner of its first one",
+)
 def second_life_commits() -> HistoryBuilder:
     history = _replaced()
     _member(history, THIRD)
@@ -158,9 +210,13 @@ def second_life_commits() -> HistoryBuilder:
     return history
 
 
-@case("a member gave its partition up to another of an earlier number, stays in the group, and commits it", PASS,
-      {"zombie-commit observation": 1}, also=("group-redelivery observation",),
-      why="coordinators check who is a member, and in which generation, not who owns a partition")  # fmt: skip
+@case(
+    "a member gave its partition up to another of an earlier number, stays in the group, and commits it",
+    PASS,
+    {"zombie-commit observation": 1},
+    also=("group-redelivery observation",),
+    why="coordinators check who is a member, and in which generation, not who owns a partition",
+)
 def given_up_and_committed() -> HistoryBuilder:
     history = _replaced()
     history.group("revoked", at=11, process=OLD, generation=1)
@@ -168,8 +224,13 @@ def given_up_and_committed() -> HistoryBuilder:
     return _zombie(history, generation=2)
 
 
-@case("a member commits within the callback that takes its partition", PASS, {},
-      also=("group-redelivery observation",), why="it is still in its generation, and nobody else has it")  # fmt: skip
+@case(
+    "a member commits within the callback that takes its partition",
+    PASS,
+    {},
+    also=("group-redelivery observation",),
+    why="it is still in its generation, and nobody else has it",
+)
 def committed_while_it_is_revoked() -> HistoryBuilder:
     history = _replaced()
     history.group("revoked", at=10, process=OLD, generation=1)
@@ -197,20 +258,32 @@ def _twice_generation_3(history: HistoryBuilder, *, gone: bool) -> HistoryBuilde
     return history
 
 
-@case("a group was forgotten with a disk: its third generation comes again and gives the partition to another", PASS,
-      {}, why="two of one number, and not one generation: the first member had not heard of it yet")  # fmt: skip
+@case(
+    "a group was forgotten with a disk: its third generation comes again and gives the partition to another",
+    PASS,
+    {},
+    why="two of one number, and not one generation: the first member had not heard of it yet",
+)
 def generation_came_again() -> HistoryBuilder:
     return _twice_generation_3(_group(), gone=True)
 
 
-@case("the same, and nothing was recorded that could have made the group be forgotten", VIOLATION,
-      {"two-owners violation": SOME}, why="two owners, or a group that lost what it knew")  # fmt: skip
+@case(
+    "the same, and nothing was recorded that could have made the group be forgotten",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="two owners, or a group that lost what it knew",
+)
 def generation_came_again_without_a_reason() -> HistoryBuilder:
     return _twice_generation_3(_group(), gone=False)
 
 
-@case("the first owner crashed long before the other is told the same generation", PASS, {},
-      why="an ownership ends with its process")  # fmt: skip
+@case(
+    "the first owner crashed long before the other is told the same generation",
+    PASS,
+    {},
+    why="an ownership ends with its process",
+)
 def owner_crashed() -> HistoryBuilder:
     history = _group()
     for process in (OLD, NEW):
@@ -222,8 +295,12 @@ def owner_crashed() -> HistoryBuilder:
     return history
 
 
-@case("the first owner crashed only after the other was told the same generation", VIOLATION,
-      {"two-owners violation": SOME}, why="both were told that they are the only one, and lived")  # fmt: skip
+@case(
+    "the first owner crashed only after the other was told the same generation",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="both were told that they are the only one, and lived",
+)
 def owner_crashed_too_late() -> HistoryBuilder:
     history = _group()
     for process in (OLD, NEW):
@@ -235,8 +312,12 @@ def owner_crashed_too_late() -> HistoryBuilder:
     return history
 
 
-@case("the first owner's journal was cut short long before", OPEN, {},
-      why="its process was killed, and its journal may lack something; it is no second owner")  # fmt: skip
+@case(
+    "the first owner's journal was cut short long before",
+    OPEN,
+    {},
+    why="its process was killed, and its journal may lack something; it is no second owner",
+)
 def owner_was_killed() -> HistoryBuilder:
     history = _group()
     _member(history, OLD, journal_complete=False)
@@ -247,8 +328,12 @@ def owner_was_killed() -> HistoryBuilder:
     return history
 
 
-@case("its worker went on with another client before the other was told the same generation", PASS, {},
-      why="a worker has one client at a time: the one before is gone")  # fmt: skip
+@case(
+    "its worker went on with another client before the other was told the same generation",
+    PASS,
+    {},
+    why="a worker has one client at a time: the one before is gone",
+)
 def owner_was_replaced_by_its_worker() -> HistoryBuilder:
     history = _group()
     for process in (OLD, NEW, THIRD):
@@ -263,8 +348,12 @@ def owner_was_replaced_by_its_worker() -> HistoryBuilder:
     return history
 
 
-@case("a static member starts anew: the same instance, another member id, the same generation", PASS, {},
-      why="KIP-345: it takes over without a rebalance, and the one before it is fenced")  # fmt: skip
+@case(
+    "a static member starts anew: the same instance, another member id, the same generation",
+    PASS,
+    {},
+    why="KIP-345: it takes over without a rebalance, and the one before it is fenced",
+)
 def static_member_again() -> HistoryBuilder:
     history = _group()
     for process in (OLD, NEW):
@@ -275,8 +364,12 @@ def static_member_again() -> HistoryBuilder:
     return history
 
 
-@case("two static members of two instances are assigned one partition in one generation", VIOLATION,
-      {"two-owners violation": SOME}, why="they are two members")  # fmt: skip
+@case(
+    "two static members of two instances are assigned one partition in one generation",
+    VIOLATION,
+    {"two-owners violation": SOME},
+    why="they are two members",
+)
 def two_static_members() -> HistoryBuilder:
     history = _group()
     _member(history, OLD, group_instance_id="shop-1")
@@ -308,25 +401,38 @@ def _comes_again(history: HistoryBuilder, *, between: str = "", at: float = 30) 
     return history
 
 
-@case("committed records come again; a disk that may have held the group's offsets was wiped between", OPEN,
-      {"group-redelivery observation": SOME}, why="the group may lawfully have forgotten its offset")  # fmt: skip
+@case(
+    "committed records come again; a disk that may have held the group's offsets was wiped between",
+    OPEN,
+    {"group-redelivery observation": SOME},
+    why="the group may lawfully have forgotten its offset",
+)
 def comes_again_after_a_wipe() -> HistoryBuilder:
     history = _comes_again(_group(), between="wipe")
     history.finish()
     return history
 
 
-@case("committed records come again; nothing happened", VIOLATION, {"group-redelivery violation": SOME},
-      also=("group-redelivery observation",), why="what is committed is delivered once")  # fmt: skip
+@case(
+    "committed records come again; nothing happened",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=("group-redelivery observation",),
+    why="what is committed is delivered once",
+)
 def comes_again_without_a_reason() -> HistoryBuilder:
     history = _comes_again(_group())
     history.finish()
     return history
 
 
-@case("committed records come again; the disk was wiped only after they had come", VIOLATION,
-      {"group-redelivery violation": SOME}, also=("group-redelivery observation",),
-      why="what happens later explains nothing")  # fmt: skip
+@case(
+    "committed records come again; the disk was wiped only after they had come",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=("group-redelivery observation",),
+    why="what happens later explains nothing",
+)
 def comes_again_before_the_wipe() -> HistoryBuilder:
     history = _comes_again(_group())
     history.destroyed("wipe", 3, "disk", at=40)
@@ -335,27 +441,38 @@ def comes_again_before_the_wipe() -> HistoryBuilder:
     return history
 
 
-@case("committed records come again after offsets.retention.minutes had passed", PASS,
-      {"group-redelivery permitted": SOME}, also=("group-redelivery observation",),
-      why="the offset had expired")  # fmt: skip
+@case(
+    "committed records come again after offsets.retention.minutes had passed",
+    PASS,
+    {"group-redelivery permitted": SOME},
+    also=("group-redelivery observation",),
+    why="the offset had expired",
+)
 def comes_again_after_it_expired() -> HistoryBuilder:
     history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=75)
     history.finish()
     return history
 
 
-@case("committed records come again before offsets.retention.minutes had passed", VIOLATION,
-      {"group-redelivery violation": SOME}, also=("group-redelivery observation",),
-      why="the offset had not expired")  # fmt: skip
+@case(
+    "committed records come again before offsets.retention.minutes had passed",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=("group-redelivery observation",),
+    why="the offset had not expired",
+)
 def comes_again_before_it_expired() -> HistoryBuilder:
     history = _comes_again(_group(settings={"offsets.retention.minutes": "1"}), at=40)
     history.finish()
     return history
 
 
-@case("unclean elections are allowed to the cluster, and a broker was killed between", OPEN,
-      {"group-redelivery observation": SOME},
-      why="the partition of the group's offsets may have been elected uncleanly")  # fmt: skip
+@case(
+    "unclean elections are allowed to the cluster, and a broker was killed between",
+    OPEN,
+    {"group-redelivery observation": SOME},
+    why="the partition of the group's offsets may have been elected uncleanly",
+)
 def comes_again_where_unclean_is_allowed() -> HistoryBuilder:
     history = _comes_again(_group(settings={UNCLEAN: "true"}), between="kill")
     history.finish()

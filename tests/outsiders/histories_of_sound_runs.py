@@ -231,9 +231,13 @@ def _group(**more: object) -> HistoryBuilder:
     return history
 
 
-@case("a member that was deposed by the next generation commits, and is told that it holds", VIOLATION,
-      {"zombie-commit violation": 1}, also=("group-redelivery observation",),
-      why="commits of a former generation must be refused")  # fmt: skip
+@case(
+    "a member that was deposed by the next generation commits, and is told that it holds",
+    VIOLATION,
+    {"zombie-commit violation": 1},
+    also=("group-redelivery observation",),
+    why="commits of a former generation must be refused",
+)
 def zombie_member_commits() -> HistoryBuilder:
     history = _group()
     history.group("committed", at=4, process=11, offset=5, generation=1)

@@ -4,8 +4,11 @@ from tests.outsiders.history_builder import OPEN, VIOLATION, HistoryBuilder, cas
 
 UNCLEAN = {"t": {"unclean.leader.election.enable": "true"}}
 BESIDE = (
-    "dirty-read violation", "skipped-read violation", "unclean-election observation", "unclean-election permitted",
-)  # fmt: skip
+    "dirty-read violation",
+    "skipped-read violation",
+    "unclean-election observation",
+    "unclean-election permitted",
+)
 
 
 def _ten(*, starts_at: int | None = 0, read: bool = True, acks: int = -1, unclean: bool = True) -> HistoryBuilder:
@@ -38,9 +41,14 @@ def _nothing_told_of_starts(history: HistoryBuilder) -> None:
         row["log_start_offset"] = None
 
 
-@case("an allowed unclean election; the first record is gone, nine later ones of its epoch are there, and the log "
-      "starts at 0", VIOLATION, {"lost-write violation": {0}}, also=BESIDE,
-      why="a leader with the nine had the first one too")  # fmt: skip
+@case(
+    "an allowed unclean election; the first record is gone, nine later ones of its epoch are there, and the log "
+    "starts at 0",
+    VIOLATION,
+    {"lost-write violation": {0}},
+    also=BESIDE,
+    why="a leader with the nine had the first one too",
+)
 def first_record_gone_below_its_successors() -> HistoryBuilder:
     history = _ten()
     _without(history, 0)
@@ -51,8 +59,13 @@ def first_record_gone_below_its_successors() -> HistoryBuilder:
     return history
 
 
-@case("the same, and nobody knows where the log starts", OPEN, {"lost-write observation": {0}},
-      also=(*BESIDE, "dirty-read observation"), why="somebody may have deleted what lies below")  # fmt: skip
+@case(
+    "the same, and nobody knows where the log starts",
+    OPEN,
+    {"lost-write observation": {0}},
+    also=(*BESIDE, "dirty-read observation"),
+    why="somebody may have deleted what lies below",
+)
 def first_record_gone_and_nobody_knows_where_the_log_starts() -> HistoryBuilder:
     history = first_record_gone_below_its_successors()
     history.partition["log_start_offset"] = None
@@ -60,9 +73,13 @@ def first_record_gone_and_nobody_knows_where_the_log_starts() -> HistoryBuilder:
     return history
 
 
-@case("leaders were only polled, and unclean elections are allowed; a record between two of its epoch is gone",
-      VIOLATION, {"lost-write violation": {5}}, also=BESIDE,
-      why="whatever election nobody saw, it did not take one of three")  # fmt: skip
+@case(
+    "leaders were only polled, and unclean elections are allowed; a record between two of its epoch is gone",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    also=BESIDE,
+    why="whatever election nobody saw, it did not take one of three",
+)
 def polled_and_the_middle_one_gone() -> HistoryBuilder:
     history = _ten()
     _without(history, 5)
@@ -72,9 +89,13 @@ def polled_and_the_middle_one_gone() -> HistoryBuilder:
     return history
 
 
-@case("the same with the last one gone instead", OPEN, {"lost-write observation": {9}},
-      also=(*BESIDE, "dirty-read observation"),
-      why="nothing stands above it, and the election may have been unclean")  # fmt: skip
+@case(
+    "the same with the last one gone instead",
+    OPEN,
+    {"lost-write observation": {9}},
+    also=(*BESIDE, "dirty-read observation"),
+    why="nothing stands above it, and the election may have been unclean",
+)
 def polled_and_the_last_one_gone() -> HistoryBuilder:
     history = _ten()
     _without(history, 9)
@@ -84,9 +105,13 @@ def polled_and_the_last_one_gone() -> HistoryBuilder:
     return history
 
 
-@case("leaders were only polled and no log was read; of three records acknowledged with acks=1 the middle one is gone",
-      VIOLATION, {"lost-write violation": {5}}, also=BESIDE,
-      why="a fail-over costs the end of a log, and nothing in its middle")  # fmt: skip
+@case(
+    "leaders were only polled and no log was read; of three records acknowledged with acks=1 the middle one is gone",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    also=BESIDE,
+    why="a fail-over costs the end of a log, and nothing in its middle",
+)
 def polled_and_the_middle_one_gone_with_acks_1() -> HistoryBuilder:
     history = _ten(acks=1, unclean=False)
     _without(history, 5)
@@ -97,9 +122,14 @@ def polled_and_the_middle_one_gone_with_acks_1() -> HistoryBuilder:
     return history
 
 
-@case("no log ever held the record and nobody read it; broker 1 led all the while, and was replaced by an allowed "
-      "unclean election long after; what it wrote later is there", VIOLATION, {"lost-write violation": {5}},
-      also=BESIDE, why="only the leader of epoch 0 can have acknowledged it")  # fmt: skip
+@case(
+    "no log ever held the record and nobody read it; broker 1 led all the while, and was replaced by an allowed "
+    "unclean election long after; what it wrote later is there",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    also=BESIDE,
+    why="only the leader of epoch 0 can have acknowledged it",
+)
 def in_no_log_below_its_successors() -> HistoryBuilder:
     history = _ten(read=False)
     _without(history, 5)
@@ -108,8 +138,13 @@ def in_no_log_below_its_successors() -> HistoryBuilder:
     return history
 
 
-@case("readers tell no epochs; the logs at the end have later records of its epoch by their checkpoints", VIOLATION,
-      {"lost-write violation": {5}}, also=BESIDE, why="a log with the later one had the earlier one too")  # fmt: skip
+@case(
+    "readers tell no epochs; the logs at the end have later records of its epoch by their checkpoints",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    also=BESIDE,
+    why="a log with the later one had the earlier one too",
+)
 def gone_below_what_the_logs_hold() -> HistoryBuilder:
     history = in_no_log_below_its_successors()
     for row in history.rows["records"]:
@@ -117,9 +152,13 @@ def gone_below_what_the_logs_hold() -> HistoryBuilder:
     return history
 
 
-@case("the only disk in sync was lost after the answer; later records of the epoch are there", VIOLATION,
-      {"lost-write violation": {2}}, also=(*BESIDE, "evidence observation"),
-      why="a lost disk leaves nothing of that epoch above it")  # fmt: skip
+@case(
+    "the only disk in sync was lost after the answer; later records of the epoch are there",
+    VIOLATION,
+    {"lost-write violation": {2}},
+    also=(*BESIDE, "evidence observation"),
+    why="a lost disk leaves nothing of that epoch above it",
+)
 def disk_lost_below_what_is_there() -> HistoryBuilder:
     history = _ten(unclean=False)
     history.state(1, 0, (1,), at=4)
@@ -131,9 +170,13 @@ def disk_lost_below_what_is_there() -> HistoryBuilder:
     return history
 
 
-@case("a batch in the middle was damaged on the only broker in sync, and is gone; later ones are there", OPEN,
-      {"lost-write observation": {2}}, also=("dirty-read observation",),
-      why="damage takes a record, and may spare those above it")  # fmt: skip
+@case(
+    "a batch in the middle was damaged on the only broker in sync, and is gone; later ones are there",
+    OPEN,
+    {"lost-write observation": {2}},
+    also=("dirty-read observation",),
+    why="damage takes a record, and may spare those above it",
+)
 def damaged_below_what_is_there() -> HistoryBuilder:
     history = _ten(unclean=False)
     history.state(1, 0, (1,), at=4)
@@ -145,8 +188,12 @@ def damaged_below_what_is_there() -> HistoryBuilder:
     return history
 
 
-@case("in somebody else's cluster the log starts at 4, and the first four are gone", OPEN,
-      {"lost-write observation": {0, 1, 2, 3}}, why="any client may move a log's start")  # fmt: skip
+@case(
+    "in somebody else's cluster the log starts at 4, and the first four are gone",
+    OPEN,
+    {"lost-write observation": {0, 1, 2, 3}},
+    why="any client may move a log's start",
+)
 def below_a_start_that_somebody_moved() -> HistoryBuilder:
     history = led(system="attached")
     history.partition["log_start_offset"] = 4
@@ -157,9 +204,13 @@ def below_a_start_that_somebody_moved() -> HistoryBuilder:
     return history
 
 
-@case("broker 1, deposed before, may have acknowledged the record with acks=1; those around it are its successor's",
-      OPEN, {"lost-write observation": {50}}, also=("acknowledged-regression permitted",),
-      why="what stands above need not be of its epoch")  # fmt: skip
+@case(
+    "broker 1, deposed before, may have acknowledged the record with acks=1; those around it are its successor's",
+    OPEN,
+    {"lost-write observation": {50}},
+    also=("acknowledged-regression permitted",),
+    why="what stands above need not be of its epoch",
+)
 def acknowledged_perhaps_by_a_deposed_leader() -> HistoryBuilder:
     history = led(5, acks=1)
     history.partition["log_start_offset"] = 0

@@ -174,8 +174,16 @@ class HistoryBuilder(History):
 
     def said_at_start(self, node: int, key: str, value: str, *, at: float = 0.0) -> None:
         """What a broker printed of its own configuration when it started."""
-        self._add("configuration", time_ns=int(at * SECOND), scope="broker", name=str(node), node=node, key=key,
-                  value=value, source=AT_START)  # fmt: skip
+        self._add(
+            "configuration",
+            time_ns=int(at * SECOND),
+            scope="broker",
+            name=str(node),
+            node=node,
+            key=key,
+            value=value,
+            source=AT_START,
+        )
 
     def asked_unclean(self, outcome: str, *, at: float, until: float, topic: str = "t", partition: int = 0) -> None:
         self._add(

@@ -1,49 +1,21 @@
 """What an outsider expects of the promise alone is what the checks say: all their histories, judged as one job."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 from pyspark.sql import SparkSession
 
 from harness.checks.judge import Judgement
+from tests import outsiders
 from tests.harness.checks.histories.build import judge_stories
-from tests.outsiders import (
-    histories_of_absence_seen,
-    histories_of_acks,
-    histories_of_clients,
-    histories_of_disks,
-    histories_of_elections,
-    histories_of_evidence,
-    histories_of_generations,
-    histories_of_groups,
-    histories_of_ids,
-    histories_of_removal,
-    histories_of_settings,
-    histories_of_sound_runs,
-    histories_of_transactional_offsets,
-    histories_of_transactions,
-    histories_of_two_excuses,
-    histories_of_what_stands_above,
-)
 from tests.outsiders.history_builder import CASES, ExpectedJudgement
 
-THEMES = (
-    histories_of_absence_seen,
-    histories_of_acks,
-    histories_of_clients,
-    histories_of_disks,
-    histories_of_elections,
-    histories_of_evidence,
-    histories_of_generations,
-    histories_of_groups,
-    histories_of_ids,
-    histories_of_removal,
-    histories_of_settings,
-    histories_of_sound_runs,
-    histories_of_transactional_offsets,
-    histories_of_transactions,
-    histories_of_two_excuses,
-    histories_of_what_stands_above,
+THEMES = tuple(
+    import_module(module.name)  # so that theirs are among CASES
+    for module in iter_modules(outsiders.__path__, f"{outsiders.__name__}.")
+    if ".histories_of_" in module.name
 )
-assert all(theme.__doc__ for theme in THEMES), "imported, so that theirs are among CASES"
 
 
 @pytest.fixture(scope="module")

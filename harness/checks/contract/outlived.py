@@ -42,11 +42,12 @@ class Successors:
         holding = {copy.snapshot for copy in lost.copies}
         begins_below = self._start is not None and self._start <= offset
         return any(
-            span.epoch == epoch and offset < span.last
+            span.epoch == epoch
+            and offset < span.last
             and (begins_below or (span.snapshot is None and span.first <= offset))
             and (span.snapshot is None or (span.first <= offset and span.snapshot not in holding))
             for span in self._spans
-        )  # fmt: skip
+        )
 
     @property
     def offsets(self) -> set[int]:

@@ -345,9 +345,18 @@ def read_run_history(
         origin = min((t for t in times if t is not None), default=0)
     steps = tuple(sorted(tables.rows(STEPS, run), key=lambda row: row["step"]))
     apart = [anchor["wall_ns"] - anchor["monotonic_ns"] for anchor in anchors]
-    return RunHistory(run=run, scenario=scenario, partitions=partitions, faults=faults, steps=steps, origin=origin,
-                    ends=ends, unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
-                    settings=settings, wall_ns=(min(apart), max(apart)) if apart else None)  # fmt: skip
+    return RunHistory(
+        run=run,
+        scenario=scenario,
+        partitions=partitions,
+        faults=faults,
+        steps=steps,
+        origin=origin,
+        ends=ends,
+        unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
+        settings=settings,
+        wall_ns=(min(apart), max(apart)) if apart else None,
+    )
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:

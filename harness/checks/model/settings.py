@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.history.facts.finding_facts import Setting
 from harness.history.facts.incarnations import client_name
-from harness.history.facts.releases import NEWEST, Release, default_of, release_of
+from harness.history.facts.releases import Release, default_of, or_newest
 from harness.history.schema.cluster_rows import ConfigurationRow
 from harness.history.schema.schemas import AT_START
 from harness.scenario.model import Scenario
@@ -72,7 +72,7 @@ class SettingsOverTime:
         self.nodes = tuple(sorted(nodes)) or (_ALL_BROKERS,)
         self._topics = {spec.name: spec.settings for spec in scenario.topics} if scenario is not None else {}
         self._started_with = scenario.cluster.settings if scenario is not None else {}
-        self.release: Release = release_of(scenario.cluster.system) if scenario is not None else NEWEST
+        self.release: Release = or_newest(None if scenario is None else scenario.cluster.release)
         self._spans: dict[tuple[str, str | None], list[Span]] = {}
 
     # -- at one moment ------------------------------------

@@ -68,10 +68,12 @@ def _offset(known: OffsetsRecord, value: bytes) -> OffsetsRecord:
     committed_ms = fields.int64()
     expires_ms = fields.int64() if version == 1 else _NO_TIME
     return replace(
-        known, committed_offset=offset, committed_leader_epoch=epoch if epoch is not None and epoch >= 0 else None,
+        known,
+        committed_offset=offset,
+        committed_leader_epoch=epoch if epoch is not None and epoch >= 0 else None,
         commit_wall_ms=committed_ms if committed_ms >= 0 else None,
         expire_wall_ms=expires_ms if expires_ms >= 0 else None,
-    )  # fmt: skip
+    )
 
 
 def _group(known: OffsetsRecord, value: bytes) -> OffsetsRecord:

@@ -55,6 +55,11 @@ def _value(transactional_id: str, value: bytes) -> TransactionRecord:
     fields.int64()  # when it was written
     begun_ms = fields.int64()
     return TransactionRecord(
-        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, state=state,
-        timeout_ms=timeout_ms, begun_wall_ms=None if begun_ms == _NO_TIME else begun_ms, partitions=places,
-    )  # fmt: skip
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        state=state,
+        timeout_ms=timeout_ms,
+        begun_wall_ms=None if begun_ms == _NO_TIME else begun_ms,
+        partitions=places,
+    )

@@ -43,10 +43,15 @@ DEFAULTS: Mapping[str, tuple[Default, ...]] = {
 }
 
 
-def release_of(system: str) -> Release:
-    """The release that a scenario's system names; of a line (`kafka:2`) its newest, of anything else the newest."""
+def release_of(system: str) -> Release | None:
+    """The release that a scenario's system names, (4, 3, 1) of "kafka:4.3.1"; None where its name does not say it."""
     named = _OF_KAFKA.fullmatch(system)
-    return NEWEST if named is None else (*map(int, named[1].split(".")), *NEWEST)
+    return None if named is None else tuple(map(int, named[1].split(".")))
+
+
+def or_newest(release: Release | None) -> Release:
+    """For what is judged by a release anyway: of a line, (2,), its newest, and of what is not known the newest."""
+    return NEWEST if release is None else (*release, *NEWEST)
 
 
 def default_of(key: str, release: Release) -> str | None:

@@ -134,11 +134,19 @@ def test_a_run_whose_folder_is_not_its_own_is_refused(tmp_path: Path, merge: Mer
 @pytest.mark.parametrize(
     "fields",
     [
-        {"shard": [1, 10**18]}, {"shard": [0, 2]}, {"runs": []}, {"runs": None}, {"runs": [1]}, {"seed": 10**400 // 3},
-        {"seed": "x"}, {"accepted": [{"fingerprint": 1}]}, {"accepted": 7}, {"name": "\ud800"},
+        {"shard": [1, 10**18]},
+        {"shard": [0, 2]},
+        {"runs": []},
+        {"runs": None},
+        {"runs": [1]},
+        {"seed": 10**400 // 3},
+        {"seed": "x"},
+        {"accepted": [{"fingerprint": 1}]},
+        {"accepted": 7},
+        {"name": "\ud800"},
         {"name": "x" * (2 << 20)},
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_none_leaves_is_one_line(tmp_path: Path, merge: Merge, fields: dict[str, Any]) -> None:
     changed(shards(tmp_path)[0], **fields)
     code, said = merge()

@@ -97,10 +97,18 @@ def _spoiled(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "no UTF-8", "a long text", "a null", "a word", "another type", "no table", "rows", "a link", "a folder",
+        "no UTF-8",
+        "a long text",
+        "a null",
+        "a word",
+        "another type",
+        "no table",
+        "rows",
+        "a link",
+        "a folder",
         "a pipe",
     ],
-)  # fmt: skip
+)
 def test_a_table_that_none_leaves_is_one_line(
     places: Mapping[str, Path], use: Use, monkeypatch: pytest.MonkeyPatch, command: str, how: str
 ) -> None:
@@ -123,10 +131,17 @@ def test_a_table_that_none_leaves_is_one_line(
 )
 @pytest.mark.parametrize(
     "content",
-    [b"\xff", b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b'{"sentence": "' + b"A" * (2 << 20) + b'"}',
-     b'{"sentence": "' + b"A" * (17 << 20) + b'"}', b'{"exit_code": 1' + b"0" * 30 + b"}", None],
+    [
+        b"\xff",
+        b"[" * 100_000,
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b'{"sentence": "' + b"A" * (2 << 20) + b'"}',
+        b'{"sentence": "' + b"A" * (17 << 20) + b'"}',
+        b'{"exit_code": 1' + b"0" * 30 + b"}",
+        None,
+    ],
     ids=["no UTF-8", "deep", "deep objects", "a long text", "a long file", "a long number", "a link"],
-)  # fmt: skip
+)
 def test_a_plan_or_verdict_that_none_leaves_is_one_line(
     places: Mapping[str, Path], use: Use, command: str, file: str, content: bytes | None
 ) -> None:
@@ -182,8 +197,10 @@ def test_a_summary_and_a_page_of_trends_stay_short_whatever_a_campaign_or_store_
     (places["bad"] / "verdict.json").write_text(json.dumps({"verdict": "pass", "exit_code": 0, "sentence": long}))
     use("results", "bad")
     assert (places["bad"] / "summary.md").stat().st_size < 100_000
-    found = [FindingOfNight(**dict.fromkeys(SCHEMAS["findings"].names, f"f{number}") | {"classification": "violation"})
-             for number in range(5000)]  # fmt: skip
+    found = [
+        FindingOfNight(**dict.fromkeys(SCHEMAS["findings"].names, f"f{number}") | {"classification": "violation"})
+        for number in range(5000)
+    ]
     Store(tmp_path / "nights").append(Night(name="20261125-x", runs=night(3).runs, findings=found))
     assert use("trends", "--store", "nights")[0] == 0
     page = (tmp_path / "nights" / "trends.html").read_text()

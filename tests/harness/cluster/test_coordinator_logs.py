@@ -132,8 +132,12 @@ def test_a_record_without_a_value_removes_what_its_key_names() -> None:
     transaction = transaction_records.decode(b"\0\0" + b"\0\2id", None)
 
     assert (offset.kind, offset.removed, offset.group, offset.topic, offset.topic_partition) == (
-        "offset", True, "g", "t", 3,
-    )  # fmt: skip
+        "offset",
+        True,
+        "g",
+        "t",
+        3,
+    )
     assert (transaction.removed, transaction.transactional_id) == (True, "id")
 
 

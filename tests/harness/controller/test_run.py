@@ -315,21 +315,39 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
             )
             return [
                 CoordinatorLog(
-                    node=node, topic="__consumer_offsets", partition=1, t_ns=9, log_start=0, high_watermark=5,
-                    log_end=5, epochs=((0, 0),), topic_id=None, kept_from=0, records=(record,),
+                    node=node,
+                    topic="__consumer_offsets",
+                    partition=1,
+                    t_ns=9,
+                    log_start=0,
+                    high_watermark=5,
+                    log_end=5,
+                    epochs=((0, 0),),
+                    topic_id=None,
+                    kept_from=0,
+                    records=(record,),
                     anchor=Anchor(monotonic_ns=0, wall_ns=0),
                 )
-            ]  # fmt: skip
+            ]
 
         def collect(self) -> ClusterHistory:
             states = [
                 PartitionState(
-                    topic="__consumer_offsets", partition=partition, t_ns=8, uncertainty_ns=0, exact=True,
-                    observer=-1, leader=2, leader_epoch=0, partition_epoch=0, controller_epoch=1, isr=(1, 2, 3),
+                    topic="__consumer_offsets",
+                    partition=partition,
+                    t_ns=8,
+                    uncertainty_ns=0,
+                    exact=True,
+                    observer=-1,
+                    leader=2,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    controller_epoch=1,
+                    isr=(1, 2, 3),
                     replicas=(1, 2, 3),
                 )
                 for partition in range(3)
-            ]  # fmt: skip
+            ]
             return dataclasses.replace(super().collect(), partition_states=states)
 
     staged = stage(until_acks, cluster=Coordinating())
@@ -348,8 +366,11 @@ async def test_what_coordinators_keep_is_apart_from_the_scenarios_topics(stage: 
     [record] = rows("consumer_offsets")
     assert record["snapshots"] == [row["snapshot"] for row in logs]
     assert (record["kind"], record["commits"], record["producer_id"], record["time_ns"]) == (
-        "marker", True, 7, 1_000_000,
-    )  # fmt: skip
+        "marker",
+        True,
+        7,
+        1_000_000,
+    )
     for table in ("partitions", "partition_states", "replica_snapshots", "replica_log"):
         assert {row["topic"] for row in rows(table)} == {"orders"}
 

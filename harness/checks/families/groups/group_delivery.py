@@ -357,17 +357,26 @@ def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: Del
     """Class and cause: the group may have forgotten the offset, or the log may have ended below it meanwhile."""
     since_ns, until_ns = row["committed_ns"] or 0, row["started_ns"] or row["first_ns"]
     expired = expiry(
-        context, group=row["group"], topic=history.topic, process=row["process"], committed_ns=row["committed_ns"],
-        asked_ns=row["assigned_ns"] or row["first_ns"], gone_ns=until_ns,
-    )  # fmt: skip
+        context,
+        group=row["group"],
+        topic=history.topic,
+        process=row["process"],
+        committed_ns=row["committed_ns"],
+        asked_ns=row["assigned_ns"] or row["first_ns"],
+        gone_ns=until_ns,
+    )
     if expired is not None:
         return "permitted", expired
     classification, cause = forgetting_ruled(context, history, since_ns=since_ns, until_ns=until_ns)
     if classification == "violation":
         rewind = under_a_reader(
-            history, offset=row["high"] - 1, epoch=None, time_ns=until_ns, since_ns=since_ns,
+            history,
+            offset=row["high"] - 1,
+            epoch=None,
+            time_ns=until_ns,
+            since_ns=since_ns,
             code="rewound-under-the-consumer",
-        )  # fmt: skip
+        )
         classification, cause = rewind.classification, rewind.cause
     return (classification, cause) if classification != "violation" else (_VIOLATION, Cause(code=_DELIVERED_ONCE))
 

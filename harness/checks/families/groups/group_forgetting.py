@@ -36,9 +36,15 @@ def forgetting_ruled(
 
 
 def expiry(
-    context: RunContext, *, group: str, topic: str, process: int | None, committed_ns: int | None, asked_ns: int,
+    context: RunContext,
+    *,
+    group: str,
+    topic: str,
+    process: int | None,
+    committed_ns: int | None,
+    asked_ns: int,
     gone_ns: int,
-) -> Cause | None:  # fmt: skip
+) -> Cause | None:
     """The expiry of an offset that was committed at the first moment, and gone when `process`, which asked at the
     second, was answered.
 

@@ -81,9 +81,14 @@ def find(context: RunContext) -> list[Finding]:
     for row in context.rows[ANSWER]:
         gone_ns, committed_ns = row["completed_ns"], row["committed_t"]
         if row["kind"] == "lost" and expiry(
-            context, group=row["group"], topic=row["topic"], process=row["process"], committed_ns=committed_ns,
-            asked_ns=row["invoked_ns"], gone_ns=gone_ns,
-        ):  # fmt: skip
+            context,
+            group=row["group"],
+            topic=row["topic"],
+            process=row["process"],
+            committed_ns=committed_ns,
+            asked_ns=row["invoked_ns"],
+            gone_ns=gone_ns,
+        ):
             continue
         if row["kind"] == "foreign" and row["committed"] is None and not _all_are_known(context):
             continue

@@ -14,7 +14,7 @@ succeeds sees them from the answer on, for it is refused while they are pending.
 A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -126,28 +126,27 @@ class _Completions:
     """What the coordinators' logs say of each transactional id."""
 
     def __init__(self, rows: Sequence[TransactionStateRow]) -> None:
-        self._logs: dict[tuple[int, str], list[TransactionStateRow]] = {}
+        self._decided: dict[tuple[int, str], list[int]] = {}  # when it was decided to commit, in order
+        self._complete: dict[tuple[int, str], list[int]] = {}  # when what was decided then was complete
         for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
-            if row["transactional_id"] is not None and row["time_ns"] is not None:
-                self._logs.setdefault((row["run"], row["transactional_id"]), []).append(row)
+            if row["transactional_id"] is None or row["time_ns"] is None:
+                continue
+            key = row["run"], row["transactional_id"]
+            complete = self._complete.setdefault(key, [])
+            if row["state"] == "PrepareCommit":
+                self._decided.setdefault(key, []).append(row["time_ns"])
+                complete.append(_NEVER)
+            elif row["state"] == "CompleteCommit" and complete and complete[-1] == _NEVER:
+                complete[-1] = row["time_ns"]
 
     def of(self, transaction: TransactionRow, decided_ns: int) -> int:
-        """When the transaction was complete: what follows the last decision to commit before the answer."""
-        log = self._logs.get((transaction["run"], transaction["transactional_id"] or ""), [])
-        decision: TransactionStateRow | None = None
-        for row in log:
-            time_ns = row["time_ns"] or 0
-            if row["state"] == "PrepareCommit" and transaction["invoked_ns"] - _APART_NS <= time_ns:
-                if time_ns <= decided_ns + _APART_NS:
-                    decision = row
-            elif decision is not None and _completes(decision, row):
-                return time_ns + _APART_NS
-        return _NEVER
-
-
-def _completes(decision: TransactionStateRow, row: TransactionStateRow) -> bool:
-    same = row["state"] == "CompleteCommit" and row["producer_id"] == decision["producer_id"]
-    return same and row["offset"] > decision["offset"]
+        """When the transaction was complete: of the last decision to commit before the answer."""
+        key = transaction["run"], transaction["transactional_id"] or ""
+        decided = self._decided.get(key, [])
+        place = bisect_right(decided, decided_ns + _APART_NS) - 1
+        if place < 0 or decided[place] < transaction["invoked_ns"] - _APART_NS:
+            return _NEVER
+        return self._complete[key][place] + _APART_NS
 
 
 def _applies_at_once(history: RunHistory) -> bool:

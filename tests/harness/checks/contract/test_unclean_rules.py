@@ -34,9 +34,12 @@ def setting(
 
 
 def unclean_rules(
-    configuration: Sequence[ConfigurationRow], steps: Sequence[StepRow], plan: Scenario,
-    controllers: Sequence[ControllerRow] = (), faults: Sequence[FaultRow] = (),
-) -> UncleanRules:  # fmt: skip
+    configuration: Sequence[ConfigurationRow],
+    steps: Sequence[StepRow],
+    plan: Scenario,
+    controllers: Sequence[ControllerRow] = (),
+    faults: Sequence[FaultRow] = (),
+) -> UncleanRules:
     return UncleanRules(SettingsOverTime(configuration, plan), steps, plan, controllers, faults)
 
 

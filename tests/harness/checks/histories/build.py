@@ -164,9 +164,17 @@ class History:
 
     def crash(self, process: int, *, at: float) -> None:
         """The client ended without leaving its group."""
-        self._add("operations", operation=self._operation, process=process, client=f"client-{process}",
-                  function="crash", status=2, invoked_ns=int(at * SECOND), completed_ns=int(at * SECOND),
-                  count=0)  # fmt: skip
+        self._add(
+            "operations",
+            operation=self._operation,
+            process=process,
+            client=f"client-{process}",
+            function="crash",
+            status=2,
+            invoked_ns=int(at * SECOND),
+            completed_ns=int(at * SECOND),
+            count=0,
+        )
         self._operation += 1
 
     # -- the cluster --------------------------------------

@@ -48,8 +48,10 @@ def _events(history: History, event: str) -> list[Row]:
     return [row for row in history.rows["group_events"] if row["event"] == event and row["group"] == GROUP]
 
 
-@planter("two-owners/same-generation",
-         may={"zombie-commit/old-generation": "the first owner goes on committing in its generation"})  # fmt: skip
+@planter(
+    "two-owners/same-generation",
+    may={"zombie-commit/old-generation": "the first owner goes on committing in its generation"},
+)
 def give_a_partition_to_two_members(history: History, chance: random.Random) -> bool:
     members = {row["process"] for row in history.rows["processes"] if row["group"] == GROUP}
     assigned = [row for row in _events(history, "assigned") if row["generation"] is not None]

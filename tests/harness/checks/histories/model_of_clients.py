@@ -177,10 +177,12 @@ def _aborted(history: History, group: str, partition: int, until_ns: int) -> set
     """The offsets that had been sent to transactions that were aborted for certain."""
     aborted = {row["transaction"] for row in history.rows["transactions"] if row["outcome"] == 1}
     return {
-        row["offset"] for row in _events(history, "committed")
-        if (row["group"], row["partition"]) == (group, partition) and row["transaction"] in aborted
+        row["offset"]
+        for row in _events(history, "committed")
+        if (row["group"], row["partition"]) == (group, partition)
+        and row["transaction"] in aborted
         and row["invoked_ns"] <= until_ns
-    }  # fmt: skip
+    }
 
 
 def changed_timestamps(history: History) -> set[tuple[int, int]]:

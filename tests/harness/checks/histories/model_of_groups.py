@@ -77,10 +77,12 @@ def commits(history: History, group: str, partition: int) -> list[Commit]:
             found.append(Commit(row["offset"], asked, _NEVER, asked, _NEVER, False))
             continue
         later = [
-            txn["completed_ns"] for txn in history.rows["transactions"]
-            if txn["transactional_id"] == own["transactional_id"] and txn["outcome"] == _OK
+            txn["completed_ns"]
+            for txn in history.rows["transactions"]
+            if txn["transactional_id"] == own["transactional_id"]
+            and txn["outcome"] == _OK
             and txn["invoked_ns"] >= decided
-        ]  # fmt: skip
+        ]
         seen = max(decided, min([*later, _quiet_for(history, decided, 30 * SECOND)]))
         found.append(Commit(row["offset"], asked, written, written, seen, True))
     return found
@@ -90,31 +92,39 @@ def _first_seen(history: History, transaction: int) -> int | None:
     """When a reader of committed records alone first had a record of it."""
     strict = {row["process"] for row in history.rows["processes"] if row["isolation"] == "read_committed"}
     sent = {
-        (row["partition_id"], row["value"]) for row in history.rows["records"]
+        (row["partition_id"], row["value"])
+        for row in history.rows["records"]
         if row["kind"] == 0 and row["transaction"] == transaction and row["status"] == _INFO
-    }  # fmt: skip
+    }
     return min(
         (
-            row["completed_ns"] for row in history.rows["records"]
-            if row["kind"] > 0 and row["replica"] is None and row["process"] in strict
+            row["completed_ns"]
+            for row in history.rows["records"]
+            if row["kind"] > 0
+            and row["replica"] is None
+            and row["process"] in strict
             and (row["partition_id"], row["value"]) in sent
         ),
         default=None,
-    )  # fmt: skip
+    )
 
 
 def _quiet_for(history: History, since: int, length: int) -> int:
     """When for so long no fault was in force, no state changed, and all replicas were in sync and led."""
     busy = [
         (row["asked_ns"] or row["begin_ns"], _NEVER if row["end_ns"] is None else row["end_ns"])
-        for row in history.rows["faults"] if row["begin_ns"] is not None or row["end_ns"] is not None
-    ]  # fmt: skip
+        for row in history.rows["faults"]
+        if row["begin_ns"] is not None or row["end_ns"] is not None
+    ]
     for partition in history.rows["partitions"]:
         own = sorted(
-            (row for row in history.rows["partition_states"] if row["partition"] == partition["partition"]
-             and row["topic"] == partition["topic"] and row["exact"]),
+            (
+                row
+                for row in history.rows["partition_states"]
+                if row["partition"] == partition["partition"] and row["topic"] == partition["topic"] and row["exact"]
+            ),
             key=lambda row: row["time_ns"],
-        )  # fmt: skip
+        )
         if not own:
             return _NEVER
         busy.append((-_NEVER, own[0]["time_ns"]))

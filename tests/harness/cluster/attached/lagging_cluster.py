@@ -71,10 +71,13 @@ class LaggingCluster:
         if broker in self.down:
             raise ConnectionRefusedError("down")
         by_kind = {
-            MetadataRequest: self._metadata, CreateTopicsRequest: self._create, DeleteTopicsRequest: self._delete,
-            DescribeConfigsRequest: self._describe, IncrementalAlterConfigsRequest: self._alter,
+            MetadataRequest: self._metadata,
+            CreateTopicsRequest: self._create,
+            DeleteTopicsRequest: self._delete,
+            DescribeConfigsRequest: self._describe,
+            IncrementalAlterConfigsRequest: self._alter,
             ElectLeadersRequest: self._elect,
-        }  # fmt: skip
+        }
         return by_kind[type(request)](broker, request, min(version, self.highest(request.API_KEY)))
 
     def _known(self, broker: int) -> Mapping[str, Topic]:
@@ -92,9 +95,13 @@ class LaggingCluster:
         if topic is None:
             return SimpleNamespace(name=name, error_code=UNKNOWN_TOPIC, partitions=[], is_internal=False)
         partition = SimpleNamespace(
-            error_code=0, partition_index=0, leader_id=topic.replicas[0], leader_epoch=0, isr_nodes=list(topic.isr),
+            error_code=0,
+            partition_index=0,
+            leader_id=topic.replicas[0],
+            leader_epoch=0,
+            isr_nodes=list(topic.isr),
             replica_nodes=list(topic.replicas),
-        )  # fmt: skip
+        )
         topic_id = topic.topic_id if version >= 10 else None
         internal = name.startswith("__")
         return SimpleNamespace(name=name, error_code=0, topic_id=topic_id, is_internal=internal, partitions=[partition])
