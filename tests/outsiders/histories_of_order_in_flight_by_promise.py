@@ -217,7 +217,7 @@ def turned_round_without_a_retry() -> HistoryBuilder:
     why="NOT_ENOUGH_REPLICAS is retried as well: the later batch was stored meanwhile",
 )
 def turned_round_by_a_refusal() -> HistoryBuilder:
-    return _without_idempotence((2.3, 0, 1))
+    return _without_idempotence((2.6, 0, 1))
 
 
 @case(
