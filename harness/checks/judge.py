@@ -38,6 +38,7 @@ from harness.checks.families.transactions import cycle
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, by_run
 from harness.checks.log_starts import with_bounds
+from harness.checks.model.decided_transactions import with_decisions
 from harness.checks.model.partition_history import RunHistory, read_run_history
 from harness.checks.outcome import ExpectationRow, outcome_of
 from harness.checks.spark.concurrent_queries import Progress, concurrent_queries
@@ -171,6 +172,7 @@ def judge_tables(
 ) -> list[tuple[Judgement, Evidences]]:  # fmt: skip
     """Judges runs 0..n-1 of `tables`; writes nothing."""
     tell = progress or _nobody
+    tables = with_decisions(spark, tables, [given.scenario for given in inputs])
     asked = _ask(spark, tables, inputs, tell)
     contexts, detection = asked.contexts, asked.detection
     tell("findings")

@@ -184,6 +184,32 @@ def decided_to_commit_and_unseen() -> HistoryBuilder:
 
 
 @case(
+    "the coordinator's log has an abort, committed readers see all of it, and a disk had been lost",
+    (PASS, OPEN),
+    why="the log may have lost the decision to commit with that disk, and another coordinator have aborted it then",
+)
+def decided_again_after_a_lost_disk() -> HistoryBuilder:
+    history = _by_its_log(UNKNOWN, ("PrepareAbort", "CompleteAbort"), True)
+    history.destroyed("wipe", 3, "disk", at=8)
+    history.started(3, at=9)
+    return history
+
+
+@case(
+    "two producers' transactions of one id ran at once; the log has one abort, and readers see what one of them sent",
+    (PASS, OPEN),
+    why="nobody knows which of the two it is",
+)
+def decided_of_one_of_two() -> HistoryBuilder:
+    history = _two(system="kafka:4.3.1")
+    _txn(history, 1, UNKNOWN, [(0, 0, 5)], at=1, until=3)
+    _txn(history, 2, UNKNOWN, [(1, 0, 6)], at=1.5, until=3, process=2)
+    for state, at in (("Ongoing", 1.7), ("PrepareAbort", 2.0), ("CompleteAbort", 2.1)):
+        history.decided(state, at=at, begun_ns=1_700_000_000)
+    return _ends(history, [(0, 5)])
+
+
+@case(
     "the coordinator aborts a transaction by time-out, and later tells its producer that it is committed",
     VIOLATION,
     {"lost-write violation": {5, 6}},
