@@ -60,6 +60,7 @@ def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scen
         number = row["transaction"]
         return otherwise if number is None else decided().get((row["run"], number), otherwise)
 
+    @cache
     def read_small() -> Small:
         read = tables.read_small()
         if not decided():
@@ -76,6 +77,7 @@ def with_decisions(spark: SparkSession, tables: Tables, scenarios: Sequence[Scen
             },
         }
 
+    @cache
     def large(name: str) -> DataFrame:
         found = tables.large(name)
         return _by_decision(spark, found, decided()) if name == "records" and decided() else found
