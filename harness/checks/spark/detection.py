@@ -77,6 +77,7 @@ class Flagged:
     below_acks_all: bool  # another at or above its offset had been acknowledged with acks=all before this send
     above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
     in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
+    tries: int = 1  # sends of this value that may have been appended: an application may send one again
 
     @property
     def epoch(self) -> int | None:
@@ -100,6 +101,7 @@ class AccountLine(TypedDict):
     acks: int | None
     in_final: bool
     count: int
+    sends: int
     duplicates: int
     read: int
 
@@ -331,7 +333,7 @@ def _against_an_operation(spark: SparkSession, tables: Tables, rows: Sequence[Fo
     doubted = [row for row in rows if row["flags"] & BITS["send_order"] and not row["in_order"]]
     if not doubted:
         return frozenset()
-    operations = sorted({(row["run"], row["v_op"]) for row in doubted if row["v_op"] is not None})
+    operations = sorted({(row["run"], row["own_op"]) for row in doubted if row["own_op"] is not None})
     wanted = small_frame(
         spark, {"run": pa.int32(), "operation": pa.int64()}, [{"run": run, "operation": op} for run, op in operations]
     )
@@ -382,8 +384,8 @@ def _line(row: FoldedRow) -> AccountLine:
     """Values by their sender's outcome and by whether the final log has them."""
     return {
         "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
-        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
-        "read": row["a_read"],
+        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "sends": row["a_sends"],
+        "duplicates": row["a_duplicates"], "read": row["a_read"],
     }  # fmt: skip
 
 
@@ -403,12 +405,12 @@ def _flagged(
     ever, at_end, copies, others = held.of(row)
     return Flagged(
         run=row["run"], partition_id=row["partition_id"], value=row["value"], offset=row["offset"],
-        status=row["v_status"], acks=row["v_acks"], acknowledged=row["v_ack"], process=row["v_process"],
-        operation=row["v_op"], invoked_ns=row["v_t0"], completed_ns=row["v_t1"], seen=row["seen"],
+        status=row["v_status"], acks=row["own_acks"], acknowledged=row["v_ack"], process=row["own_process"],
+        operation=row["own_op"], invoked_ns=row["own_t0"], completed_ns=row["own_t1"], seen=row["seen"],
         seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
         read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
-        below_acks_all=above is not None and above < (row["v_t0"] or 0), above_kept=row["above_kept"],
-        in_order=row["in_order"] or _place_of(row) in within,
+        below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
+        in_order=row["in_order"] or _place_of(row) in within, tries=row["v_tries"],
     )  # fmt: skip
 
 

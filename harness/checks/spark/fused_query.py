@@ -29,7 +29,8 @@ CONDITIONS: Mapping[str, str] = {
 BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
-    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack", "v_process", "v_op", "v_t0", "v_t1",
+    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack", "v_tries",
+    *(f"coalesce(if(acked, s_{name}, null), v_{name}) as own_{name}" for name in ("acks", "process", "op", "t0", "t1")),
     "seen", "v_seen", "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi",
     "acked_all_above", "coalesce(over_above < s_t0, false) as in_order",
     """coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_over_above < s_t0 or kept_called_above < s_place), false)
@@ -47,10 +48,12 @@ class FoldedRow(TypedDict):
     v_status: int | None
     v_acks: int | None
     v_ack: int | None
-    v_process: int | None
-    v_op: int | None
-    v_t0: int | None
-    v_t1: int | None
+    v_tries: int
+    own_acks: int | None
+    own_process: int | None
+    own_op: int | None
+    own_t0: int | None
+    own_t1: int | None
     seen: int
     v_seen: int
     v_finals: int
@@ -67,6 +70,7 @@ class FoldedRow(TypedDict):
     flags: int
     accounts: bool
     a_count: int
+    a_sends: int
     a_duplicates: int
     a_read: int
     a_end: int | None
@@ -76,14 +80,18 @@ class FoldedRow(TypedDict):
 
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
 # lies around it in its partition's log and in its sender's order. s_place: a send's place among the calls of one task;
-# records of one operation may share their time, so each stands a nanosecond behind the one before. `a_...`: the line of
-# the accounting that its value is in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two
-# timestamps; a_step: the longest step within a poll onto one of its rows. What leaves are the rows with a flag, and one
-# row for each line. Both engines of benchmarks/check_history.py run this text.
+# records of one operation may share their time, so each stands a nanosecond behind the one before. A value that was
+# sent more than once is one record: v_tries of its sends may have been appended; own_...: of the send that was
+# acknowledged at the row's offset, else of the first. The status of a refusal is 3 until it is v_status, since every
+# other answer says more. `a_...`: the line of the accounting that its value is in, on one of the rows (`accounts`);
+# a_restamped: a value of it was seen with two timestamps; a_step: the longest step within a poll onto one of its rows.
+# What leaves are the rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this
+# text.
 QUERY = f"""
 with said as (
   select run, partition_id, value, offset,
-    if(kind = 0, status, null) as status, if(kind = 0, acks, null) as s_acks, if(kind = 0, operation, null) as s_op,
+    if(kind = 0, if(status = 1, 3, status), null) as status, if(kind = 0, acks, null) as s_acks,
+    if(kind = 0, operation, null) as s_op,
     if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns + position, null) as s_place,
     if(kind = 0, invoked_ns, null) as s_t0, if(kind = 0, completed_ns, null) as s_t1,
     if(kind = 0, returned_ns, null) as s_returned,
@@ -97,7 +105,8 @@ with said as (
     jump, null
   from {{jumps}}
 ), folded as (
-  select run, partition_id, value, offset, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
+  select run, partition_id, value, offset, min(status) as status, count(status) as sends,
+    count(if(status < 3, 1, null)) as tries, min(s_acks) as s_acks, min(s_op) as s_op,
     min(s_process) as s_process, min(s_place) as s_place, min(s_t0) as s_t0, min(s_t1) as s_t1,
     min(s_returned) as s_returned, bit_or(seen) as seen,
     max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
@@ -111,7 +120,9 @@ with said as (
   from folded
 ), of_value as (
   select *,
-    min(status) over v as v_status, min(s_acks) over v as v_acks, min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
+    if(min(status) over v = 3, 1, min(status) over v) as v_status, sum(sends) over v as v_sends,
+    sum(tries) over v as v_tries, min(s_acks) over v as v_acks, min(s_t0) over v as v_t0,
+    coalesce(min(if(acked, s_t1, null)) over v, min(s_t1) over v) as v_t1,
     max(if(acked, offset, null)) over v as v_ack, min(s_op) over v as v_op, min(s_process) over v as v_process,
     min(r_first) over v as v_first_read,
     bit_or(seen) over v as v_seen, count(offset) over v as v_offsets, sum(if(seen & 2 > 0, 1, 0)) over v as v_finals,
@@ -149,7 +160,7 @@ with said as (
 ), ruled as (
   select {", ".join(_OF_ROW)}, {_FLAG_BITS} as flags,
     v_first and value = min(if(v_first, value, null)) over a as accounts,
-    sum(if(v_first, 1, 0)) over a as a_count,
+    sum(if(v_first, 1, 0)) over a as a_count, sum(if(v_first, v_sends, 0)) over a as a_sends,
     sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates,
     sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read,
     max(if(seen & 2 > 0, offset, null)) over a as a_end,

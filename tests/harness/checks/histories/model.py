@@ -32,7 +32,7 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
     end = max((row["offset"] for row in final), default=None)
     acked = [row for row in sends if row["status"] == 0 and row["acks"] != 0]
     for value, offset in {(row["value"], row["offset"]) for row in own}:
-        rows = [row["status"] for row in sends if row["value"] == value]
+        answers = [row["status"] for row in sends if row["value"] == value]
         places = {row["offset"] for row in own if row["value"] == value and row["offset"] is not None}
         seen_here = [row for row in reads if (row["value"], row["offset"]) == (value, offset)]
         acked_here = [row for row in acked if (row["value"], row["offset"]) == (value, offset)]
@@ -45,9 +45,9 @@ def _of_values(own: Rows, read_to_end: bool) -> dict[str, set[tuple[int, int | N
             found["duplicate"].add((value, offset))
         if offset is not None and any(row["offset"] == offset and row["value"] != value for row in own):
             found["conflict"].add((value, offset))
-        if seen_here and rows and min(rows) == 1:
+        if seen_here and set(answers) == {1}:
             found["aborted"].add((value, offset))
-        if seen_here and not rows:
+        if seen_here and not answers:
             found["phantom"].add((value, offset))
         began = min((row["invoked_ns"] for row in sends if row["value"] == value), default=None)
         if seen_here and began is not None and min(row["completed_ns"] for row in seen_here) < began:
@@ -125,7 +125,8 @@ def accounting(records: Rows) -> dict[tuple[int, int | None, bool], int]:
     counted: dict[tuple[int, int | None, bool], int] = defaultdict(int)
     for partition_id, value in {(row["partition_id"], row["value"]) for row in records}:
         own = [row for row in records if (row["partition_id"], row["value"]) == (partition_id, value)]
-        reported = min((row["status"] for row in own if row["kind"] == 0), default=None)
+        answers = {row["status"] for row in own if row["kind"] == 0}
+        reported = next((status for status in (0, 2, 1) if status in answers), None)
         counted[partition_id, reported, any(row["kind"] == 2 and row["replica"] is None for row in own)] += 1
     return dict(counted)
 

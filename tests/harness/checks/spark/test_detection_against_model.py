@@ -58,11 +58,13 @@ def colliding_history(run: int, chance: random.Random) -> History:
         if chance.random() < 0.5:
             records: list[tuple[int, int | None, int]] = []
             for _ in range(chance.randrange(1, 4)):
-                # Values are sent once, as the workload does; offsets of what is not acknowledged are unknown.
+                # Values are sent once, as the workload does, or again, as an application may; offsets of what is not
+                # acknowledged are unknown.
                 status = chance.choice((0, 0, 0, 1, 2))
                 offset = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
-                records.append((fresh, offset, status))
-                fresh += 1
+                again = fresh and chance.random() < 0.1
+                records.append((chance.randrange(fresh) if again else fresh, offset, status))
+                fresh += not again
             took, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
             history.sends(
                 records, at=at, took=took, acks=chance.choice((-1, 1, -1, 0)), process=chance.randrange(2),
