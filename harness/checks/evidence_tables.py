@@ -74,9 +74,11 @@ def accounting_rows(context: RunContext, accounting: Sequence[AccountLine]) -> l
 
 
 class Sums(TypedDict):
-    """Part of verdict.json: records by their senders' outcomes; adds_up: the two counts of each agree."""
+    """Part of verdict.json: records by their senders' outcomes; sent_again: sends of a value that had been sent
+    before, by an application; adds_up: the two counts of each agree."""
 
     sent: int
+    sent_again: int
     send_records: int
     acknowledged: int
     acknowledged_missing: int
@@ -95,15 +97,17 @@ def accounting_summary(context: RunContext, accounting: Sequence[AccountLine], f
     acknowledged = [row for row in accounting if row["status"] == 0 and row["acks"] != 0]
     missing = sum(row["count"] for row in acknowledged if not row["in_final"])
     named = sum(f.count for f in facts.findings if f.check in MISSING_CHECKS)
+    again = sum(row["sends"] for row in accounting) - sent
     return {
-        "sent": sent, "send_records": facts.activity["sends"], "acknowledged": sum(r["count"] for r in acknowledged),
+        "sent": sent, "sent_again": again, "send_records": facts.activity["sends"],
+        "acknowledged": sum(row["count"] for row in acknowledged),
         "acknowledged_missing": missing, "missing_in_findings": named,
         "refused": sum(row["count"] for row in accounting if row["status"] == 1),
         "unknown": sum(row["count"] for row in accounting if row["status"] == 2),
         "never_sent": sum(row["count"] for row in accounting if row["status"] is None),
         "in_final_log": sum(row["count"] for row in accounting if row["in_final"]),
         "duplicates": sum(row["duplicates"] for row in accounting),
-        "adds_up": sent == facts.activity["sends"] and missing == named,
+        "adds_up": sent + again == facts.activity["sends"] and missing == named,
     }  # fmt: skip
 
 

@@ -328,7 +328,8 @@ def _verdict(
         if not row["met"]
     ]
     # A scenario's own conditions say more precisely what was not seen.
-    nothing = [] if unmet else insufficient.reasons(facts)
+    unmet = unmet or insufficient.nothing_promised(facts)
+    nothing = [] if unmet else insufficient.nothing_compared(facts)
     for verdict, reasons in (
         (Verdict.ERROR, errors), (Verdict.VIOLATION, violations), (Verdict.INCONCLUSIVE, open_ends),
         (Verdict.VACUOUS, unmet), (Verdict.INCONCLUSIVE, nothing),

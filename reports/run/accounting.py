@@ -59,8 +59,9 @@ def _outcome_of(row: AccountingRow) -> str:
 def _problem(sums: dict[str, Any]) -> str:
     if sums.get("adds_up", True):
         return ""
+    accounted = sums.get("sent", 0) + sums.get("sent_again", 0)
     return (
-        f"The sums differ: {sums.get('send_records')} records sent and {sums.get('sent')} accounted for; "
+        f"The sums differ: {sums.get('send_records')} records sent and {accounted} accounted for; "
         f"{sums.get('acknowledged_missing')} acknowledged ones missing, {sums.get('missing_in_findings')} in findings."
     )
 

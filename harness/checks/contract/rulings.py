@@ -37,6 +37,8 @@ DoubtCode = Literal[
     "unclean-while-polled",
     "fail-over-while-polled",
     "attempts-not-told",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
     "leader-may-not-have-known",
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
@@ -152,6 +154,9 @@ AttemptsCode = Literal[
     "had-a-reason-to-retry",
     "attempts-not-told",
     "idempotent-producer",
+    "several-in-flight",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
 ]
 RemovalCode = Literal[
     "retention-time",

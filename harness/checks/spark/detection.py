@@ -37,7 +37,7 @@ FLAGS: Mapping[str, str] = {
     "aborted": "read although its send definitely failed",
     "phantom": "read although nobody sent it",
     "early": "read before it was sent",
-    "send_order": "acknowledged at or below the offset that the same process got before",
+    "send_order": "acknowledged at or below the offset of a record that the same process sent before",
     "regression": "acknowledged below an offset that was acknowledged before this send began",
     "back_inside": "a poll went back, or stood still, inside itself",
     "back_between": "a poll began at or below the end of the poll before it",
@@ -76,6 +76,8 @@ class Flagged:
     others: frozenset[Copy]  # of other values at this offset
     below_acks_all: bool  # another at or above its offset had been acknowledged with acks=all before this send
     above_kept: bool = False  # it and an earlier record above it are both in the final log: neither was cut
+    in_order: bool = True  # send_order: it was surely called later; False: so it was if one task made both calls
+    tries: int = 1  # sends of this value that may have been appended: an application may send one again
 
     @property
     def epoch(self) -> int | None:
@@ -99,6 +101,7 @@ class AccountLine(TypedDict):
     acks: int | None
     in_final: bool
     count: int
+    sends: int
     duplicates: int
     read: int
 
@@ -136,7 +139,8 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     lines = [row for row in accounts if row["accounts"]]
     ends, places = _ends(tables, lines), _Places.of(tables)
     held = _holdings(spark, tables, rows)
-    flagged = [each for row in rows if (each := _flagged(row, ends, places, held)).flags]
+    within = _against_an_operation(spark, tables, rows)
+    flagged = [each for row in rows if (each := _flagged(row, ends, places, held, within)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
     for each in flagged:
         by_run[each.run].append(each)
@@ -311,6 +315,39 @@ def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["val
     )  # fmt: skip
 
 
+_Sent = tuple[int, int, int]  # run, partition, value
+
+
+class _SentRow(TypedDict):
+    run: int
+    partition_id: int
+    value: int
+
+
+def _place_of(row: FoldedRow | _SentRow) -> _Sent:
+    return row["run"], row["partition_id"], row["value"]
+
+
+def _against_an_operation(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[_Sent]:
+    """The rows that stand below one that their own operation had sent before: an operation's order is known."""
+    doubted = [row for row in rows if row["flags"] & BITS["send_order"] and not row["in_order"]]
+    if not doubted:
+        return frozenset()
+    operations = sorted({(row["run"], row["own_op"]) for row in doubted if row["own_op"] is not None})
+    wanted = small_frame(
+        spark, {"run": pa.int32(), "operation": pa.int64()}, [{"run": run, "operation": op} for run, op in operations]
+    )
+    before = """max(if(returned_ns is null, offset, null)) over (
+        partition by run, operation, partition_id order by position rows between unbounded preceding and 1 preceding)"""
+    found = (
+        tables.every_record.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
+        .join(sf.broadcast(wanted), ["run", "operation"], "left_semi")
+        .selectExpr("run", "partition_id", "value", "offset", f"{before} as before")
+        .where("offset <= before")
+    )
+    return frozenset(map(_place_of, typed(_SentRow, found.select("run", "partition_id", "value").toArrow())))
+
+
 class _EpochReadRow(TypedDict):
     run: int
     partition_id: int
@@ -347,12 +384,14 @@ def _line(row: FoldedRow) -> AccountLine:
     """Values by their sender's outcome and by whether the final log has them."""
     return {
         "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
-        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
-        "read": row["a_read"],
+        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "sends": row["a_sends"],
+        "duplicates": row["a_duplicates"], "read": row["a_read"],
     }  # fmt: skip
 
 
-def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings) -> Flagged:
+def _flagged(
+    row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, within: Collection[_Sent]
+) -> Flagged:
     flags = _settled(row, ends, places)
     if "back_inside" in flags:
         step = row["step_lo"]
@@ -366,11 +405,12 @@ def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, hel
     ever, at_end, copies, others = held.of(row)
     return Flagged(
         run=row["run"], partition_id=row["partition_id"], value=row["value"], offset=row["offset"],
-        status=row["v_status"], acks=row["v_acks"], acknowledged=row["v_ack"], process=row["v_process"],
-        operation=row["v_op"], invoked_ns=row["v_t0"], completed_ns=row["v_t1"], seen=row["seen"],
+        status=row["v_status"], acks=row["own_acks"], acknowledged=row["v_ack"], process=row["own_process"],
+        operation=row["own_op"], invoked_ns=row["own_t0"], completed_ns=row["own_t1"], seen=row["seen"],
         seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
         read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
-        below_acks_all=above is not None and above < (row["v_t0"] or 0), above_kept=row["above_kept"],
+        below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
+        in_order=row["in_order"] or _place_of(row) in within, tries=row["v_tries"],
     )  # fmt: skip
 
 

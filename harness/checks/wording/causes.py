@@ -44,6 +44,12 @@ _WORDS: Mapping[CauseCode, str] = {
     "had-a-reason-to-retry": "the producer is not idempotent and had a reason to retry",
     "attempts-not-told": "{doubt}",
     "idempotent-producer": "an idempotent producer writes each record once",
+    "several-in-flight": (
+        "the producer is not idempotent and had both in flight: one that failed is sent again after the next one, and "
+        "what its client met is not known"
+    ),
+    "calls-of-several-tasks": "{doubt}",
+    "idempotence-not-told": "{doubt}",
     # ---- offsets and logs
     "final-reads-disagree": "two final reads disagree",
     "replicas-disagree": "reads from different replicas disagree, and no permitted loss explains it",

@@ -10,8 +10,9 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
     ["D", number, topic, partition]         a short number for a topic-partition, in this file
     ["I", operation, function, time, partitions, values, texts, transaction, keys]
                                             invocation; for sends partitions and values in sending order
-    ["S", operation, time, statuses, offsets, errors, invoked, completed, timestamps]
-                                            answer of a send: one entry per record in each list
+    ["S", operation, time, statuses, offsets, errors, invoked, completed, timestamps, returned]
+                                            answer of a send: one entry per record in each list; returned: when the
+                                            call to the library had returned, or the answer if that came first
     ["R", operation, time, parts, error]    answer of a poll; a part is
                                             [partition, offsets, epochs, values, texts, keys, timestamps, log_append]
     ["A", time, partitions]                 partitions were newly assigned
@@ -113,6 +114,7 @@ class Sent(msgspec.Struct, array_like=True, tag="S", frozen=True):
     invoked_ns: list[int | None]
     completed_ns: list[int]
     timestamps: list[int | None] = []  # none, one for all records, or one for each
+    returned_ns: list[int | None] = []  # none, or one for each
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -276,6 +278,7 @@ class JournalFile:
                 [outcome.begin_ns for outcome in outcomes],
                 [outcome.end_ns for outcome in outcomes],
                 _compact([outcome.timestamp_ms for outcome in outcomes]),
+                [outcome.returned_ns for outcome in outcomes],
             )
         )
 

@@ -59,6 +59,7 @@ class RecordRow(TypedDict):
     timestamp_ms: int | None
     log_append: bool | None
     tombstone: bool | None
+    returned_ns: int | None
 
 
 class ProcessRow(TypedDict):

@@ -39,6 +39,7 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "processes": ("group_instance_id", "group_protocol"),
     "client_events": ("request", "version"),
     "group_events": ("require_stable",),
+    "records": ("returned_ns",),
 }
 
 
@@ -82,6 +83,8 @@ TABLES: dict[str, pa.Schema] = {
     # log_append: the topic's records are stamped by the broker (LogAppendTime).
     # tombstone: a key without a value, which deletes the key; `value` is then what else distinguishes the record.
     # Null: unknown. The workloads send none, since a record of theirs is known by its value.
+    # returned_ns (sends): when the call that handed the record to its client library had returned (the call, not the
+    # answer), or the answer if that came first: a later call follows it. Null: nobody recorded it.
     "records": _schema(
         run=pa.int32(),
         kind=pa.int8(),
@@ -109,6 +112,7 @@ TABLES: dict[str, pa.Schema] = {
         timestamp_ms=pa.int64(),
         log_append=pa.bool_(),
         tombstone=pa.bool_(),
+        returned_ns=_NS,
     ),
     # One row per client: a process number of the history. role: producer | consumer | both. acks: 0, 1, -1; null for
     # one that never sends. isolation: read_committed | read_uncommitted. offset_reset: earliest | latest | none.

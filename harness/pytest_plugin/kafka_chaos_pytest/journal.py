@@ -43,6 +43,7 @@ class Journal:
         self._lines = 0
         self._operations = 0
         self._partitions: dict[tuple[str, int], int] = {}
+        self._returned: dict[int, int | None] = {}  # of the sends that have no answer yet
         self._write(["J", worker])
 
     def begin_process(self, *, role: str, acks: str | int = "all", library: str = "", reset: str | None = None) -> None:
@@ -58,12 +59,21 @@ class Journal:
             values, texts = _values([value])
             invoked = [self._operations, "send", time.monotonic_ns(), [place], values, texts, None, _keys([key])]
             self._write(["I", *invoked])
+            self._returned[self._operations] = None
             return self._operations
+
+    def handed_over(self, operation: int) -> None:
+        """The library's call returned: whatever is called from now on, in any thread, comes after it."""
+        with self._lock:
+            if operation in self._returned:
+                self._returned[operation] = time.monotonic_ns()
 
     def sent(self, operation: int, *, status: str, offset: int | None = None, error: str | None = None) -> None:
         """The answer: "ok" with its offset, "fail" (it was certainly not appended) or "info" (nobody knows)."""
-        now = time.monotonic_ns()
-        self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now]])
+        with self._lock:
+            now = time.monotonic_ns()
+            returned = self._returned.pop(operation, None) or now  # the answer may come before the call returns
+            self._write(["S", operation, now, [_STATUS[status]], [offset], [error], [None], [now], [None], [returned]])
 
     def poll(self) -> int:
         with self._lock:

@@ -35,6 +35,7 @@ class RecordedAioProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
 
         def answered(done: "asyncio.Future[Any]") -> None:
             if done.cancelled():

@@ -50,6 +50,7 @@ class RecordedConfluentProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
 
     def _of(self, topic: str) -> list[int]:
         if not self._partitions.get(topic):

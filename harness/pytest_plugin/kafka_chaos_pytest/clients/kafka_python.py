@@ -33,6 +33,7 @@ class RecordedKafkaProducer(Wrapped):
         except Exception as error:
             self._journal.sent(operation, status="info", error=type(error).__name__)
             raise
+        self._journal.handed_over(operation)
         future.add_callback(self._delivered, operation)
         future.add_errback(self._failed, operation)
         return future
