@@ -16,6 +16,7 @@ from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_members import Members
 from harness.checks.families.groups.group_owners import assignments
+from harness.checks.families.groups.group_partition import told
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -159,8 +160,15 @@ def find(context: RunContext) -> list[Finding]:
 def _ruled(context: RunContext, row: ZombieCommitRow) -> tuple[Class, Cause]:
     if row["kind"] == "given-up":
         return "observation", Cause(code="given-up-and-committed")
-    history = context.partition(row["partition_id"])
-    forgotten = forgetting_ruled(context, history, since_ns=row["told_ns"], until_ns=row["completed_ns"])
+    kept = told(
+        context.partition(row["partition_id"]),
+        group=row["group"],
+        generation=row["other_generation"],
+        told_ns=row["told_ns"],
+        gone_ns=row["completed_ns"],
+        process=row["process"],
+    )
+    forgotten = forgetting_ruled(context, kept)
     return ("violation", Cause(code="old-generation-committed")) if forgotten[0] == "violation" else forgotten
 
 
