@@ -18,7 +18,7 @@ from typing import TypedDict
 from harness.checks.contract.rulings import Cause, Class
 from harness.checks.families.groups.group_forgetting import forgetting_ruled
 from harness.checks.families.groups.group_members import Members
-from harness.checks.families.groups.group_partition import told
+from harness.checks.families.groups.group_partition import kept_generation
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.wording.causes import cause_words
@@ -62,7 +62,7 @@ ANSWER = RowsOf(CHECK, TwoOwnersRow)
 def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
     rows: list[TwoOwnersRow] = []
     members = Members(runs)
-    assigned = assignments(runs)
+    told = assignments(runs)
     for (run, group, _), owned in _ownerships(runs, members).items():
         by_generation: dict[int, list[_Ownership]] = {}
         for ownership in owned:
@@ -72,7 +72,7 @@ def query(runs: JudgedRuns) -> list[TwoOwnersRow]:
                 # If the margins of giving up and taking over overlap, the partition counts as given up.
                 both_held_it = one.begin < other.end and other.begin < one.end
                 if both_held_it and members.are_two(one.event, other.event):
-                    rows.append(_row(one, other, generation, assigned[run, group]))
+                    rows.append(_row(one, other, generation, told[run, group]))
     return rows
 
 
@@ -136,7 +136,7 @@ def find(context: RunContext) -> list[Finding]:
 
 def _ruled(context: RunContext, row: TwoOwnersRow) -> tuple[Class, Cause] | None:
     """Class and cause; None if the two are of different lives of the group, and it may have been forgotten."""
-    kept = told(
+    kept = kept_generation(
         context.partition(row["partition_id"]),
         group=row["group"],
         generation=row["generation"],

@@ -38,7 +38,7 @@ class Kept:
     process: int | None = None
 
 
-def told(
+def kept_generation(
     partition: PartitionHistory, *, group: str, generation: int, told_ns: int, gone_ns: int, process: int
 ) -> Kept:  # fmt: skip
     """Of a generation that a member was told, and that `process` shows to be gone; the coordinator had stored it."""
