@@ -58,8 +58,8 @@ ANSWER = RowsOf(CHECK, ZombieCommitRow)
 
 
 def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
-    told = {key: _Told(events) for key, events in assignments(runs).items()}
     members, own, requests = Members(runs), _last_of_partitions(runs), _Requests(runs)
+    told = {key: _Told(events, members) for key, events in assignments(runs).items()}
     rows: list[ZombieCommitRow] = []
     for event in runs.group_events():
         known = told.get((event["run"], event["group"]))
@@ -67,7 +67,11 @@ def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
         is_commit = event["event"] == "committed" and event["status"] == STATUS_OK
         if not is_commit or known is None or generation is None or generation < 0 or not requests.name_member(event):
             continue
-        held = own.get((event["run"], event["process"], event["partition_id"]), ())
+        held = [
+            each
+            for each in own.get((event["run"], event["process"], event["partition_id"]), ())
+            if each["completed_ns"] <= event["invoked_ns"]
+        ]
         fence = _Fence(
             of_the_group=members.is_classic(event),
             of_the_member=members.is_classic(event) or requests.release(event) < OLDER_EPOCHS_COMMIT,
@@ -77,7 +81,7 @@ def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
         other = None if is_present else known.later_than(event, generation, held, fence)
         if other is None:
             kind, other = "given-up", known.given_up(event, generation, held, may_be_behind=is_present)
-        if other is not None and (other["process"] == event["process"] or members.are_two(event, other)):
+        if other is not None:
             rows.append(_row(kind, event, generation, other))
     return rows
 
@@ -115,8 +119,9 @@ class _Requests:
 class _Told:
     """The assignments of one group, in order of their answers."""
 
-    def __init__(self, events: Sequence[PlacedEvent]) -> None:
+    def __init__(self, events: Sequence[PlacedEvent], members: Members) -> None:
         self._events = events
+        self._members = members
         self._times = [event["completed_ns"] for event in events]
         self._own: dict[int, list[PlacedEvent]] = {}
         for event in events:
@@ -129,43 +134,44 @@ class _Told:
 
         A group that was forgotten begins again with low generations: so only what was told after the commit's own one.
         """
-        taken = _taken_since(commit, held)
+        taken = _taken_since(held)
         found: PlacedEvent | None = None
         for event in self._before(commit["invoked_ns"]):
             of, is_own = event["generation"] or 0, event["process"] == commit["process"]
             if of <= generation and (is_own or (of == generation and commit["process"] not in self._own)):
-                return None if found is None or self._was_in(commit, found) else found
-            of_it = event["partition_id"] == commit["partition_id"] and (not is_own or event == taken)
-            if of > generation and (fence.of_the_group or of_it or (is_own and fence.of_the_member)):
-                found = event
+                return found
+            if is_own:
+                counts = fence.of_the_member or event == taken
+            else:
+                of_it = fence.of_the_group or event["partition_id"] == commit["partition_id"]
+                counts = of_it and self._members.are_two(commit, event) and not self._was_in(commit, event)
+            found = event if of > generation and counts else found
         return None
 
     def is_present_without_it(self, commit: PlacedEvent, generation: int, held: Sequence[PlacedEvent]) -> bool:
         """Whether the member gave the partition up, and was told the generation of its commit after that: where members
         have epochs of their own, that is its present one, however far others are."""
-        before = [event for event in held if event["completed_ns"] <= commit["invoked_ns"]]
         own = [event for event in self._own.get(commit["process"], ()) if event["completed_ns"] <= commit["invoked_ns"]]
-        if not own or not before or before[-1]["event"] == "assigned":
+        if not own or not held or held[-1]["event"] == "assigned":
             return False
-        return own[-1]["generation"] == generation and own[-1]["completed_ns"] > before[-1]["invoked_ns"]
+        return own[-1]["generation"] == generation and own[-1]["completed_ns"] > held[-1]["invoked_ns"]
 
     def _was_in(self, commit: PlacedEvent, later: PlacedEvent) -> bool:
         """Whether the committing member was one of that later generation, and only heard of it after it committed."""
         own = self._own.get(commit["process"], ())
         after = {event["generation"] for event in own if event["completed_ns"] > commit["invoked_ns"]}
-        return later["process"] != commit["process"] and later["generation"] in after
+        return later["generation"] in after
 
     def given_up(
         self, commit: PlacedEvent, generation: int, held: Sequence[PlacedEvent], *, may_be_behind: bool
     ) -> PlacedEvent | None:
         """The assignment of the partition to another member, after the committing one had given it up."""
-        before = [event for event in held if event["completed_ns"] <= commit["invoked_ns"]]
-        if not before or before[-1]["event"] == "assigned":
+        if not held or held[-1]["event"] == "assigned":
             return None
         for event in self._before(commit["invoked_ns"]):
-            if event["completed_ns"] < before[-1]["invoked_ns"]:
+            if event["completed_ns"] < held[-1]["invoked_ns"]:
                 return None
-            is_other = event["process"] != commit["process"] and event["partition_id"] == commit["partition_id"]
+            is_other = event["partition_id"] == commit["partition_id"] and self._members.are_two(commit, event)
             if is_other and ((event["generation"] or 0) <= generation or may_be_behind):
                 return event
         return None
@@ -175,12 +181,10 @@ class _Told:
         return self._events[: bisect_right(self._times, time_ns)][::-1]
 
 
-def _taken_since(commit: PlacedEvent, held: Sequence[PlacedEvent]) -> PlacedEvent | None:
-    """The assignment with which the member has had the partition ever since, when it committed."""
+def _taken_since(held: Sequence[PlacedEvent]) -> PlacedEvent | None:
+    """The assignment with which the member has had the partition ever since."""
     taken: PlacedEvent | None = None
     for event in held:
-        if event["completed_ns"] > commit["invoked_ns"]:
-            break
         taken = None if event["event"] != "assigned" else taken or event
     return taken
 
