@@ -11,6 +11,7 @@ from tests.harness.checks.histories.build import ISR, SECOND, History, judge_all
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 UNKNOWN_PRODUCER_ID, NOT_ENOUGH_REPLICAS, STORAGE_ERROR = 59, 19, 56
+CHECKS = {"gap": "availability", "twice": "duplicate"}
 STORIES: dict[str, Callable[[], History]] = {}
 
 
@@ -89,9 +90,21 @@ def a_gap_with_too_few_in_sync() -> History:
     return history
 
 
+@story
+def twice_after_its_first_copy_was_removed() -> History:
+    topic = TopicSpec(name="t", settings={"retention.ms": "1500"})
+    history = History(scenario_=scenario(topics=(topic,)))
+    history.state(1, 0, ISR, at=0, start=0)
+    history.poll([(0, 5)], at=2)
+    history.send(5, 1, at=1, took=10)
+    history.final([(1, 5)])
+    history.partition["log_start_offset"] = 1
+    return history
+
+
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
-    """The one finding of each story that says that nothing was acknowledged."""
+    """The one finding of each story that it is about."""
     histories = [make() for make in STORIES.values()]
     for run, history in enumerate(histories):
         history.run = run
@@ -101,7 +114,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     answers = judge_all(spark, tmp_path_factory.mktemp("answered"), histories)
     findings = {}
     for name, judgement in zip(STORIES, answers, strict=True):
-        check = "availability" if "gap" in name else "client-stuck"
+        check = next((check for word, check in CHECKS.items() if word in name), "client-stuck")
         (findings[name],) = (finding for _, finding in judgement.findings if finding.check == check)
     return findings
 
@@ -131,6 +144,11 @@ def test_retention_that_took_a_producers_state_is_named_with_its_setting(found: 
     sentence = found["forgotten_with_its_last_record"].sentence
     assert "6 attempts were answered UNKNOWN_PRODUCER_ID (59): the leader knows nothing of this producer" in sentence
     assert "retention removed the producer's last record (retention.ms=1500; t-0 begins at 3)" in sentence
+
+
+def test_a_copy_that_retention_took_before_the_other_was_written_is_named(found: dict[str, Finding]) -> None:
+    sentence = found["twice_after_its_first_copy_was_removed"].sentence
+    assert sentence.endswith("an idempotent producer writes each record once; of these, retention.ms=1500 removed 0.")
 
 
 def test_the_library_is_at_fault_only_where_no_broker_answered_an_error(found: dict[str, Finding]) -> None:
