@@ -56,7 +56,7 @@ def find(context: RunContext) -> list[Finding]:
             offsets = ranges(row.offset for row in members)
             sentence = (
                 f"{plural(count, 'value')} of {history.name} {plural(count, 'is')} at more than one offset {where} "
-                f"(offsets {offsets}): {cause_words(cause)}."
+                f"(offsets {offsets}): {cause_words(cause)}{_removed(removal, members)}."
             )
             findings.append(
                 finding_of_rows(
@@ -66,6 +66,15 @@ def find(context: RunContext) -> list[Finding]:
                 )
             )  # fmt: skip
     return findings
+
+
+def _removed(removal: Removal, members: Sequence[Flagged]) -> str:
+    """Which copies the configuration took: with a producer's last record brokers before 2.4 forget it (KIP-360)."""
+    why = {row.offset: cause for row in members if (cause := removal.of(row)) is not None}
+    if not why:
+        return ""
+    by = ", ".join(sorted({cause_words(cause) for cause in why.values()}))
+    return f"; of these, {by} removed {ranges(why)}"
 
 
 def _evidence(context: RunContext, failed: Sequence[ClientEventRow]) -> Mapping[str, Any]:
