@@ -149,6 +149,7 @@ AttemptsCode = Literal[
     "never-retried",
     "not-acknowledged",
     "sent-again",
+    "refused-and-sent-again",
     "refused-before-the-append",
     "nothing-made-it-retry",
     "had-a-reason-to-retry",

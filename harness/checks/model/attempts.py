@@ -91,6 +91,8 @@ class Attempts:
             return Repeated(yes=None, code="idempotence-not-told", unknown=_IDEMPOTENCE_UNKNOWN)
         if repeated.yes is None:
             return Repeated(yes=True, code="several-in-flight")
+        if repeated.code == "refused-before-the-append":  # and was sent again, behind what had been stored meanwhile
+            return Repeated(yes=True, code="refused-and-sent-again", failed=repeated.failed)
         return repeated
 
     def _made_by_the_harness(self) -> bool:

@@ -38,6 +38,7 @@ _WORDS: Mapping[CauseCode, str] = {
     # ---- what its producer did
     "never-retried": "the producer never retried",
     "not-acknowledged": "the producer is not idempotent and its send was not acknowledged",
+    "refused-and-sent-again": "the producer is not idempotent, and it sent again what had been refused",
     "sent-again": "the producer is not idempotent, and it sent again what may have been appended already",
     "refused-before-the-append": "each attempt but one was refused before the append",
     "nothing-made-it-retry": "the producer met nothing that would have made it send again",
