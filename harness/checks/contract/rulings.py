@@ -247,6 +247,7 @@ CauseCode = Literal[
     "group-offsets-lost-in-an-election",
     "group-offsets-in-doubt",
     "old-generation-committed",
+    "replaced-member-committed",
     "given-up-and-committed",
     "transaction-perhaps-pending",
     "committed-is-delivered-once",

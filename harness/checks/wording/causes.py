@@ -119,6 +119,7 @@ _WORDS: Mapping[CauseCode, str] = {
         "it is unknown whether that was lawfully lost with {partitions}, where the group is kept: {doubt}"
     ),
     "old-generation-committed": "the coordinator has to refuse a commit with the generation before",
+    "replaced-member-committed": "the coordinator has to refuse a member that was replaced under its group.instance.id",
     "given-up-and-committed": "a coordinator checks who is a member, and in which generation, not who owns a partition",
     "transaction-perhaps-pending": "the end of its transaction may still have been pending",
     "committed-is-delivered-once": "what is committed is delivered once",

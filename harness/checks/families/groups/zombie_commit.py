@@ -8,6 +8,9 @@ of that very partition. Since KIP-1251 (4.3) a member may commit with an older e
 partition by then. Offsets that are sent to a transaction are fenced alike if they name the member (KIP-447, since 2.5),
 and may go without.
 
+A static member that starts anew replaces the one before it (KIP-345): whatever that one still commits is refused with
+FENCED_INSTANCE_ID (82), in the same generation as well.
+
 A commit of the present generation for a partition that another member holds by then is lawful, and told as an
 observation: coordinators do not check who owns a partition. Not judged: commits without a generation.
 """
@@ -34,7 +37,7 @@ from harness.history.schema.typed_rows import RowsOf
 CHECK = "zombie-commit"
 _EXAMPLES_MAX = 20
 _TO_A_TRANSACTION, _NAMES_MEMBER = "TxnOffsetCommit", 3  # the request, and from which version on
-_Kind = Literal["old-generation", "given-up"]
+_Kind = Literal["old-generation", "replaced", "given-up"]
 
 
 class ZombieCommitRow(TypedDict):
@@ -81,6 +84,8 @@ def query(runs: JudgedRuns) -> list[ZombieCommitRow]:
         other = None if is_present else known.later_than(event, generation, held, fence)
         if other is None:
             kind, other = "given-up", known.given_up(event, generation, held, may_be_behind=is_present)
+        if (successor := known.replaced_by(event)) is not None:
+            kind, other = "replaced", successor
         if other is not None:
             rows.append(_row(kind, event, generation, other))
     return rows
@@ -147,6 +152,16 @@ class _Told:
                 counts = of_it and self._members.are_two(commit, event) and not self._was_in(commit, event)
             found = event if of > generation and counts else found
         return None
+
+    def replaced_by(self, commit: PlacedEvent) -> PlacedEvent | None:
+        """What another client was told as the same static member, after the committing one's own last assignment and
+        before the commit was sent. A member that was told anything later had taken its place back."""
+        own = self._own.get(commit["process"], ())
+        if not own or own[-1]["completed_ns"] > commit["invoked_ns"]:
+            return None
+        since_ns = own[-1]["completed_ns"]
+        later = (event for event in self._before(commit["invoked_ns"]) if event["completed_ns"] > since_ns)
+        return next((event for event in later if self._members.replaces(event, commit)), None)
 
     def is_present_without_it(self, commit: PlacedEvent, generation: int, held: Sequence[PlacedEvent]) -> bool:
         """Whether the member gave the partition up, and was told the generation of its commit after that: where members
@@ -235,7 +250,10 @@ def _ruled(context: RunContext, row: ZombieCommitRow) -> tuple[Class, Cause]:
         process=row["process"],
     )
     forgotten = forgetting_ruled(context, kept)
-    return ("violation", Cause(code="old-generation-committed")) if forgotten[0] == "violation" else forgotten
+    if forgotten[0] != "violation":
+        return forgotten
+    is_replaced = row["kind"] == "replaced"
+    return "violation", Cause(code="replaced-member-committed" if is_replaced else "old-generation-committed")
 
 
 def _finding(
@@ -243,6 +261,8 @@ def _finding(
 ) -> Finding:
     first, history = rows[0], context.partition(rows[0]["partition_id"])
     who = "it" if first["other_process"] == first["process"] else f"process {first['other_process']}"
+    if kind == "replaced":
+        who = f"{who}, the same static member,"
     told = f"{who} had been told its assignment in generation {first['other_generation']}"
     if kind == "given-up":
         told = f"it had given the partition up, and {told}"
