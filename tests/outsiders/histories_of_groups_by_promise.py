@@ -309,6 +309,45 @@ def expired_and_still_there() -> HistoryBuilder:
     return _expired("kafka:4.3.1", stays=False, answer=9)
 
 
+def _in_use(*, cut_off: bool) -> HistoryBuilder:
+    """A commits t-0, gives it up and reads t-1 for more than a minute; then B is given all of t-0 again."""
+    history = _group(settings=RETENTION, system="kafka:4.3.1")
+    history.state(2, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    log = [(offset, 100 + offset) for offset in range(8)]
+    history.group("assigned", at=2.4, process=A, generation=1, partition_id=1)
+    for offset, value in log:
+        history.send(value, offset, at=2 + offset * 10, partition_id=1)
+        history.poll([(offset, value)], at=2.5 + offset * 10, process=A, partition_id=1)
+    _worked(history)
+    if cut_off:
+        history.fault("cut", [1], at=10, until=80)
+    history.group("assigned", at=75, process=B, generation=2, offset=0)
+    _reads(history, B, range(10), at=76)
+    history.final(log, partition_id=1)
+    return _finished(history)
+
+
+@case(
+    "a group forgets an offset after a minute in which one of its members read another partition of the topic",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=[AGAIN],
+    why="KIP-211: what a group in use is subscribed to does not expire",
+)
+def expired_under_a_member_of_the_partition_beside() -> HistoryBuilder:
+    return _in_use(cut_off=False)
+
+
+@case(
+    "the same, and a broker was cut off all the while",
+    (PASS, OPEN),
+    also=[AGAIN, "group-redelivery permitted"],
+    why="the member may have been removed without hearing of it: then the group was empty for a minute",
+)
+def expired_under_a_member_that_was_cut_off() -> HistoryBuilder:
+    return _in_use(cut_off=True)
+
+
 # ---- the coordinator's own books ---------------------------------------------------------------------------------
 
 

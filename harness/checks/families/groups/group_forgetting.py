@@ -22,6 +22,8 @@ from harness.checks.contract.destruction import Destruction, destruction
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT, Cause, CauseCode, Class, Doubt, Rule
 from harness.checks.contract.survival import Survival, Window
 from harness.checks.families.groups.group_partition import Kept, is_still_stored, partition_of_group
+from harness.checks.families.groups.group_presence import ANSWER as PRESENCE
+from harness.checks.families.groups.group_presence import MINUTE_NS, RETENTION
 from harness.checks.findings import RunContext
 from harness.checks.model.deletion import outcome
 from harness.checks.model.elections import Election
@@ -33,8 +35,6 @@ from harness.history.facts.releases import GROUPS_KEEP_THEIR_OFFSETS
 from harness.history.schema.client_rows import GROUP_EVENTS
 from harness.history.schema.schemas import STATUS_OK
 
-_RETENTION = "offsets.retention.minutes"
-_MINUTE_NS = 60 * 10**9
 EXPIRED: CauseCode = "group-offsets-expired"
 
 
@@ -59,10 +59,10 @@ def _expired(context: RunContext, kept: Kept) -> Cause | None:
     settings, since = context.history.settings, kept.stored_ns
     if kept.generation is not None or settings.release >= GROUPS_KEEP_THEIR_OFFSETS:
         since = max([since, *_seen_with_a_member(context, kept)])
-    minutes = settings.numbers(_RETENTION, None, since, kept.gone_ns)[0]
-    if kept.gone_ns - since < minutes * _MINUTE_NS:
+    minutes = settings.numbers(RETENTION, None, since, kept.gone_ns)[0]
+    if kept.gone_ns - since < minutes * MINUTE_NS:
         return None
-    return Cause(code=EXPIRED, settings=(Setting(key=_RETENTION, value=str(minutes), scope="broker"),))
+    return Cause(code=EXPIRED, settings=(Setting(key=RETENTION, value=str(minutes), scope="broker"),))
 
 
 def _seen_with_a_member(context: RunContext, kept: Kept) -> Iterator[int]:
@@ -77,6 +77,18 @@ def _seen_with_a_member(context: RunContext, kept: Kept) -> Iterator[int]:
         in_it = event["event"] == "revoked" or (event["event"] == "committed" and (event["generation"] or -1) >= 0)
         if (joined or in_it) and event["completed_ns"] <= asked_ns:
             yield event["completed_ns"]
+    for row in context.rows[PRESENCE]:
+        topic = context.partition(row["partition_id"]).topic
+        of_it = row["group"] == kept.group and (kept.generation is not None or topic == kept.partition.topic)
+        until_ns = min(row["last_ns"], asked_ns)
+        if of_it and row["first_ns"] <= asked_ns and not _was_disturbed(context, kept, row["first_ns"], until_ns):
+            yield until_ns
+
+
+def _was_disturbed(context: RunContext, kept: Kept, since_ns: int, until_ns: int) -> bool:
+    """Whether a member may have been removed from its group in that time without having heard of it."""
+    faults = context.history.faults.between(since_ns, until_ns)
+    return bool(faults or kept.partition.ends_between(since_ns, until_ns))
 
 
 def _by_deletion(kept: Kept) -> tuple[Class, Cause] | None:
