@@ -205,7 +205,9 @@ def decided_of_one_of_two() -> HistoryBuilder:
     _txn(history, 2, UNKNOWN, [(1, 0, 6)], at=1.5, until=3, process=2)
     for state, at in (("Ongoing", 1.7), ("PrepareAbort", 2.0), ("CompleteAbort", 2.1)):
         history.decided(state, at=at, begun_ns=1_700_000_000)
-    return _ends(history, [(0, 5)])
+    history.client(3, role="producer", acks=-1, idempotent=True)
+    history.send(90, 2, at=5, process=3)
+    return _ends(history, [(0, 5), (2, 90)])
 
 
 @case(
