@@ -191,6 +191,7 @@ def judge_tables(
         until = activity["replica_reads_began_ns"]
         facts = Facts(
             context=context, accounting=accounting.get(run, ()), activity=activity,
+            sent_again=detection.sent_again.get(run, 0),
             findings=[finding for _, finding in named[run]],
             controllers=sorted(tables.rows(CONTROLLERS, run), key=lambda row: row["time_ns"]),
             broker_events=tables.rows(BROKER_EVENTS, run), configuration=tables.rows(CONFIGURATION, run),
@@ -294,7 +295,7 @@ def name_findings(findings: Sequence[Finding]) -> list[tuple[str, Finding]]:
 def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) -> Judgement:
     scenario = given.scenario
     coverage = measure(scenario.coverage if scenario else {}, facts)
-    accounting = evidence.accounting_summary(facts.context, facts.accounting, facts)
+    accounting = evidence.accounting_summary(facts.accounting, facts)
     verdict, reasons = _verdict(given, facts, named, coverage, accounting)
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}

@@ -527,21 +527,6 @@ def epoch_below_its_own_since_4_3() -> HistoryBuilder:
     return _older_epoch_of_its_own("kafka:4.3.1")
 
 
-@case(
-    "a group is in generation 7, and fifteen quiet seconds later a member is told generation 2",
-    VIOLATION,
-    also=["zombie-commit violation", "two-owners violation", "group-generation violation", AGAIN],
-    why="a generation is in the group's log before any member hears of it, and only rises",
-)
-def generation_went_back() -> HistoryBuilder:
-    history = _group()
-    history.group("assigned", at=2.5, process=A, generation=7, offset=0)
-    _reads(history, A, range(10), at=3)
-    history.group("committed", at=4, process=A, offset=10, generation=7)
-    history.group("assigned", at=19, process=B, generation=2, offset=10)
-    return _finished(history)
-
-
 # ---- a log that was lawfully cut below the group -----------------------------------------------------------------
 
 

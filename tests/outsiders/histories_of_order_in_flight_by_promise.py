@@ -6,7 +6,6 @@ from tests.outsiders.history_builder import OPEN, PASS, SOME, VACUOUS, VIOLATION
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 AT_LEAST_ONCE = ProduceAndPollSettings(idempotence=False)
-UNCLEAN = "unclean.leader.election.enable"
 Call = tuple[int, int, float, float]  # value, offset, called, answered
 
 
@@ -389,7 +388,7 @@ def turned_round_over_a_fail_over() -> HistoryBuilder:
     VACUOUS,
     why="nothing was promised, and nothing can have been broken",
 )
-def acks_0_alone() -> HistoryBuilder:
+def nothing_but_acks_0() -> HistoryBuilder:
     history = led(0, workload=ProduceAndPollSettings(acks="0", idempotence=False))
     history.client(1, role="producer", acks=0, idempotent=False, tells_attempts=True)
     for value in range(3):

@@ -9,7 +9,7 @@ AGAIN = 50
 
 
 def _tries(*tries: tuple[float, int, int | None], copies: int = 1) -> HistoryBuilder:
-    """Value 50 is sent once for each try (when, outcome, offset), and is `copies` times in the log, from offset 3 on."""
+    """Value 50 is sent once for each try (when, outcome, offset), and the log has `copies` of it from offset 3 on."""
     history = led(3, workload=WorkloadSpec())
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
     for at, status, offset in tries:

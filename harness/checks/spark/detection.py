@@ -18,10 +18,11 @@ from pyspark.sql import functions as sf
 
 from harness.checks.model.lost_records import Copy, EpochRead
 from harness.checks.spark.fused_query import BITS, CONDITIONS, FoldedRow, flagged_rows
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.sends import Sends, sends_of, value_of
+from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.cluster_rows import PARTITIONS, REPLICA_SNAPSHOTS, TOPICS
 from harness.history.schema.schemas import STATUS_OK
-from harness.history.schema.typed_rows import AnyRow, typed
+from harness.history.schema.typed_rows import typed
 
 # Beyond this many flagged rows the rest is counted but not classed one by one.
 FLAGGED_MAX = 1_000_000
@@ -101,7 +102,6 @@ class AccountLine(TypedDict):
     acks: int | None
     in_final: bool
     count: int
-    sends: int
     duplicates: int
     read: int
 
@@ -110,6 +110,7 @@ class AccountLine(TypedDict):
 class Detection:
     """Flagged rows by run; `counts[run, partition_id, flag]`, exact even if rows were left out; accounting rows.
 
+    sent_again: by run, how many sends were of values that had been sent before.
     entangled: the runs that may contain a cycle; in the others each operation is later than all it depends on.
     restamped: the runs in which a value was seen with two timestamps.
     stepped: the (run, partition_id) of which a poll returned two records with an offset between them that it left out.
@@ -119,6 +120,7 @@ class Detection:
     flagged: Mapping[int, Sequence[Flagged]]
     counts: Mapping[tuple[int, int, str], int]
     accounting: Sequence[AccountLine]
+    sent_again: Mapping[int, int]
     entangled: frozenset[int]
     restamped: frozenset[int]
     stepped: frozenset[tuple[int, int]]
@@ -139,8 +141,8 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     lines = [row for row in accounts if row["accounts"]]
     ends, places = _ends(tables, lines), _Places.of(tables)
     held = _holdings(spark, tables, rows)
-    within = _against_an_operation(spark, tables, rows)
-    flagged = [each for row in rows if (each := _flagged(row, ends, places, held, within)).flags]
+    sent = sends_of(spark, tables, rows, lines)
+    flagged = [each for row in rows if (each := _flagged(row, ends, places, held, sent)).flags]
     by_run: dict[int, list[Flagged]] = {run: [] for run in range(tables.runs)}
     for each in flagged:
         by_run[each.run].append(each)
@@ -152,7 +154,8 @@ def detect(spark: SparkSession, tables: Tables) -> Detection:
     if not complete:
         entangled = set(by_run)
     return Detection(
-        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines], entangled=frozenset(entangled),
+        flagged=by_run, counts=counts, accounting=[_line(row) for row in lines],
+        sent_again=sent.again, entangled=frozenset(entangled),
         restamped=frozenset(row["run"] for row in lines if row["a_restamped"]),
         stepped=frozenset((row["run"], row["partition_id"]) for row in lines if (row["a_step"] or 0) > 1),
         reads=_epoch_reads(spark, tables, flagged),
@@ -315,39 +318,6 @@ def _wanted(spark: SparkSession, rows: Sequence[FoldedRow], column: Literal["val
     )  # fmt: skip
 
 
-_Sent = tuple[int, int, int]  # run, partition, value
-
-
-class _SentRow(TypedDict):
-    run: int
-    partition_id: int
-    value: int
-
-
-def _place_of(row: FoldedRow | _SentRow) -> _Sent:
-    return row["run"], row["partition_id"], row["value"]
-
-
-def _against_an_operation(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]) -> frozenset[_Sent]:
-    """The rows that stand below one that their own operation had sent before: an operation's order is known."""
-    doubted = [row for row in rows if row["flags"] & BITS["send_order"] and not row["in_order"]]
-    if not doubted:
-        return frozenset()
-    operations = sorted({(row["run"], row["own_op"]) for row in doubted if row["own_op"] is not None})
-    wanted = small_frame(
-        spark, {"run": pa.int32(), "operation": pa.int64()}, [{"run": run, "operation": op} for run, op in operations]
-    )
-    before = """max(if(returned_ns is null, offset, null)) over (
-        partition by run, operation, partition_id order by position rows between unbounded preceding and 1 preceding)"""
-    found = (
-        tables.every_record.where("kind = 0 and status = 0 and coalesce(acks, -1) <> 0")
-        .join(sf.broadcast(wanted), ["run", "operation"], "left_semi")
-        .selectExpr("run", "partition_id", "value", "offset", f"{before} as before")
-        .where("offset <= before")
-    )
-    return frozenset(map(_place_of, typed(_SentRow, found.select("run", "partition_id", "value").toArrow())))
-
-
 class _EpochReadRow(TypedDict):
     run: int
     partition_id: int
@@ -384,14 +354,12 @@ def _line(row: FoldedRow) -> AccountLine:
     """Values by their sender's outcome and by whether the final log has them."""
     return {
         "run": row["run"], "partition_id": row["partition_id"], "status": row["v_status"], "acks": row["v_acks"],
-        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "sends": row["a_sends"],
-        "duplicates": row["a_duplicates"], "read": row["a_read"],
+        "in_final": bool(row["v_seen"] & SEEN_FINAL), "count": row["a_count"], "duplicates": row["a_duplicates"],
+        "read": row["a_read"],
     }  # fmt: skip
 
 
-def _flagged(
-    row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, within: Collection[_Sent]
-) -> Flagged:
+def _flagged(row: FoldedRow, ends: Mapping[Partition, int], places: _Places, held: Holdings, sent: Sends) -> Flagged:
     flags = _settled(row, ends, places)
     if "back_inside" in flags:
         step = row["step_lo"]
@@ -410,12 +378,5 @@ def _flagged(
         seen_any=row["v_seen"], final_offsets=row["v_finals"], read_epoch=row["r_epoch"], read_first=row["r_first"],
         read_last=row["r_last"], step=step, flags=flags, held=ever, held_at_end=at_end, copies=copies, others=others,
         below_acks_all=above is not None and above < (row["own_t0"] or 0), above_kept=row["above_kept"],
-        in_order=row["in_order"] or _place_of(row) in within, tries=row["v_tries"],
+        in_order=value_of(row) in sent.in_order, tries=sent.tries.get(value_of(row), 1),
     )  # fmt: skip
-
-
-def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
-    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
-    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
-    picked = [{name: row[name] for name in columns} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

@@ -15,7 +15,7 @@ CONDITIONS: Mapping[str, str] = {
     "aborted": "v_status = 1 and seen > 0",
     "phantom": "v_status is null and seen > 0",
     "early": "seen > 0 and r_first < v_t0",
-    "send_order": "acked and offset is not null and (over_above < s_t0 or called_above < s_place)",
+    "send_order": "acked and offset is not null and since_above < s_place",
     "regression": "acked and offset is not null and acked_above < s_t0",
     "back_inside": "step_lo < 1",
     "back_between": "jump_lo < 1",
@@ -29,12 +29,11 @@ CONDITIONS: Mapping[str, str] = {
 BITS = {name: 1 << place for place, name in enumerate(CONDITIONS)}
 _FLAG_BITS = " | ".join(f"if(coalesce({condition}, false), {BITS[name]}, 0)" for name, condition in CONDITIONS.items())
 _OF_ROW = (
-    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack", "v_tries",
+    "run", "partition_id", "value", "offset", "v_status", "v_acks", "v_ack",
     *(f"coalesce(if(acked, s_{name}, null), v_{name}) as own_{name}" for name in ("acks", "process", "op", "t0", "t1")),
     "seen", "v_seen", "v_finals", "r_epoch", "r_first", "r_last", "step_lo", "step_hi", "jump_lo", "jump_hi",
-    "acked_all_above", "coalesce(over_above < s_t0, false) as in_order",
-    """coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_over_above < s_t0 or kept_called_above < s_place), false)
-        as above_kept""",
+    "acked_all_above",
+    "coalesce(seen & 2 > 0 and (kept_above < s_t0 or kept_since_above < s_place), false) as above_kept",
 )  # fmt: skip
 
 
@@ -48,7 +47,6 @@ class FoldedRow(TypedDict):
     v_status: int | None
     v_acks: int | None
     v_ack: int | None
-    v_tries: int
     own_acks: int | None
     own_process: int | None
     own_op: int | None
@@ -65,12 +63,10 @@ class FoldedRow(TypedDict):
     jump_lo: int | None
     jump_hi: int | None
     acked_all_above: int | None
-    in_order: bool
     above_kept: bool
     flags: int
     accounts: bool
     a_count: int
-    a_sends: int
     a_duplicates: int
     a_read: int
     a_end: int | None
@@ -78,23 +74,24 @@ class FoldedRow(TypedDict):
     a_step: int | None
 
 
-# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
-# lies around it in its partition's log and in its sender's order. s_place: a send's place among the calls of one task;
-# records of one operation may share their time, so each stands a nanosecond behind the one before. A value that was
-# sent more than once is one record: v_tries of its sends may have been appended; own_...: of the send that was
-# acknowledged at the row's offset, else of the first. The status of a refusal is 3 until it is v_status, since every
-# other answer says more. `a_...`: the line of the accounting that its value is in, on one of the rows (`accounts`);
-# a_restamped: a value of it was seen with two timestamps; a_step: the longest step within a poll onto one of its rows.
-# What leaves are the rows with a flag, and one row for each line. Both engines of benchmarks/check_history.py run this
-# text.
+# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and
+# what lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it
+# comes after it, if not for certain (sends.py), then where one task made both calls; records of one operation may
+# share their time, so each stands a nanosecond behind the one before. A value that was sent more than once is one
+# record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a refusal
+# is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
+# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest
+# step within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both
+# engines of benchmarks/check_history.py run this text.
 QUERY = f"""
 with said as (
   select run, partition_id, value, offset,
     if(kind = 0, if(status = 1, 3, status), null) as status, if(kind = 0, acks, null) as s_acks,
     if(kind = 0, operation, null) as s_op,
-    if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns + position, null) as s_place,
-    if(kind = 0, invoked_ns, null) as s_t0, if(kind = 0, completed_ns, null) as s_t1,
-    if(kind = 0, returned_ns, null) as s_returned,
+    if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns, null) as s_t0,
+    if(kind = 0, completed_ns, null) as s_t1,
+    if(kind = 0, invoked_ns + if(returned_ns is null, position, 0), null) as s_place,
+    if(kind = 0, least(completed_ns, coalesce(returned_ns, invoked_ns + position)), null) as s_since,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
     if(kind > 0, leader_epoch, null) as r_epoch, if(kind > 0, completed_ns, null) as r_first,
     if(kind = 1, invoked_ns, null) as r_begun, if(kind > 0, offset_step, null) as offset_step,
@@ -105,10 +102,9 @@ with said as (
     jump, null
   from {{jumps}}
 ), folded as (
-  select run, partition_id, value, offset, min(status) as status, count(status) as sends,
-    count(if(status < 3, 1, null)) as tries, min(s_acks) as s_acks, min(s_op) as s_op,
-    min(s_process) as s_process, min(s_place) as s_place, min(s_t0) as s_t0, min(s_t1) as s_t1,
-    min(s_returned) as s_returned, bit_or(seen) as seen,
+  select run, partition_id, value, offset, min(status) as status, min(s_acks) as s_acks, min(s_op) as s_op,
+    min(s_process) as s_process, min(s_t0) as s_t0, min(s_t1) as s_t1, min(s_place) as s_place,
+    min(s_since) as s_since, bit_or(seen) as seen,
     max(r_epoch) as r_epoch, min(r_first) as r_first, max(r_begun) as r_last,
     min(offset_step) as step_lo, max(offset_step) as step_hi, min(jump) as jump_lo, max(jump) as jump_hi,
     min(ms) as ms_low, max(ms) as ms_high
@@ -120,9 +116,8 @@ with said as (
   from folded
 ), of_value as (
   select *,
-    if(min(status) over v = 3, 1, min(status) over v) as v_status, sum(sends) over v as v_sends,
-    sum(tries) over v as v_tries, min(s_acks) over v as v_acks, min(s_t0) over v as v_t0,
-    coalesce(min(if(acked, s_t1, null)) over v, min(s_t1) over v) as v_t1,
+    if(min(status) over v = 3, 1, min(status) over v) as v_status, min(s_acks) over v as v_acks,
+    min(s_t0) over v as v_t0, min(s_t1) over v as v_t1,
     max(if(acked, offset, null)) over v as v_ack, min(s_op) over v as v_op, min(s_process) over v as v_process,
     min(r_first) over v as v_first_read,
     bit_or(seen) over v as v_seen, count(offset) over v as v_offsets, sum(if(seen & 2 > 0, 1, 0)) over v as v_finals,
@@ -145,12 +140,8 @@ with said as (
     min(if(acked and coalesce(s_acks, -1) <> 1, s_t1, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and current row
     ) as acked_all_above,
-    -- Of what the same process got at this offset or above: when the first call was over (returned or answered), and
-    -- the place of the first of those of which nobody recorded the return.
-    min(least(s_returned, s_t1)) over w as over_above,
-    min(if(s_returned is null, s_place, null)) over w as called_above,
-    min(if(seen & 2 > 0, least(s_returned, s_t1), null)) over w as kept_over_above,
-    min(if(seen & 2 > 0 and s_returned is null, s_place, null)) over w as kept_called_above,
+    -- What the same process got at this offset or above.
+    min(s_since) over w as since_above, min(if(seen & 2 > 0, s_since, null)) over w as kept_since_above,
     min(if(acked and seen & 2 > 0, s_t1, null)) over (
       partition by run, partition_id order by offset desc nulls last range between unbounded preceding and 1 preceding
     ) as kept_above
@@ -160,7 +151,7 @@ with said as (
 ), ruled as (
   select {", ".join(_OF_ROW)}, {_FLAG_BITS} as flags,
     v_first and value = min(if(v_first, value, null)) over a as accounts,
-    sum(if(v_first, 1, 0)) over a as a_count, sum(if(v_first, v_sends, 0)) over a as a_sends,
+    sum(if(v_first, 1, 0)) over a as a_count,
     sum(if(v_first and v_finals > 1, v_finals - 1, 0)) over a as a_duplicates,
     sum(if(v_first and v_seen > 0, 1, 0)) over a as a_read,
     max(if(seen & 2 > 0, offset, null)) over a as a_end,

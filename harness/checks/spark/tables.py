@@ -379,3 +379,10 @@ def tables_of(spark: SparkSession, folder: Path, arrow: Mapping[str, pa.Table], 
     small = {name: _by_run(arrow[name].to_pylist() if name in arrow else ()) for name in SMALL}
     small |= _noted(arrow["operations"].to_pylist() if "operations" in arrow else ())
     return Tables(large=large.__getitem__, record_count=arrow["records"].num_rows, read_small=lambda: small, runs=runs)
+
+
+def small_frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Sequence[AnyRow]) -> DataFrame:
+    """A few rows of the driver as a DataFrame, through Arrow: needs no Python workers."""
+    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+    picked = [{name: row[name] for name in columns} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(picked, schema))

@@ -20,8 +20,7 @@ from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.answered_errors import answered
 from harness.checks.model.partition_history import PartitionHistory, RunHistory
 from harness.checks.model.settings import SettingsOverTime
-from harness.checks.spark.detection import small_frame
-from harness.checks.spark.tables import Tables
+from harness.checks.spark.tables import Tables, small_frame
 from harness.checks.wording.answers import answered_words
 from harness.checks.wording.chain import fault_words
 from harness.checks.wording.words import plural

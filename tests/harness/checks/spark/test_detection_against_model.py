@@ -51,7 +51,7 @@ def colliding_history(run: int, chance: random.Random) -> History:
     history = History(run=run, read_to_end=chance.random() < 0.5)
     if chance.random() < 0.3:
         history._add("partitions", partition_id=1, topic="t", partition=1, replicas=[1, 2, 3], read_to_end=True)
-    fresh = 0
+    fresh, taken = 0, set[tuple[int, int | None]]()
     for _ in range(chance.randrange(1, 12)):
         at = chance.choice((0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)) + chance.random()
         partition_id = chance.choice((0, 0, 0, 1))
@@ -63,7 +63,10 @@ def colliding_history(run: int, chance: random.Random) -> History:
                 status = chance.choice((0, 0, 0, 1, 2))
                 offset = chance.randrange(8) if status == 0 and chance.random() < 0.9 else None
                 again = fresh and chance.random() < 0.1
-                records.append((chance.randrange(fresh) if again else fresh, offset, status))
+                value = chance.randrange(fresh) if again else fresh
+                if (value, offset) not in taken:  # no two appends of a value have one offset
+                    records.append((value, offset, status))
+                    taken |= {(value, offset)} if offset is not None else set()
                 fresh += not again
             took, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
             history.sends(
