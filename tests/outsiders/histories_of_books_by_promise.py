@@ -88,31 +88,6 @@ def followers_keep_what_the_leader_deleted() -> HistoryBuilder:
     return history
 
 
-@case(
-    "a leader wrote down a high watermark of 10, and 60 seconds later, in the same epoch, one of 6; its log has ten",
-    NEVER_PASS,
-    also=["high-watermark violation", "high-watermark observation", "evidence observation", "evidence violation"],
-    why="within a leader's epoch the high watermark only rises",
-)
-def high_watermark_goes_back() -> HistoryBuilder:
-    history = led()
-    for at, mark in ((20, 10), (80, 6)):
-        history._add(
-            "broker_events",
-            node=1,
-            time_ns=at * SECOND,
-            event="high_watermark_checkpoint",
-            topic="t",
-            partition=0,
-            to_offset=mark,
-        )
-    history.replica(1, history.log, at=AFTER, high_watermark=6)
-    for node in (2, 3):
-        history.replica(node, history.log, at=AFTER, high_watermark=10)
-    history.finish(snapshots=False)
-    return history
-
-
 # ---- epochs ------------------------------------------------------------------------------------------------------
 
 
@@ -130,26 +105,6 @@ def _stamped(late: Sequence[int]) -> HistoryBuilder:
 @case("a new leader's records carry its epoch", PASS, why="a sound history")
 def stamped_with_the_present_epoch() -> HistoryBuilder:
     return _stamped((1, 1, 1))
-
-
-@case(
-    "a new leader's first record carries its epoch, and those after it the one before, on all three logs",
-    NEVER_PASS,
-    also=["log-epochs violation", "evidence violation", "evidence observation", "epochs violation"],
-    why="KIP-101: a leader stamps every batch with its epoch; epochs never fall within a log",
-)
-def epochs_fall_within_the_log() -> HistoryBuilder:
-    return _stamped((1, 0, 0))
-
-
-@case(
-    "all that a new leader takes carries the epoch of the one before, on all three logs",
-    NEVER_PASS,
-    also=["log-epochs violation", "evidence violation", "evidence observation", "epochs violation"],
-    why="KIP-101: it had told that its own epoch begins at 10",
-)
-def stamped_with_the_epoch_before() -> HistoryBuilder:
-    return _stamped((0, 0, 0))
 
 
 def _two_in_epoch_one(*, epoch: int, polled: bool) -> HistoryBuilder:
@@ -219,22 +174,6 @@ def moved_to_another_broker() -> HistoryBuilder:
 )
 def in_sync_and_no_replica() -> HistoryBuilder:
     return _joined_by_a_fourth(assigned=False)
-
-
-@case(
-    "a follower's log, by its own file, is of another topic than the partition in the books",
-    NEVER_PASS,
-    also=["evidence observation", "evidence violation", "topic-id violation", "foreign-log violation"],
-    why="KIP-516: a broker does not serve a log of another topic id",
-)
-def log_of_another_topic() -> HistoryBuilder:
-    history = led()
-    history.finish()
-    for row in history.rows["partition_states"]:
-        row["topic_id"] = "AAAAAAAAAAAAAAAAAAAAAQ"
-    for row in history.rows["replica_snapshots"]:
-        row["topic_id"] = "AAAAAAAAAAAAAAAAAAAAA" + ("g" if row["node"] == 3 else "Q")
-    return history
 
 
 # ---- disks against reads -----------------------------------------------------------------------------------------

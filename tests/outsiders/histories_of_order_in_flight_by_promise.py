@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from tests.outsiders.history_builder import OPEN, PASS, SOME, VACUOUS, VIOLATION, HistoryBuilder, case, led
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
 from workloads.produce_and_poll import ProduceAndPollSettings
 
 AT_LEAST_ONCE = ProduceAndPollSettings(idempotence=False)
-UNCLEAN = "unclean.leader.election.enable"
 Call = tuple[int, int, float, float]  # value, offset, called, answered
 
 
@@ -137,16 +136,6 @@ def in_turns_within_a_call() -> HistoryBuilder:
 
 
 @case(
-    "two calls began in one nanosecond; the one written down second stands first",
-    (PASS, OPEN),
-    also=["reordering observation"],
-    why="nobody knows which was called first",
-)
-def called_at_one_moment() -> HistoryBuilder:
-    return _finished(_calls(_producer(), [(50, 4, 2.0, 2.5), (51, 3, 2.0, 2.5)]))
-
-
-@case(
     "a call has no answer, and its record stands behind that of a later call",
     PASS,
     why="after a time-out the producer begins a new producer id, and the old batch may still come",
@@ -211,16 +200,6 @@ def turned_round_without_a_retry() -> HistoryBuilder:
 
 
 @case(
-    "an attempt was refused before its append, and sent again behind the later call",
-    PASS,
-    {"reordering permitted": 1},
-    why="NOT_ENOUGH_REPLICAS is retried as well: the later batch was stored meanwhile",
-)
-def turned_round_by_a_refusal() -> HistoryBuilder:
-    return _without_idempotence((2.6, 0, 1))
-
-
-@case(
     "an attempt failed at the partition beside",
     VIOLATION,
     {"reordering violation": 1},
@@ -248,20 +227,6 @@ def turned_round_and_a_retry_after() -> HistoryBuilder:
 )
 def turned_round_by_a_client_that_tells_nothing() -> HistoryBuilder:
     return _without_idempotence(tells=False)
-
-
-@case(
-    "a record is in the log twice by a retry, and was answered with its second place, behind a later call",
-    PASS,
-    {"reordering permitted": SOME, "duplicate permitted": SOME},
-    why="at least once, with several in flight",
-)
-def twice_and_turned_round() -> HistoryBuilder:
-    history = _calls(_producer(idempotent=False), [(51, 4, 2.2, 2.6), (52, 5, 2.3, 2.7), (50, 6, 2.0, 4.0)])
-    history.log.append((3, 0, 50))
-    history.log.sort()
-    history.failed_attempt(at=2.5)
-    return _finished(history)
 
 
 # ---- acks --------------------------------------------------------------------------------------------------------
@@ -381,19 +346,4 @@ def turned_round_over_a_fail_over() -> HistoryBuilder:
     history.failed_attempt(at=6.2)
     history.fail_over(2, isr=(2, 3))
     history.log += [(3, 1, 51), (4, 1, 50)]
-    return _finished(history)
-
-
-@case(
-    "every send had acks=0, and all of it was read",
-    VACUOUS,
-    why="nothing was promised, and nothing can have been broken",
-)
-def acks_0_alone() -> HistoryBuilder:
-    history = led(0, workload=ProduceAndPollSettings(acks="0", idempotence=False))
-    history.client(1, role="producer", acks=0, idempotent=False, tells_attempts=True)
-    for value in range(3):
-        history.send(value, None, at=1 + value / 10, acks=0)
-        history.log.append((value, 0, value))
-    history.poll([(offset, offset) for offset in range(3)], at=5)
     return _finished(history)
