@@ -20,8 +20,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
-from harness.checks.spark.detection import small_frame
-from harness.checks.spark.tables import Small, Tables
+from harness.checks.spark.tables import Small, Tables, small_frame
 from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow, TransactionRow
 from harness.history.schema.cluster_rows import CONFIGURATION, CONTROLLERS, DISK_EVENTS, FAULTS, STEPS
