@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from faults.book import BOOK
-from harness import memory
+from harness import memory, scratch, systems
 from harness.clients import catalogue as clients
 from harness.clients.resolving import resolving
 from harness.clock import SystemClock
@@ -384,3 +384,8 @@ def sweep() -> list[str]:
     # Containers first: the other sweep strikes the run off the list.
     with left_behind() as remove:
         return [*sweep_containers(), *ownership.sweep(undo_left_behind), *remove()]
+
+
+def is_anything_left() -> bool:
+    """Whether there is something that the last sweep could not end, undo or remove."""
+    return systems.is_anything_left() or scratch.is_anything_left()

@@ -32,7 +32,7 @@ from harness.history.schema.client_rows import ACTIVITY, ActivityRow, OperationR
 from harness.history.schema.cluster_rows import DISK_EVENTS, FAULTS, PARTITIONS, TOPICS, DiskEventRow
 from harness.history.schema.lawful_references import HAS_REFERENCES, Named, check_together, named_in
 from harness.history.schema.lawful_rows import check_file, check_table
-from harness.history.schema.parquet_tables import check_footer, check_size, row_bytes, unsound
+from harness.history.schema.parquet_tables import check_footer, check_size, column_chunks, row_bytes, unsound
 from harness.history.schema.schemas import ROW_GROUP, TABLES
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
 from harness.history.sealed.derived_tables import derived_of
@@ -206,15 +206,17 @@ def _in_one_file(name: str, table_folders: Sequence[Path], staging: Path) -> tup
 def _rows_of_run_0(path: Path, name: str) -> int | None:
     """The number of rows, if all have run 0 and today's columns."""
     try:
-        metadata = pq.read_metadata(path)
+        with pq.ParquetFile(path) as file:
+            if check_footer(path, file.metadata, name):
+                return None  # of version 1: Spark gets it converted
+            next(column_chunks(path, file.metadata), None)  # Spark's own reader does not hold a footer against itself
+            for batch in file.iter_batches(columns=["run"]):  # not by the footer's statistics, which may say anything
+                runs = batch.column(0)
+                if runs.null_count or pc.any(pc.not_equal(runs, 0)).as_py():
+                    return None
+            return int(file.metadata.num_rows)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(path, error)) from error
-    if check_footer(path, metadata, name):
-        return None  # of version 1: Spark gets it converted
-    column = metadata.schema.names.index("run")
-    groups = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
-    sound = all(s is not None and s.has_min_max and s.min == s.max == s.null_count == 0 for s in groups)
-    return int(metadata.num_rows) if sound else None
 
 
 def _numbered(

@@ -4,7 +4,7 @@ A Parquet file of some hundred kilobytes can contain twenty million rows, or a t
 the size in memory, so a file that is too large is refused before it is read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +20,7 @@ from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
 
 _ROW_BYTES, _CELL_BYTES = 200, 60  # bytes of a row as a dict, approximately
-_WORTH_A_LOOK = 1 << 22
+_WORTH_A_LOOK, _NOT_WORTH_A_LOOK = 1 << 22, 1 << 18
 _VERSION = b"kafka_chaos_schema"
 _SEALED_AGAIN = "seal the run again from its journals"
 
@@ -117,21 +117,22 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str], *, source: BinaryIO | None = None) -> int:
-    """The memory in bytes that the columns take once read. Raises HarnessError if that is more than allowed."""
+    """The memory in bytes that the columns take once read. Raises HarnessError if that is more than allowed,
+    ArrowException or OSError for a footer that cannot be read.
+    """
+    if (few := _few_bytes(metadata)) is not None:
+        return few
     wanted = set(columns)
     stored, most, texts = 0, 0, set()
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            name = chunk.path_in_schema.partition(".")[0]
-            if name not in wanted:
-                continue
-            fixed = 0 if chunk.physical_type == "BYTE_ARRAY" else 8 * chunk.num_values
-            stored += max(chunk.total_uncompressed_size, fixed)
-            if chunk.physical_type == "BYTE_ARRAY":
-                texts.add(name)
-                most += chunk.total_uncompressed_size * max(group.num_rows, chunk.num_values)  # a list has many
+    for group, chunk in column_chunks(source or path, metadata):
+        name = chunk.path_in_schema.partition(".")[0]
+        if name not in wanted:
+            continue
+        fixed = 0 if chunk.physical_type == "BYTE_ARRAY" else 8 * chunk.num_values
+        stored += max(chunk.total_uncompressed_size, fixed)
+        if chunk.physical_type == "BYTE_ARRAY":
+            texts.add(chunk.path_in_schema)
+            most += chunk.total_uncompressed_size * max(group.num_rows, chunk.num_values)  # a list has many
     memory.check(f"{path}: its {metadata.num_rows} rows", stored)
     # A repeated text is stored once in the file: only then its length must be checked.
     needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(source or path, sorted(texts)))
@@ -139,12 +140,48 @@ def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str], *,
     return needed
 
 
-def _bytes_of_texts(source: Path | BinaryIO, columns: list[str]) -> int:
+def column_chunks(
+    source: Path | BinaryIO, metadata: pq.FileMetaData
+) -> Iterator[tuple[pq.RowGroupMetaData, pq.ColumnChunkMetaData]]:
+    """What the footer says of each column of each row group. Raises ArrowException or OSError.
+
+    pyarrow (26.0) declares `RowGroupMetaData.column` as one that throws nothing, so a footer with a histogram of
+    another length, or with an encrypted column, ends the process there. A reader looks at the same, and tells it: one
+    that reads no row is made first.
+    """
+    with pq.ParquetFile(source, metadata=metadata) as file:
+        for number in range(metadata.num_row_groups):
+            next(file.reader.iter_batches(0, [number], None, False), None)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place in range(group.num_columns):
+            yield group, group.column(place)
+
+
+def _few_bytes(metadata: pq.FileMetaData) -> int | None:
+    """The most that a small table can take by the sizes of its row groups, without a look at each column; else None.
+
+    Of a thousand runs nearly all tables are small, and making a reader for each costs as much as reading it.
+    """
+    if any(metadata.schema.column(place).max_repetition_level for place in range(metadata.num_columns)):
+        return None  # of a list, rows do not tell how many values there are
+    most = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows < 0 or group.total_byte_size < 0:
+            return None
+        most += group.num_rows * (group.total_byte_size + 8 * group.num_columns)
+    return most if most <= _NOT_WORTH_A_LOOK else None
+
+
+def _bytes_of_texts(source: Path | BinaryIO, places: list[str]) -> int:
     """The bytes of the texts with all repetitions. They are read with each text once."""
     total = 0
-    with pq.ParquetFile(source, read_dictionary=columns) as file:
-        for batch in file.iter_batches(columns=columns):
+    with pq.ParquetFile(source, read_dictionary=places) as file:
+        for batch in file.iter_batches(columns=places):
             for column in batch.columns:
+                while pa.types.is_list(column.type):
+                    column = column.flatten()
                 if pa.types.is_dictionary(column.type):
                     lengths = pc.binary_length(column.dictionary).take(column.indices)
                     total += pc.sum(lengths.cast(pa.int64())).as_py() or 0

@@ -208,7 +208,7 @@ def check_values(value: Any) -> None:
                 inner += each
             elif isinstance(each, str) and len(each) > TEXT_MAX:
                 raise ValueError(f"a text of {len(each)} characters, more than {TEXT_MAX}")
-            elif isinstance(each, int) and not -_NUMBER_MAX <= each <= _NUMBER_MAX:
+            elif isinstance(each, int) and not -_NUMBER_MAX - 1 <= each <= _NUMBER_MAX:
                 raise ValueError("a whole number of more than 64 bits")
             elif isinstance(each, float) and not math.isfinite(each):
                 raise ValueError("a number that is not finite")
@@ -235,6 +235,7 @@ def _object(path: Path, shape: type[msgspec.Struct], opened: Opened) -> dict[str
     text = text_of(path, opened=opened)
     try:
         value = _object_in(json_of(text))
+        check_values(value)
         msgspec.convert(value, shape)
     except (ValueError, msgspec.ValidationError) as error:
         raise HarnessError(f"{path}: {error}") from error

@@ -2,6 +2,7 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,18 @@ def test_a_campaign_is_a_night_with_the_longest_times_of_each_run(tmp_path: Path
     none = campaign_folder(tmp_path / "none", [run_row(1, verdict="not_run", began="")])
     with pytest.raises(UsageError, match="no run of this campaign was made"):
         night_of_campaign(CampaignResults(none))
+
+
+def test_a_night_that_nobody_could_read_again_is_not_kept(tmp_path: Path) -> None:
+    """Tables of a run that somebody else wrote may hold a time that is no number."""
+    store = Store(tmp_path / "store")
+    made = night_of_runs([loss_run(tmp_path, classification="violation")])
+    spoilt = replace(made, runs=[replace(run, recovery_s=float("nan")) for run in made.runs])
+    with pytest.raises(HarnessError, match="not kept, since nobody could read it again"):
+        store.append(spoilt)
+    assert store.names() == []
+    store.append(made)
+    assert len(store.nights()) == 1
 
 
 def test_runs_are_a_night_too(tmp_path: Path) -> None:
