@@ -358,6 +358,7 @@ class Page:
     badges: Sequence[Badge]
     aside: str
     headline: str
+    permitted: bool
     broken: bool  # something was, as the findings tell
     concluded: bool  # pass or violation: the absence of a finding means something
     lead: str

@@ -63,6 +63,7 @@ def build(path: Path) -> Page:
         aside=_aside(data),
         headline=headline(data),
         concluded=data.verdict["verdict"] in ("pass", "violation"),
+        permitted=bool(data.verdict["counts"].get("permitted")),
         broken=bool(data.verdict["counts"].get("violation")),
         lead=lead(data),
         answers=problems.safely("Answers", lambda: answers(data), []),

@@ -16,9 +16,10 @@ from harness.clock import SystemClock
 from harness.history.journals.journal import JournalFile
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
+from harness.ports.membership import TransactionEnd
 
 VALUES = (b"tea", b"p3-000123", b"p3-000123...", b"p9999999-000001", b"\xff\xfe", b"", "Öl".encode())
-TIMES = {"P": (4,), "I": (3,), "S": (2, 7, 9), "R": (2,), "A": (1,)}  # where a line has them
+TIMES = {"P": (4,), "I": (3,), "S": (2, 7, 9), "R": (2,), "A": (1,), "B": (2,), "E": (2,)}  # where a line has them
 
 
 def lines_of(path: Path) -> list[list[object]]:
@@ -33,9 +34,12 @@ def by_the_plugin(path: Path) -> None:
     journal = Journal(path, process=4, worker="shop")
     journal.begin_process(role="both", acks=1, library="lib")
     for value in VALUES:
-        operation = journal.send("orders", 2, value, b"k7" if value == b"tea" else b"other")
+        operation = journal.send("orders", 2, value, b"k7" if value == b"tea" else b"other", transaction=None)
         journal.sent(operation, status="ok", offset=3)
-    journal.sent(journal.send("orders", 0, b"lost", None), status="info", error="TimeoutError")
+    journal.sent(journal.send("orders", 0, b"lost", None, transaction=None), status="info", error="TimeoutError")
+    transaction = journal.begin_transaction()
+    journal.sent(journal.send("orders", 0, b"taken back", None, transaction=transaction), status="ok", offset=4)
+    journal.end_transaction(transaction, "aborted")
     journal.assigned([("orders", 2)])
     operation = journal.poll()
     journal.polled(operation, [Delivered(topic="orders", partition=2, offset=5, value=b"tea", timestamp_ms=9)])
@@ -55,6 +59,11 @@ def by_the_harness(path: Path) -> None:
     operation = journal.invoke("send", [Send(topic="orders", partition=0, value=b"lost")])
     outcome = SendOutcome(status="info", offset=None, error="TimeoutError", end_ns=1, returned_ns=1)
     journal.complete_send(operation, [outcome])
+    transaction = journal.begin_transaction()
+    send = Send(topic="orders", partition=0, value=b"taken back")
+    operation = journal.invoke("send", [send], transaction=transaction)
+    journal.complete_send(operation, [SendOutcome(status="ok", offset=4, error=None, end_ns=1, returned_ns=1)])
+    journal.end_transaction(transaction, TransactionEnd(outcome="aborted"))
     journal.assigned([TopicPartition(topic="orders", partition=2)])
     operation = journal.invoke("poll")
     record = ReadRecord(topic="orders", partition=2, offset=5, epoch=None, value=b"tea", timestamp_ms=9)

@@ -1,6 +1,7 @@
 """Polls that go back or skip, inside one poll or between two polls of the same assignment of the same process.
 
-A skip counts only over records of the final log; for read_committed consumers, over committed ones. A consumer's
+A skip counts only over records of the final log; for consumers that may be
+read_committed, over committed ones. A consumer's
 position may be reset when it no longer exists, so a permitted cut of *committed* records explains it; a clean fail-over
 does not. The cut must lie between the previous poll and this one: an election long before explains nothing.
 """
@@ -14,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from harness.checks.contract.rewinds import Rewind, under_a_reader
 from harness.checks.contract.rulings import NOTHING_PERMITS_IT
-from harness.checks.families.transactions.isolation import committed_readers, with_outcome
+from harness.checks.families.transactions.isolation import perhaps_committed_readers, with_outcome
 from harness.checks.findings import Finding, RunContext, finding_of_rows
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.model.partition_history import PartitionHistory
@@ -38,7 +39,8 @@ _KINDS = {
 class JumpedRow(TypedDict):
     """The begin of the poll before the one that returned a row, and the end of that one.
 
-    over_uncommitted: only read_committed consumers jumped there, and over nothing that was certainly committed.
+    over_uncommitted: only consumers jumped there that may have been read_committed, and over nothing that was certainly
+    committed.
     """
 
     run: int
@@ -84,8 +86,8 @@ def query(runs: JudgedRuns) -> list[JumpedRow]:
 
 
 def _over_uncommitted(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
-    """With a column of this name; true at most for jumps of read_committed consumers."""
-    strict = committed_readers(runs)
+    """With a column of this name; true at most for jumps of consumers that may have been read_committed."""
+    strict = perhaps_committed_readers(runs)
     if not strict or not runs.any_was("transactional"):
         return jumps.withColumn("over_uncommitted", sf.lit(False))
     readers = sf.broadcast(runs.frame({"run": pa.int32(), "process": pa.int32()}, strict))
