@@ -149,6 +149,7 @@ class Accounting:
     refused: int
     sent: int
     problem: str  # empty when the sums agree
+    answers: Sequence[str] = ()  # the errors that brokers answered, each with what it means
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,16 @@ _WORDS: Mapping[CauseCode, str] = {
     "group-offsets-on-a-lost-disk": "{doubt}",
     "group-offsets-elected-uncleanly": "{doubt}",
     "group-offsets-expired": "the group's offset had expired ({setting})",
+    "group-offsets-deleted": "a topic was deleted, and with it its offsets",
+    "group-offsets-destroyed": (
+        "the disks of every in-sync copy of {partitions}, where the group is kept, were lost ({nodes})"
+    ),
+    "group-offsets-lost-in-an-election": (
+        "{nodes} was elected uncleanly, in epoch {epoch} of {partitions}, where the group is kept ({setting})"
+    ),
+    "group-offsets-in-doubt": (
+        "it is unknown whether that was lawfully lost with {partitions}, where the group is kept: {doubt}"
+    ),
     "old-generation-committed": "the coordinator has to refuse a commit with the generation before",
     "given-up-and-committed": "a coordinator checks who is a member, and in which generation, not who owns a partition",
     "transaction-perhaps-pending": "the end of its transaction may still have been pending",

@@ -17,7 +17,7 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
     ["A", time, partitions]                 partitions were newly assigned
     ["G", event, invoked, completed, partitions, offsets, status, generation, member, error, transaction,
      require_stable]                        an event between the client and its group
-    ["C", process, time, event, node, partition, epoch, status, error, request, version]
+    ["C", process, time, event, node, partition, epoch, status, error, request, version, code]
                                             a client's event, before the answers it preceded
     ["O", function, invoked, completed, count, error]   an operation without records (subscribe, crash)
     ["B", transaction, time]                a transaction is about to begin, with its number in this file
@@ -163,6 +163,7 @@ class Met(msgspec.Struct, array_like=True, tag="C", frozen=True):
     error: str | None
     request: str | None = None
     version: Int16 | None = None
+    code: Int16 | None = None
 
 
 class Done(msgspec.Struct, array_like=True, tag="O", frozen=True):
@@ -330,7 +331,7 @@ class JournalFile:
             if place[0] is None or place in self._numbers:
                 partition_id = None if event.topic is None else self._numbers[place]
                 status = None if event.status is None else STATUS[event.status]
-                details = (event.epoch, status, event.error, event.request, event.version)
+                details = (event.epoch, status, event.error, event.request, event.version, event.code)
                 self._write(Met(process, event.t_ns, event.event, event.node, partition_id, *details))
 
     def done(self, f: str, *, begin_ns: int | None = None, count: int = 0, error: str | None = None) -> None:

@@ -379,12 +379,12 @@ class JournalColumns:
         if not known:
             raise LookupError(f"nothing has begun as process {line.process}")
         place = NO_PARTITION if line.partition_id is None else self.state.numbers[line.partition_id]
-        node, epoch, status, version = (
-            NONE if entry is None else entry for entry in (line.node, line.epoch, line.status, line.version)
+        node, epoch, status, version, code = (
+            NONE if entry is None else entry for entry in (line.node, line.epoch, line.status, line.version, line.code)
         )
         why, request = (NO_WORD if word is None else number(word) for word in (line.error, line.request))
         self.fresh["met"].extend(
-            (known[-1], line.time_ns, number(line.event), node, place, epoch, status, why, request, version)
+            (known[-1], line.time_ns, number(line.event), node, place, epoch, status, why, request, version, code)
         )
 
 

@@ -34,7 +34,19 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "require_stable",
     ),
     "places": ("partition_id", "offset"),
-    "met": ("client", "invoked_ns", "word", "node", "of_tp", "leader_epoch", "status", "error", "request", "version"),
+    "met": (
+        "client",
+        "invoked_ns",
+        "word",
+        "node",
+        "of_tp",
+        "leader_epoch",
+        "status",
+        "error",
+        "request",
+        "version",
+        "code",
+    ),
 }
 
 

@@ -92,6 +92,7 @@ class ClientEventRow(TypedDict):
     error: str | None
     request: str | None
     version: int | None
+    code: int | None
 
 
 class TransactionRow(TypedDict):

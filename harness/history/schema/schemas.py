@@ -37,7 +37,7 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),
     "processes": ("group_instance_id", "group_protocol"),
-    "client_events": ("request", "version"),
+    "client_events": ("request", "version", "code"),
     "group_events": ("require_stable",),
 }
 
@@ -136,7 +136,8 @@ TABLES: dict[str, pa.Schema] = {
     # disconnect | connect | leader | request. node: the other end; of `leader` the leader that metadata named, -1: none
     # is. topic, partition: of attempt_failed and leader. request: from now on the client sends requests of this
     # kind (Produce, OffsetFetch, EndTxn ...) to the node in this version. status (attempt_failed): 1 it was refused
-    # before the append, 2 nobody knows. Runs sealed before there was this table lack it.
+    # before the append, 2 nobody knows. code: the number of the error that a broker answered (facts/error_codes.py).
+    # Runs sealed before there was this table lack it.
     "client_events": _schema(
         run=pa.int32(),
         process=pa.int32(),
@@ -150,6 +151,7 @@ TABLES: dict[str, pa.Schema] = {
         error=_STRING,
         request=_STRING,
         version=pa.int16(),
+        code=pa.int16(),
     ),
     # One row per transaction. invoked_ns: begin was called; completed_ns: commit or abort was answered, or the
     # last moment of the run.
@@ -166,10 +168,11 @@ TABLES: dict[str, pa.Schema] = {
         group=_STRING,
     ),
     # One row per event and partition, in order. event: assigned | revoked | lost | committed | fetched | seek.
-    # offset: committed: the offset stored; fetched: the committed offset as answered; seek: the target; assigned: the
-    # position started from, if known. status: 0 ok, 1 fail, 2 info. transaction: the offsets were sent to it;
-    # status is then the transaction's outcome. require_stable (fetched): the request asked for offsets that no open
-    # transaction is about to replace (OffsetFetch 7, KIP-447); null: not known.
+    # generation: committed: of the request, below 0 or null without one. offset: committed: the offset stored; fetched:
+    # the committed offset as answered; seek: the target; assigned: the position started from, if known. status: 0 ok,
+    # 1 fail, 2 info. transaction: the offsets were sent to it; status is then the transaction's outcome. require_stable
+    # (fetched): the request asked for offsets that no open transaction is about to replace (OffsetFetch 7, KIP-447);
+    # null: not known.
     "group_events": _schema(
         run=pa.int32(),
         process=pa.int32(),
