@@ -55,9 +55,11 @@ test: lint
 SEED ?=
 HISTORIES ?= 10000
 JOBS ?= 1
+WORLDS ?=
 
 nightly-world: $(VENV)/test.stamp
-	@$(BIN)/python -m tests.world.nightly $(if $(SEED),--seed $(SEED)) --histories $(HISTORIES) --jobs $(JOBS)
+	@$(BIN)/python -m tests.world.nightly $(if $(SEED),--seed $(SEED)) --histories $(HISTORIES) --jobs $(JOBS) \
+		$(if $(WORLDS),--worlds $(WORLDS))
 
 fmt: $(VENV)/test.stamp
 	$(BIN)/ruff check --fix .

@@ -10,21 +10,23 @@ import os
 import queue
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.world.histories import history
+from tests.world.drawing import DRAWN, RELEASES_BEFORE_EPOCHS
+from tests.world.histories import History, history
 from tests.world.judging import judged
 from tests.world.tally import Tally, tally
-from tests.world.visibility import FULL, UNORDERED, WITHHELD, Visibility
+from tests.world.visibility import BEFORE_EPOCHS, FULL, UNORDERED, WITHHELD, Visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BATCH = 250  # seeds, judged as one Spark job
+Batch = tuple[str, Sequence[int]]  # a world, and seeds
+BATCH = 100  # seeds, with all their sights one Spark job
 A_NIGHT = 100_000  # seeds that each day has for its own
 FIRST_DAY = date(2026, 1, 1)
 FIRST_FRESH = 1_000_000
@@ -37,15 +39,24 @@ def fresh_first(day: date) -> int:
     return FIRST_FRESH + (day - FIRST_DAY).days * A_NIGHT
 
 
-def sights(seed: int) -> Iterator[Visibility]:
-    yield FULL
-    yield WITHHELD[seed % len(WITHHELD)]
+def sights(one: History) -> Iterator[Visibility]:
+    """All that there is; what some would withhold; and, of every fifth, as nodes that no fault ended."""
+    seed = one.setup.seed
+    yield BEFORE_EPOCHS if one.setup.release in RELEASES_BEFORE_EPOCHS else FULL
+    yield withheld(one)
     if seed % 5 == 0:
         yield UNORDERED
 
 
-def judged_batch(spark: "SparkSession", seeds: Sequence[int]) -> Tally:
-    cases = [(history(seed), sight) for seed in seeds for sight in sights(seed)]
+def withheld(one: History) -> Visibility:
+    """What a group's members read is known wherever there is a group."""
+    sights = [each for each in WITHHELD if each.reads or not one.setup.members]
+    return sights[one.setup.seed % len(sights)]
+
+
+def judged_batch(spark: "SparkSession", name: str, seeds: Sequence[int]) -> Tally:
+    played = [history(seed, name) for seed in seeds]
+    cases = [(one, sight) for one in played for sight in sights(one)]
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-world-") as folder:
         return tally(judged(spark, Path(folder), cases))
 
@@ -61,32 +72,48 @@ def session() -> "Iterator[SparkSession]":
         yield spark
 
 
-def _work(batches: "multiprocessing.Queue[Sequence[int] | None]", done: "multiprocessing.Queue[Tally]") -> None:
-    """One process: a Spark session of its own, and batches until there are no more."""
+def _work(batches: "multiprocessing.Queue[Batch | None]", done: "multiprocessing.Queue[tuple[str, Tally]]") -> None:
+    """One process: a Spark session of its own, and batches until there are no more, or nobody that waits for them."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
     with session() as spark:
-        while (seeds := batches.get()) is not None:
-            done.put(judged_batch(spark, seeds))
+        while parent.is_alive() and (batch := batches.get()) is not None:
+            done.put((batch[0], judged_batch(spark, *batch)))
 
 
-def judge_all(seeds: Sequence[int], jobs: int) -> Tally:
+def shared_out(names: Sequence[str], seeds: Sequence[int]) -> list[Batch]:
+    """Each seed is a history of one world: they take turns."""
+    count = len(names)
+    return [
+        (name, seeds[place::count][at : at + BATCH])
+        for place, name in enumerate(names)
+        for at in range(0, len(seeds[place::count]), BATCH)
+    ]
+
+
+def judge_all(names: Sequence[str], seeds: Sequence[int], jobs: int) -> dict[str, Tally]:
     context = multiprocessing.get_context("spawn")
     batches, done = context.Queue(), context.Queue()
-    parts = [seeds[at : at + BATCH] for at in range(0, len(seeds), BATCH)]
-    workers = [context.Process(target=_work, args=(batches, done)) for _ in range(min(jobs, len(parts)))]
+    parts = shared_out(names, seeds)
+    workers = [context.Process(target=_work, args=(batches, done), daemon=True) for _ in range(min(jobs, len(parts)))]
     for each in (*parts, *(None for _ in workers)):
         batches.put(each)
     for worker in workers:
         worker.start()
-    total = Tally()
+    total = {name: Tally() for name in names}
     for number in range(len(parts)):
-        total.plus(_next(done, workers))
-        print(f"  {number + 1} of {len(parts)} batches", file=sys.stderr, flush=True)
+        name, found = _next(done, workers)
+        total[name].plus(found)
+        progress = f"{number + 1} of {len(parts)} batches: {name}, {found.histories} judged, {len(found.wrong)} wrong"
+        print(progress, *(each.text for each in found.wrong), sep="\n", file=sys.stderr, flush=True)
     for worker in workers:
         worker.join()
     return total
 
 
-def _next(done: "multiprocessing.Queue[Tally]", workers: "Sequence[multiprocessing.process.BaseProcess]") -> Tally:
+def _next(
+    done: "multiprocessing.Queue[tuple[str, Tally]]", workers: "Sequence[multiprocessing.process.BaseProcess]"
+) -> tuple[str, Tally]:
     """The next batch's; a worker that ends with an error ends the night."""
     while True:
         try:
@@ -96,13 +123,13 @@ def _next(done: "multiprocessing.Queue[Tally]", workers: "Sequence[multiprocessi
                 raise RuntimeError("a process that judges histories ended with an error: see above") from None
 
 
-def lines(total: Tally, seeds: Sequence[int]) -> list[str]:
-    """What is printed: counts first, then each wrong verdict with the command that repeats it."""
+def lines(name: str, total: Tally) -> list[str]:
+    """What is printed of a world: counts first, then each wrong verdict with the command that repeats it."""
     share = total.undecided / total.asked if total.asked else 0.0
     said = sorted((check, count) for (check, said_as), count in total.said.items() if said_as == "violation")
     truth = ", ".join(f"{count} {verdict}" for verdict, count in sorted(total.truth.items())) or "none"
     text = [
-        f"seeds {seeds[0]} to {seeds[-1]}: {total.histories} histories judged",
+        f"{name}: {total.histories} histories judged",
         f"in truth: {truth}",
         "violations by check: " + (", ".join(f"{check} {count}" for check, count in said) or "none"),
         f"passed over: {total.of('passed over')}",
@@ -113,15 +140,18 @@ def lines(total: Tally, seeds: Sequence[int]) -> list[str]:
         of_seed = [each for each in total.wrong if each.seed == seed]
         text += [
             f"WRONG seed {seed}: {of_seed[0].kind}: {of_seed[0].text}",
-            f"  repeat: make nightly-world SEED={seed} HISTORIES=1; its story: python -m tests.world.as_text {seed}",
+            f"  repeat: make nightly-world WORLDS={name} SEED={seed} HISTORIES=1; "
+            f"its story: python -m tests.world.as_text {seed} {name}",
         ]
     return text
 
 
-def exit_code(total: Tally) -> int:
-    if total.wrong:
+def exit_code(totals: Iterable[Tally]) -> int:
+    totals = list(totals)
+    if any(total.wrong for total in totals):
         return WRONG
-    return TOO_MUCH_UNDECIDED if total.undecided > UNDECIDED_MAX * total.asked else 0
+    open_ends = any(total.undecided > UNDECIDED_MAX * total.asked for total in totals)
+    return TOO_MUCH_UNDECIDED if open_ends else 0
 
 
 def _count(text: str) -> int:
@@ -136,12 +166,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, help="the first seed (default: by the date)")
     parser.add_argument("--histories", type=_count, default=10_000, help="how many seeds (default: 10000)")
     parser.add_argument("--jobs", type=_count, default=max(1, (os.cpu_count() or 2) // 2), help="processes")
+    parser.add_argument("--worlds", nargs="+", choices=list(DRAWN), default=list(DRAWN), help="which (default: all)")
     asked = parser.parse_args(arguments)
     first = fresh_first(datetime.now(UTC).date()) if asked.seed is None else asked.seed
     seeds = range(first, first + asked.histories)
-    total = judge_all(seeds, asked.jobs)
-    print("\n".join(lines(total, seeds)))
-    return exit_code(total)
+    totals = judge_all(asked.worlds, seeds, asked.jobs)
+    print(f"seeds {seeds[0]} to {seeds[-1]}")
+    for name, total in totals.items():
+        print("\n".join(lines(name, total)))
+    return exit_code(totals.values())
 
 
 if __name__ == "__main__":

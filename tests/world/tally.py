@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.world.judging import Judged, kept_silent, undecided, wrong
+from tests.world.judging import Judged, kept_silent, undecided, undecided_promises, wrong, wrong_of_promises
 from tests.world.truth import Verdict
-from tests.world.visibility import FULL
+from tests.world.visibility import BEFORE_EPOCHS, FULL
+
+# What a release keeps; of one before leader epochs much stays undecided, and is not counted as such.
+_ALL_EVIDENCE = (FULL, BEFORE_EPOCHS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +39,12 @@ class Tally:
     def add(self, one: Judged) -> None:
         self.histories += 1
         self.said.update((finding.check, finding.classification) for _, finding in one.judgement.findings)
-        self.truth.update(record.verdict.value for record in one.lost)
+        self.truth.update(f"lost {record.verdict.value}" for record in one.lost)
+        self.truth.update(f"{broken.kind} {broken.verdict.value}" for broken in one.broken)
         if one.visibility is FULL:
             self.asked += sum(record.verdict is not Verdict.UNSAID for record in one.lost)
-            self.undecided += len(undecided(one))
+            self.asked += sum(each.verdict is not Verdict.UNSAID and bool(each.checks) for each in one.broken)
+            self.undecided += len(undecided(one)) + undecided_promises(one)
         self.wrong += wrong_verdicts(one)
 
     def plus(self, other: "Tally") -> None:
@@ -69,14 +74,22 @@ def wrong_verdicts(one: Judged) -> list[Wrong]:
         for each in wrong(one)
     ]
     found += [Wrong(seed=seed, kind="invented", text=text) for text in accused(one)]
-    if one.visibility is FULL:
+    found += [
+        Wrong(seed=seed, kind=kind, text=text)
+        for kind, text in wrong_of_promises(one)
+        if kind == "invented" or one.visibility in _ALL_EVIDENCE
+    ]
+    if one.visibility in _ALL_EVIDENCE:
         found += [Wrong(seed=seed, kind="passed over", text=text) for text in kept_silent(one)]
     return found
 
 
 def accused(one: Judged) -> Sequence[str]:
     """Violations that are said of a system that kept every promise."""
-    if not one.history.sound or any(record.verdict is Verdict.UNSAID for record in one.lost):
+    if not one.history.sound or Verdict.UNSAID in {
+        *(record.verdict for record in one.lost),
+        *(each.verdict for each in one.broken),
+    }:
         return []
     setup = one.history.setup
     return [f"seed {setup.seed} ({setup.plot}; sight: {one.visibility.name}): {each}" for each in one.violations]

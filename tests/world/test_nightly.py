@@ -1,5 +1,6 @@
 """The nightly of the world: its counts, what it exits with, and seeds that are new every day."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.world import nightly
-from tests.world.nightly import TOO_MUCH_UNDECIDED, WRONG, exit_code, fresh_first, judged_batch, lines, main
+from tests.world.nightly import TOO_MUCH_UNDECIDED, WRONG, exit_code, fresh_first, judged_batch, lines, main, shared_out
 from tests.world.tally import Tally, Wrong
 
 if TYPE_CHECKING:
@@ -23,17 +24,20 @@ def test_each_day_has_seeds_that_no_other_day_has_and_no_test() -> None:
 
 
 def test_only_a_wrong_verdict_exits_with_1() -> None:
-    assert exit_code(Tally(histories=10, asked=100, undecided=5)) == 0
-    assert exit_code(Tally(histories=10, asked=100, undecided=6)) == TOO_MUCH_UNDECIDED == 3
-    assert exit_code(Tally(histories=10, asked=100, undecided=100, wrong=[PASSED_OVER])) == WRONG == 1
+    assert exit_code([Tally(histories=10, asked=100, undecided=5), Tally()]) == 0
+    assert exit_code([Tally(), Tally(histories=10, asked=100, undecided=6)]) == TOO_MUCH_UNDECIDED == 3
+    assert exit_code([Tally(histories=10, asked=100, undecided=100, wrong=[PASSED_OVER])]) == WRONG == 1
 
 
 def test_a_wrong_verdict_is_printed_with_the_command_that_repeats_it() -> None:
     invented = Wrong(seed=8, kind="invented", text="nothing was lost")
-    text = "\n".join(lines(Tally(histories=2, asked=2, wrong=[PASSED_OVER, invented]), range(7, 9)))
+    text = "\n".join(lines("groups", Tally(histories=2, asked=2, wrong=[PASSED_OVER, invented])))
     assert "passed over: 1" in text
     assert "invented: 1" in text
-    assert "WRONG seed 7: passed over: a lost record\n  repeat: make nightly-world SEED=7 HISTORIES=1" in text
+    assert (
+        "WRONG seed 7: passed over: a lost record\n  repeat: make nightly-world WORLDS=groups SEED=7 HISTORIES=1"
+        in text
+    )
 
 
 def test_counts_of_several_processes_are_added() -> None:
@@ -47,14 +51,21 @@ def test_counts_of_several_processes_are_added() -> None:
 def test_the_night_judges_each_seed_seen_in_full_and_in_part(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(nightly, "judge_all", lambda seeds, _: judged_batch(spark, seeds))
-    assert main(["--seed", "4", "--histories", "2"]) == 0
+    def at_once(names: Sequence[str], seeds: Sequence[int], _: int) -> dict[str, Tally]:
+        return {name: judged_batch(spark, name, of_name) for name, of_name in shared_out(names, seeds)}
+
+    monkeypatch.setattr(nightly, "judge_all", at_once)
+    assert main(["--seed", "4", "--histories", "2", "--worlds", "records"]) == 0
     told = capsys.readouterr().out
-    assert "seeds 4 to 5: 5 histories judged" in told
+    assert "seeds 4 to 5\nrecords: 5 histories judged" in told
     assert "passed over: 0\ninvented: 0\nundecided with full evidence: 0 of" in told
 
 
-@pytest.mark.parametrize("arguments", [["--histories", "0"], ["--jobs", "none"], ["--seed", "x"]])
+def test_worlds_take_turns_in_the_seeds() -> None:
+    assert shared_out(["records", "groups"], range(5)) == [("records", range(0, 5, 2)), ("groups", range(1, 5, 2))]
+
+
+@pytest.mark.parametrize("arguments", [["--histories", "0"], ["--jobs", "none"], ["--seed", "x"], ["--worlds", "x"]])
 def test_arguments_that_make_no_sense_exit_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
