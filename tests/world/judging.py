@@ -231,7 +231,11 @@ def said_of(judged: Judged, broken: Broken) -> str:
     ]  # fmt: skip
     if any(finding.classification == "violation" for finding in said):
         return "violation"
-    is_open = any(finding.open_question or (finding.ruling and finding.ruling.undecided) for finding in said)
+    # "Unseen" says of a record that nobody knows whether it is lost.
+    is_open = any(
+        finding.open_question or finding.check == "unseen-tail" or (finding.ruling and finding.ruling.undecided)
+        for finding in said
+    )
     if is_open or judged.judgement.verdict is RunVerdict.INCONCLUSIVE:
         return UNDECIDED
     return "permitted" if any(finding.classification == "permitted" for finding in said) else PASSED_OVER
