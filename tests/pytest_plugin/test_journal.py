@@ -93,7 +93,7 @@ def _comparable(line: list[object]) -> list[object]:
 
 def test_a_call_is_over_when_it_returned_or_was_answered_whichever_came_first(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "shop.jsonl", process=4, worker="shop")
-    first, second = (journal.send("orders", 0, value, None) for value in (b"tea", b"milk"))
+    first, second = (journal.send("orders", 0, value, None, transaction=None) for value in (b"tea", b"milk"))
     journal.handed_over(first)
     between = time.monotonic_ns()
     journal.sent(first, status="ok", offset=0)

@@ -51,6 +51,8 @@ DoubtCode = Literal[
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
     "later-one-may-be-lost",
+    "marker-may-be-lost",
+    "decision-may-be-lost",
 ]
 
 

@@ -116,6 +116,13 @@ _DOUBTS: Mapping[DoubtCode, str] = {
         "its topic was deleted, and somebody else runs this cluster: nobody knows who asked for it"
     ),
     "later-one-may-be-lost": "the later one was lost itself, and a log may have been compacted for it before that",
+    "marker-may-be-lost": (
+        "every in-sync log has it, and the marker that commits it may have been lawfully lost, so that a later one of "
+        "its producer aborted it"
+    ),
+    "decision-may-be-lost": (
+        "every in-sync log has it, and the transaction's coordinator may have lawfully lost the decision to commit it"
+    ),
     "lost-before-its-topic": "its topic was deleted, and it may have been lawfully lost before that",
 }
 

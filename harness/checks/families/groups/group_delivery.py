@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from harness.checks.contract.rewinds import under_a_reader
+from harness.checks.contract.rewinds import Rewinds
 from harness.checks.contract.rulings import Cause, CauseCode, Class
 from harness.checks.families.groups.delivery_rows import (
     NO_TIMES,
@@ -40,6 +40,8 @@ from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.partition_history import PartitionHistory
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
+from harness.history.schema.client_rows import GROUP_EVENTS
+from harness.history.schema.schemas import STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "group-delivery"
@@ -374,16 +376,24 @@ def _after_commit_ruled(context: RunContext, history: PartitionHistory, row: Del
     )
     classification, cause = forgetting_ruled(context, kept)
     if classification == "violation":
-        rewind = under_a_reader(
-            history,
-            offset=row["high"] - 1,
-            epoch=None,
-            time_ns=until_ns,
-            since_ns=since_ns,
-            code="rewound-under-the-consumer",
+        rewind = Rewinds(context).under_a_position(
+            history, _told(context, history, row), since_ns=since_ns, until_ns=until_ns
         )
-        classification, cause = rewind.classification, rewind.cause
+        if rewind is not None:
+            classification, cause = rewind.classification, rewind.cause
     return (classification, cause) if classification != "violation" else (_VIOLATION, Cause(code=_DELIVERED_ONCE))
+
+
+def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> int:
+    """Where the member was told to go on: no lower than what was certainly committed, or it is another finding."""
+    told = [
+        event["offset"]
+        for event in context.tables[GROUP_EVENTS]
+        if event["event"] == "fetched" and event["status"] == STATUS_OK and event["process"] == row["process"]
+        and (event["topic"], event["partition"]) == (history.topic, history.partition)
+        and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"] and event["offset"] is not None
+    ]  # fmt: skip
+    return max([row["high"], *told])
 
 
 def _finding(context: RunContext, row: DeliveryRow) -> Finding:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.checks.contract.rulings import Cause, Class, Ruling
+from harness.checks.families.evidence.disks_against_reads import last_read
 from harness.checks.families.records.lost_write import is_unreadable
 from harness.checks.families.records.removal import Removal
 from harness.checks.findings import Finding, RunContext, finding_of_rows
@@ -26,7 +27,7 @@ _ATTEMPTS_MAX = 20
 
 def find(context: RunContext) -> list[Finding]:
     findings = []
-    removal, attempts = Removal(context), Attempts(context)
+    removal, attempts, last = Removal(context), Attempts(context), last_read(context)
     for history, rows in context.by_partition("duplicate"):
         values: dict[int, list[Flagged]] = {}
         for row in rows:
@@ -36,7 +37,7 @@ def find(context: RunContext) -> list[Finding]:
         failed: dict[Cause, list[ClientEventRow]] = {}
         for places in values.values():
             away = [row for row in places if not row.seen & SEEN_FINAL and removal.of(row) is None]
-            gone = [row for row in away if not is_unreadable(history, row)]
+            gone = [row for row in away if not is_unreadable(history, row, last.get(history.partition_id, -1))]
             if places[0].final_offsets > 1 or not gone:
                 if len(places) <= places[0].tries:
                     continue  # the application sent it as often: docs/control.md
