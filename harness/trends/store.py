@@ -186,11 +186,6 @@ def seen_in(nights: Sequence[Night], *, last: int = LATELY) -> dict[str, SeenLat
     }
 
 
-def seen_lately(store: Store, *, last: int = LATELY) -> dict[str, SeenLately]:
-    """Of all nights of a store that can be read. Raises UsageError for a link in the place of all."""
-    return seen_in(store.readable()[0], last=last)
-
-
 def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), file, compression="zstd")

@@ -126,16 +126,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
         ("Duration", f"{data.end_s:.0f} s"),
         ("Started", utc(began)),
         ("Workload", data.scenario.workload.name),
-        *([("Shared cluster", _shared(shared))] if (shared := run.get("shared_cluster")) else []),
     ]
-
-
-def _shared(shared: Mapping[str, Any]) -> str:
-    """docs/campaigns.md says what that changes."""
-    before = ", ".join(shared["before"])
-    return f"run {shared['number']} on cluster {shared['cluster']} of a campaign" + (
-        f", after {before}" if before else ""
-    )
 
 
 def _coverage(row: Mapping[str, Any]) -> CoverageRow:

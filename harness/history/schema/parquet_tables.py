@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from harness import memory
 from harness.errors import HarnessError, UsageError
-from harness.history.schema import version_1
+from harness.history.schema.evidence_schemas import EVIDENCE, FINDINGS
 from harness.history.schema.schema_version import SCHEMA_VERSION
+from harness.history.schema.schemas import ADDED_COLUMNS, TABLES
 from harness.history.schema.texts import TEXT_MAX
 from harness.history.schema.typed_rows import R
 
@@ -34,23 +35,26 @@ def read_table(
     remedy: str = _SEALED_AGAIN,
     source: BinaryIO | None = None,
 ) -> pa.Table:
-    """Returns the table in the columns of its schema, also if it is in those of version 1.
+    """Returns the table in the columns of its schema.
 
     source: the open file, if it is open already; `path` is then only for messages.
     """
-    schema = version_1.schema_of(table)
+    schema = schema_of(table)
     names = list(columns or schema.names)
     try:
         metadata = pq.read_metadata(source or path)
-        old = check_footer(path, metadata, table, remedy=remedy)
-        if old:
-            schema, filters = version_1.old_schema(table), version_1.old_filters(table, filters)
-            names = version_1.old_names(table, names)
+        check_footer(path, metadata, table, remedy=remedy)
         check_size(path, metadata, names, source=source)
-        found = pq.read_table(source or path, columns=names, schema=schema, filters=filters)
-        return version_1.converted(table, found) if old else found
+        return pq.read_table(source or path, columns=names, schema=schema, filters=filters)
     except (pa.ArrowException, OSError) as error:
         raise HarnessError(unsound(path, error, remedy)) from error
+
+
+def schema_of(table: str) -> pa.Schema:
+    """table: the name of its file, without the ending."""
+    if table == "findings":
+        return FINDINGS
+    return EVIDENCE[table.removeprefix("evidence_")] if table.startswith("evidence_") else TABLES[table]
 
 
 def rows_of(kind: type[R], table: pa.Table, place: object, beside: memory.Together | None = None) -> list[R]:
@@ -82,10 +86,10 @@ def check_footer(
     table: str,
     *,
     remedy: str = _SEALED_AGAIN,
-) -> bool:
-    """Returns whether it is of version 1.
+) -> None:
+    """Columns that were added within the version may be absent: they are read as null.
 
-    Raises HarnessError for a missing column or one of another type, UsageError for a newer version's table.
+    Raises HarnessError for a missing column or one of another type, UsageError for another version's table.
     """
     found = metadata.schema.to_arrow_schema()
     version = (found.metadata or {}).get(_VERSION, b"0")
@@ -93,9 +97,10 @@ def check_footer(
         raise HarnessError(f"{path}: its schema {version!r} is no number: {remedy}")
     if int(version) > SCHEMA_VERSION:
         raise UsageError(f"{path}: schema {int(version)} is newer than this kafka-chaos ({SCHEMA_VERSION}); update it")
-    old = version_1.is_old(found, table)
-    absent = version_1.may_lack(table, found, old=old)
-    for field in version_1.old_schema(table) if old else version_1.schema_of(table):
+    if version == b"1":
+        raise UsageError(f"{path}: schema 1 is of kafka-chaos 0.1, which was never released, and is not read any more")
+    absent = ADDED_COLUMNS.get(table, ())
+    for field in schema_of(table):
         places = found.get_all_field_indices(field.name)
         if len(places) > 1:
             raise HarnessError(f"{path}: column {field.name} is there {len(places)} times: {remedy}")
@@ -104,7 +109,6 @@ def check_footer(
         if places and not _same(found.field(places[0]).type, field.type):
             kind = found.field(places[0]).type
             raise HarnessError(f"{path}: column {field.name} is of type {kind}, not {field.type}: {remedy}")
-    return old
 
 
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:

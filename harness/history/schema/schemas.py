@@ -32,7 +32,8 @@ _STRING = pa.string()
 _NS = pa.int64()
 LINK = pa.struct({"source": pa.int32(), "client": pa.int32(), "target": pa.int32()})
 
-# Columns that came while there was this version: its files may lack them, and they are null then.
+# Tables and columns that came within this version: its folders may lack them, and they are empty and null then.
+ADDED_TABLES = (*DERIVED, "disk_events", "topics", "node_ends", "final_reads")
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "faults": ("planned_ns", "scheduled"),
     "configuration": ("source",),

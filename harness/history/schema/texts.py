@@ -59,14 +59,6 @@ class _Commit(msgspec.Struct):
     state: Literal["as committed", "modified", "not committed"]
 
 
-class _SharedCluster(msgspec.Struct):
-    """A cluster of a campaign; number: the run's place on it, from 1; before: RUN NUMBER/FOLDER of those before."""
-
-    cluster: str
-    number: int
-    before: list[str]
-
-
 class _Run(msgspec.Struct):
     id: str = ""
     scenario: str = ""
@@ -91,7 +83,6 @@ class _Run(msgspec.Struct):
     workload: _Workload | None = None
     given: _Given | None = None
     commits: dict[str, _Commit] = {}
-    shared_cluster: _SharedCluster | None = None
 
 
 class _Condition(msgspec.Struct):

@@ -257,14 +257,12 @@ def test_what_is_no_parquet_is_reported_by_file(folder: RunFolder, content: byte
 
 
 def test_columns_that_came_later_are_null_where_they_are_absent(folder: RunFolder) -> None:
-    schema = TABLES["replica_snapshots"]
-    row = {"run": 0, "snapshot": 0, "node": 1, "time_ns": 1, "reason": "end", "topic": "orders", "partition": 0}
-    row |= {"log_end_offset": 5}
-    path = folder.path / "tables" / "replica_snapshots.parquet"
+    rows = [{"run": 0, "fault": 0, "kind": "kill", "nodes": [1], "planned_ns": 5}]
+    path = folder.path / "tables" / "faults.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.Table.from_pylist([row], schema=schema).drop_columns("digest").replace_schema_metadata(), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["faults"]).drop_columns("planned_ns"), path)
 
-    assert folder.table("replica_snapshots").column("digest").to_pylist() == [None]
+    assert folder.table("faults").column("planned_ns").to_pylist() == [None]
 
 
 def many_rows(path: Path) -> None:

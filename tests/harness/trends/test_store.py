@@ -11,7 +11,7 @@ from harness.ci.campaign_rows import CampaignResults
 from harness.errors import HarnessError, UsageError
 from harness.trends.changes import change_points
 from harness.trends.nights import night_of_campaign, night_of_runs
-from harness.trends.store import FindingOfNight, Night, RunOfNight, Store, seen_lately
+from harness.trends.store import FindingOfNight, Night, RunOfNight, Store, seen_in
 from tests.harness.ci.campaign_folder import campaign_folder, group_row, run_row
 from tests.reports.stories.unclean_story import loss_run
 
@@ -81,8 +81,8 @@ def test_a_finding_is_counted_once_a_night_among_the_last_nights(tmp_path: Path)
     store = Store(tmp_path / "trends")
     for number in range(1, 26):
         store.append(night(number, *(["aa", "aa"] if number in (1, 10, 20, 25) else [])))
-    assert seen_lately(store)["aa"].sentence == "seen in 3 of the last 20 nights"
-    assert seen_lately(Store(tmp_path / "none")) == {}
+    assert seen_in(store.readable()[0])["aa"].sentence == "seen in 3 of the last 20 nights"
+    assert seen_in(Store(tmp_path / "none").readable()[0]) == {}
 
 
 def test_a_level_that_changed_for_good_is_one_change_and_noise_is_none() -> None:
