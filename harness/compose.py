@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,9 +56,6 @@ from harness.systems import (
     traits_of,
     undo_left_behind,
 )
-
-if TYPE_CHECKING:
-    pass
 
 CLIENTS = clients.CLIENTS
 _AFTER_HEALING = ("recover", "drain", "read back", "collect", "stop", "seal")

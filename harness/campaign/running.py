@@ -19,8 +19,8 @@ from harness.errors import HarnessError
 from harness.history.files_below import FilesBelow
 from harness.verdict import Verdict
 
-PATIENCE_S = 120.0  # of a run that was asked to end: it heals, reads back and seals
-LINE_MAX = 300
+_PATIENCE_S = 120.0  # of a run that was asked to end: it heals, reads back and seals
+_LINE_MAX = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ async def run_one(
     for part in ("runs", runs):
         files.make_folder(part)
     folder = files.top / runs
-    new = new_run_folder(folder)
+    new = _new_run_folder(folder)
     command = [sys.executable, "-m", "harness", "run", str(scenario), "--no-check", "--runs", str(folder)]
     began = time.monotonic()
     with (folder / "output.txt").open("wb") as output:
@@ -62,9 +62,9 @@ async def run_one(
     name = new()
     why = f"it took more than {limit_s:g} s (run_limit)" if ended_by == "limit" else ""
     if not why and broke_off(process.returncode):  # its folder looks like one whose harness was ended
-        why = last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
+        why = _last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
     if not name:
-        why = why or last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
+        why = why or _last_line(folder / "output.txt") or f"it ended with code {process.returncode}"
         return Ended(number=planned.number, folder="", error=why, took_s=took_s)
     return Ended(number=planned.number, folder=f"{runs}/{name}", error=why, took_s=took_s)
 
@@ -83,7 +83,7 @@ async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, inter
             return ""
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGINT)
-        await asyncio.wait({ends}, timeout=PATIENCE_S)
+        await asyncio.wait({ends}, timeout=_PATIENCE_S)
         return "campaign" if interrupt.is_set() else "limit"
     finally:
         stops.cancel()
@@ -91,7 +91,7 @@ async def _watched(process: asyncio.subprocess.Process, *, limit_s: float, inter
             ends.cancel()
 
 
-def new_run_folder(folder: Path) -> Callable[[], str]:
+def _new_run_folder(folder: Path) -> Callable[[], str]:
     """What names the newest run folder that was made there after this call; "" while there is none."""
     before = set(_run_folders(folder))
     return lambda: max(set(_run_folders(folder)) - before, default="")
@@ -101,7 +101,7 @@ def _run_folders(folder: Path) -> list[str]:
     return [path.parent.name for path in folder.glob("*/run.json") if not path.parent.is_symlink()]
 
 
-def last_line(output: Path) -> str:
+def _last_line(output: Path) -> str:
     """What the run said last: why it could not begin."""
     lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:LINE_MAX] if lines else ""
+    return lines[-1][:_LINE_MAX] if lines else ""

@@ -21,14 +21,13 @@ from pyspark.sql import functions as sf
 from harness.checks.model.settings import SettingsOverTime
 from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Small, Tables, small_frame
-from harness.history.facts.internal_topics import TRANSACTIONS_TOPIC
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, TRANSACTIONS_TOPIC
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, GroupEventRow, TransactionRow
 from harness.history.schema.cluster_rows import CONFIGURATION, CONTROLLERS, DISK_EVENTS, FAULTS, STEPS
 from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
 from harness.history.schema.schemas import KIND_SEND, STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.scenario.model import Scenario
 
-_APART_NS = 100_000_000  # brokers' clocks, which the log has its times of, and the run's
 _DECISIONS = {"PrepareCommit": STATUS_OK, "PrepareAbort": STATUS_FAIL}
 _COMPLETE = {"CompleteCommit": STATUS_OK, "CompleteAbort": STATUS_FAIL}
 
@@ -121,7 +120,7 @@ def _concerned(complete: _Complete, transactions: Sequence[TransactionRow]) -> l
     return [
         row
         for row in transactions
-        if row["invoked_ns"] - _APART_NS <= complete.begun_ns <= row["completed_ns"] + _APART_NS
+        if row["invoked_ns"] - CLOCKS_APART_NS <= complete.begun_ns <= row["completed_ns"] + CLOCKS_APART_NS
     ]
 
 

@@ -17,6 +17,7 @@ from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
 from harness.history.facts.fault_facts import begin_of, begun, end_of
+from harness.history.facts.incarnations import is_created_anew
 from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import down_between
@@ -341,7 +342,7 @@ def read_run_history(
             cleanup_policy=row["cleanup_policy"],
             may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
             is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
-            is_recreated=_is_recreated(topics, row["topic"]),
+            is_recreated=row["topic"] in topics and is_created_anew(topics[row["topic"]], topics.values()),
             is_set_apart=row["topic"] in topics and bool(topics[row["topic"]]["undecided"]),
         )  # fmt: skip
     times = [row["asked_ns"] for row in faults] + [r["time_ns"] for rows in by_partition.values() for r in rows]
@@ -412,13 +413,6 @@ def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_forei
             time_ns=row["deleted_ns"], uncertainty_ns=apart, asked=True if own else None if is_foreign else False
         )
     return found
-
-
-def _is_recreated(topics: Mapping[str, TopicRow], topic: str) -> bool:
-    row = topics.get(topic)
-    return row is not None and any(
-        each["name"] == row["name"] and (each["created_ns"] or 0) < (row["created_ns"] or 0) for each in topics.values()
-    )
 
 
 def _group(rows: Iterable[Placed]) -> dict[tuple[str | None, int | None], list[Placed]]:

@@ -74,12 +74,16 @@ class FoldedRow(TypedDict):
     a_step: int | None
 
 
+# When a send was called, and from when on a call comes after it, as far as that was recorded. Records of one operation
+# may share their time, so each stands a nanosecond behind the one before.
+CALLED = "invoked_ns + if(returned_ns is null, position, 0)"
+OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
+
 # One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and
 # what lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it
-# comes after it, if not for certain (sends.py), then where one task made both calls; records of one operation may
-# share their time, so each stands a nanosecond behind the one before. A value that was sent more than once is one
-# record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a refusal
-# is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
+# comes after it, if not for certain (sends.py), then where one task made both calls. A value that was sent more than
+# once is one record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a
+# refusal is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
 # in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest
 # step within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both
 # engines of benchmarks/check_history.py run this text.
@@ -90,8 +94,7 @@ with said as (
     if(kind = 0, operation, null) as s_op,
     if(kind = 0, process, null) as s_process, if(kind = 0, invoked_ns, null) as s_t0,
     if(kind = 0, completed_ns, null) as s_t1,
-    if(kind = 0, invoked_ns + if(returned_ns is null, position, 0), null) as s_place,
-    if(kind = 0, least(completed_ns, coalesce(returned_ns, invoked_ns + position)), null) as s_since,
+    if(kind = 0, {CALLED}, null) as s_place, if(kind = 0, {OVER}, null) as s_since,
     case when kind = 1 then 1 when kind = 2 and replica is null then 2 when kind = 2 then 4 else 0 end as seen,
     if(kind > 0, leader_epoch, null) as r_epoch, if(kind > 0, completed_ns, null) as r_first,
     if(kind = 1, invoked_ns, null) as r_begun, if(kind > 0, offset_step, null) as offset_step,

@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from harness.checks.spark.fused_query import BITS, FoldedRow
+from harness.checks.spark.fused_query import BITS, CALLED, OVER, FoldedRow
 from harness.checks.spark.tables import Tables, small_frame
+from harness.history.facts.incarnations import is_created_anew
 from harness.history.schema.cluster_rows import PARTITIONS, TOPICS
 from harness.history.schema.schemas import KIND_SEND
 from harness.history.schema.typed_rows import typed
@@ -124,15 +125,14 @@ def _below_earlier_topics_calls(spark: SparkSession, tables: Tables, rows: Seque
     columns = {"run": pa.int32(), "partition_id": pa.int32(), "process": pa.int32(), "created_ns": pa.int64()}
     processes = sorted({(row["run"], row["partition_id"], row["own_process"] or 0) for row in against})
     wanted = [dict(zip(columns, (*each, created[each[:2]]), strict=True)) for each in processes]
-    since = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
     overtaking = (
         tables.every_record.where(_ACKNOWLEDGED)
         .join(sf.broadcast(small_frame(spark, columns, wanted)), ["run", "partition_id", "process"])
         .selectExpr(
-            *_VALUE, "invoked_ns + if(returned_ns is null, position, 0) as place",
-            f"min(if(invoked_ns > created_ns, {since}, null)) over ({_UPWARDS}) as since_above",
+            *_VALUE, f"{CALLED} as called",
+            f"min(if(invoked_ns > created_ns, {OVER}, null)) over ({_UPWARDS}) as since_above",
         )
-        .where("since_above < place")
+        .where("since_above < called")
     )  # fmt: skip
     found = map(value_of, typed(_ValueRow, overtaking.select(*_VALUE).toArrow()))
     return frozenset(map(value_of, against)).difference(found)
@@ -140,14 +140,10 @@ def _below_earlier_topics_calls(spark: SparkSession, tables: Tables, rows: Seque
 
 def _created_anew(tables: Tables) -> dict[tuple[int, int], int]:
     """Until when each partition of a topic that had one of its name before it may not have been there yet."""
-    topics = {(row["run"], row["topic"]): row for row in tables.every(TOPICS) if row["created_ns"] is not None}
-    first: dict[tuple[int, str], int] = {}
-    for (run, _), row in topics.items():
-        first[run, row["name"]] = min(first.get((run, row["name"]), row["created_ns"] or 0), row["created_ns"] or 0)
     anew = {
-        place: (row["created_ns"] or 0) + (row["uncertainty_ns"] or 0)
-        for place, row in topics.items()
-        if (row["created_ns"] or 0) > first[row["run"], row["name"]]
+        (row["run"], row["topic"]): (row["created_ns"] or 0) + (row["uncertainty_ns"] or 0)
+        for row in tables.every(TOPICS)
+        if is_created_anew(row, tables.rows(TOPICS, row["run"]))
     }
     return {
         (row["run"], row["partition_id"]): anew[row["run"], row["topic"]]

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from harness.cluster.local.cluster import LocalCluster
 from harness.ports.cluster import ClusterHistory, NodeEnd
 
-_BLOCK_BYTES = 1 << 20
-_OF_A_START = frozenset({"broker_start", "broker_registered", "broker_unfenced"})
-
 
 class LentCluster(LocalCluster):
     """The lender's running cluster as one run sees it. Broker events before `began_ns` are left out."""

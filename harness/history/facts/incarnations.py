@@ -47,6 +47,13 @@ def client_name(topic: str) -> str:
     return topic.partition(_APART)[0]
 
 
+def is_created_anew(topic: TopicRow, topics: Iterable[TopicRow]) -> bool:
+    """Whether one of the same name had been there before it."""
+    return any(
+        each["name"] == topic["name"] and (each["created_ns"] or 0) < (topic["created_ns"] or 0) for each in topics
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TopicLife:
     """A topic from creation to deletion (if any), according to the cluster's records."""

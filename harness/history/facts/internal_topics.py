@@ -7,6 +7,7 @@ __transaction_state. The leader of that partition is the coordinator.
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 COORDINATORS_TOPICS = (GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+CLOCKS_APART_NS = 100_000_000  # the brokers' clocks, which their logs have the times of, and the run's, at most
 _INT32_MIN = -(2**31)
 
 

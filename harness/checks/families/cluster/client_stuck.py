@@ -32,7 +32,6 @@ from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "client-stuck"
-_FIRST = Window.unboundedPreceding
 _MIN_ISR_KEY = "min.insync.replicas"
 _BEGIN, _END = -(2**62), 2**62
 Span = tuple[int, int]
@@ -143,9 +142,13 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     )  # fmt: skip
     before = Window.partitionBy("run", "process").orderBy("completed_ns").rangeBetween(Window.unboundedPreceding, 0)
     there = Window.partitionBy("run", "process", "partition_id").orderBy("completed_ns")
+    there = there.rangeBetween(Window.unboundedPreceding, 0)
     unanswered = (
         sends.withColumn("last_ok", sf.max(sf.expr("if(status = 0, completed_ns, null)")).over(before))
-        .withColumn("last", sf.max(sf.expr("if(status = 0, offset, null)")).over(there.rangeBetween(_FIRST, 0)))
+        .withColumn(
+            "last",
+            sf.max(sf.expr("if(status = 0, offset, null)")).over(there.rangeBetween(Window.unboundedPreceding, 0)),
+        )
         .where("status <> 0")
         .join(sf.broadcast(spans), "run", "left")
         .where("not exists(coalesce(sick, array()), s -> s.begin_ns <= completed_ns and invoked_ns <= s.end_ns)")

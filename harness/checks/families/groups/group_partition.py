@@ -10,11 +10,10 @@ from harness.checks.contract.survival import READ_AHEAD_NS
 from harness.checks.findings import RunContext
 from harness.checks.model.partition_history import PartitionHistory
 from harness.history.facts.incarnations import client_name
-from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, partition_of
+from harness.history.facts.internal_topics import CLOCKS_APART_NS, GROUP_OFFSETS_TOPIC, partition_of
 from harness.history.schema.internal_rows import CONSUMER_OFFSETS, INTERNAL_SNAPSHOTS, ConsumerOffsetsRow
 
 _COUNT = "offsets.topic.num.partitions"
-APART_NS = 100_000_000  # brokers' clocks, which the logs have their times of, and the run's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ def is_still_stored(context: RunContext, place: PartitionHistory, kept: Kept) ->
         if (row["topic"], row["partition"], row["reason"]) == (place.topic, place.partition, "end")
         and row["node"] in place.final_isr
     }
-    begin_ns, end_ns = kept.sent_ns - APART_NS, kept.stored_ns + APART_NS
+    begin_ns, end_ns = kept.sent_ns - CLOCKS_APART_NS, kept.stored_ns + CLOCKS_APART_NS
     return any(
         (row["partition"], row["group"], row["removed"]) == (place.partition, kept.group, False)
         and row["time_ns"] is not None

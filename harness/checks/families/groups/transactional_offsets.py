@@ -27,13 +27,13 @@ from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.leaders_known import LeadersKnown
 from harness.checks.model.partition_history import RunHistory
+from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
 from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 PENDING_NS = 30_000_000_000
-_APART_NS = 100_000_000  # brokers' clocks, which the logs have their times of, and the run's
 _NEVER = 2**62
 # From the first to before the second, the offsets were applied some time after the transaction was complete.
 _APPLIED_LATER = ((2, 0, 0), (3, 9, 1))
@@ -143,10 +143,10 @@ class _Completions:
         """When the transaction was complete: of the last decision to commit before the answer."""
         key = transaction["run"], transaction["transactional_id"] or ""
         decided = self._decided.get(key, [])
-        place = bisect_right(decided, decided_ns + _APART_NS) - 1
-        if place < 0 or decided[place] < transaction["invoked_ns"] - _APART_NS:
+        place = bisect_right(decided, decided_ns + CLOCKS_APART_NS) - 1
+        if place < 0 or decided[place] < transaction["invoked_ns"] - CLOCKS_APART_NS:
             return _NEVER
-        return self._complete[key][place] + _APART_NS
+        return self._complete[key][place] + CLOCKS_APART_NS
 
 
 def _applies_at_once(history: RunHistory) -> bool:

@@ -1,9 +1,9 @@
 """Polls that go back or skip, inside one poll or between two polls of the same assignment of the same process.
 
 A skip counts only over records of the final log that were there when the poll was answered; for consumers that may be
-read_committed, over committed ones. A consumer's
-position may be reset when it no longer exists, so a permitted cut of *committed* records explains it; a clean fail-over
-does not. The cut must lie between the previous poll and this one: an election long before explains nothing.
+read_committed, over committed ones. A consumer's position may be reset when it no longer exists, so a permitted cut of
+*committed* records explains it; a clean fail-over does not. The cut must lie between the previous poll and this one: an
+election long before explains nothing.
 """
 
 from collections.abc import Mapping

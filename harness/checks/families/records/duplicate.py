@@ -2,9 +2,9 @@
 
 Twice in the final log breaks the promise of an idempotent producer; a producer without idempotence may have sent it
 twice (attempts.py), but no broker may duplicate what was sent once. What an application sends again under one value
-is there as often, lawfully. If the log kept at most one of the two offsets, a
-truncation moved the value: it is judged like the loss of the missing offset, and not more strictly. If the
-configuration removed that one, nothing was cut, and the log once had both.
+is there as often, lawfully. If the log kept at most one of the two offsets, a truncation moved the value: it is judged
+like the loss of the missing offset, and not more strictly. If the configuration removed that one, nothing was cut, and
+the log once had both.
 """
 
 from collections.abc import Mapping, Sequence

@@ -24,6 +24,7 @@ from harness.checks.families.transactions.isolation import with_outcome
 from harness.checks.families.transactions.missing_records import MissingRecords, MissingRow
 from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
+from harness.checks.model.settings import END_OF_TIME_NS
 from harness.checks.wording.causes import cause_words
 from harness.checks.wording.words import plural, span_words
 from harness.history.schema.cluster_rows import PARTITIONS
@@ -196,7 +197,7 @@ def find(context: RunContext) -> list[Finding]:
     for row in sorted(context.rows[ANSWER], key=lambda row: (row["partition_id"], row["kind"])):
         history = context.partition(row["partition_id"])
         if row["kind"] != "missing":
-            kept = Kept(group=row["group"], partition=history, sent_ns=0, stored_ns=0, gone_ns=2**62)
+            kept = Kept(group=row["group"], partition=history, sent_ns=0, stored_ns=0, gone_ns=END_OF_TIME_NS)
             found.append(_finding(context, row, *forgetting_ruled(context, kept)))
         elif row["lost"]:
             found += _lost(context, row, records)
