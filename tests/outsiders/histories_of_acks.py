@@ -235,8 +235,12 @@ def acks_1_lost_by_a_leader_that_stayed() -> HistoryBuilder:
     return history
 
 
-@case("everything was sent with acks=0, and all of it is in the log", VACUOUS, {},
-      why="no broker answers to acks=0: nothing was promised")  # fmt: skip
+@case(
+    "everything was sent with acks=0, and all of it is in the log",
+    VACUOUS,
+    {},
+    why="no broker answers to acks=0: nothing was promised",
+)
 def acks_0_alone() -> HistoryBuilder:
     history = led(0, workload=ProduceAndPollSettings(acks="0"))
     for value in range(3):
@@ -246,8 +250,12 @@ def acks_0_alone() -> HistoryBuilder:
     return history
 
 
-@case("everything was sent with acks=0, and what a consumer read of it is gone", VIOLATION,
-      {"dirty-read violation": {0}}, why="what a consumer saw was committed")  # fmt: skip
+@case(
+    "everything was sent with acks=0, and what a consumer read of it is gone",
+    VIOLATION,
+    {"dirty-read violation": {0}},
+    why="what a consumer saw was committed",
+)
 def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
     history = led(0, workload=ProduceAndPollSettings(acks="0"))
     history.send(0, None, at=1, acks=0, status=2)
@@ -256,8 +264,12 @@ def acks_0_alone_and_a_dirty_read() -> HistoryBuilder:
     return history
 
 
-@case("of nothing that was sent anybody knows what became of it, and all of it is in the log", VACUOUS, {},
-      why="nothing was acknowledged, so nothing was promised")  # fmt: skip
+@case(
+    "of nothing that was sent anybody knows what became of it, and all of it is in the log",
+    VACUOUS,
+    {},
+    why="nothing was acknowledged, so nothing was promised",
+)
 def nothing_was_answered() -> HistoryBuilder:
     history = led(0)
     for value in range(3):

@@ -326,7 +326,7 @@ def nothing_at_all() -> HistoryBuilder:
     return history
 
 
-@case("every send was refused", VACUOUS, {}, why="nothing was acknowledged, so nothing was promised")  # fmt: skip
+@case("every send was refused", VACUOUS, {}, why="nothing was acknowledged, so nothing was promised")
 def everything_refused() -> HistoryBuilder:
     history = led(0)
     for value in range(5):

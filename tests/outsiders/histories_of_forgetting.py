@@ -16,20 +16,38 @@ PLACE = partition_of("g", 50)
 
 
 def _kept(
-    history: HistoryBuilder, leader: int, epoch: int, isr: Sequence[int], *, at: float, replicas: Sequence[int],
-    unclean: bool = False, exact: bool = True, place: int = PLACE,
-) -> None:  # fmt: skip
+    history: HistoryBuilder,
+    leader: int,
+    epoch: int,
+    isr: Sequence[int],
+    *,
+    at: float,
+    replicas: Sequence[int],
+    unclean: bool = False,
+    exact: bool = True,
+    place: int = PLACE,
+) -> None:
     """What the books, or a broker, say of a partition of the group's topic."""
     history._add(
-        "internal_partition_states", topic=OFFSETS, partition=place, time_ns=int(at * SECOND), uncertainty_ns=0,
-        exact=exact, observer=-1 if exact else 1, leader=leader, leader_epoch=epoch, partition_epoch=epoch,
-        isr=list(isr), unclean=unclean, replicas=list(replicas),
-    )  # fmt: skip
+        "internal_partition_states",
+        topic=OFFSETS,
+        partition=place,
+        time_ns=int(at * SECOND),
+        uncertainty_ns=0,
+        exact=exact,
+        observer=-1 if exact else 1,
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=epoch,
+        isr=list(isr),
+        unclean=unclean,
+        replicas=list(replicas),
+    )
 
 
 def _comes_again(
     *, replicas: Sequence[int] = (3,), exact: bool = True, at: float = 30, fetched: bool = False, **more: Any
-) -> HistoryBuilder:  # fmt: skip
+) -> HistoryBuilder:
     """OLD reads and commits all; NEW, assigned at second `at`, is given them from the first one on."""
     history = led(10, **more)
     if replicas:
@@ -154,13 +172,34 @@ def offset_outlived_the_wipe() -> HistoryBuilder:
 def commit_is_still_stored() -> HistoryBuilder:
     history = _wiped(_comes_again(), 3)
     history._add(
-        "internal_replica_snapshots", snapshot=7, node=3, time_ns=90 * SECOND, reason="end", topic=OFFSETS,
-        partition=PLACE, log_start_offset=0, high_watermark=1, log_end_offset=1, leader_epochs="0:0", kept_from=0,
-    )  # fmt: skip
+        "internal_replica_snapshots",
+        snapshot=7,
+        node=3,
+        time_ns=90 * SECOND,
+        reason="end",
+        topic=OFFSETS,
+        partition=PLACE,
+        log_start_offset=0,
+        high_watermark=1,
+        log_end_offset=1,
+        leader_epochs="0:0",
+        kept_from=0,
+    )
     history._add(
-        "consumer_offsets", snapshots=[7], partition=PLACE, offset=0, leader_epoch=0, time_ns=int(4.05 * SECOND),
-        transactional=False, kind="offset", removed=False, group="g", topic="t", topic_partition=0, committed_offset=10,
-    )  # fmt: skip
+        "consumer_offsets",
+        snapshots=[7],
+        partition=PLACE,
+        offset=0,
+        leader_epoch=0,
+        time_ns=int(4.05 * SECOND),
+        transactional=False,
+        kind="offset",
+        removed=False,
+        group="g",
+        topic="t",
+        topic_partition=0,
+        committed_offset=10,
+    )
     return _ended(history)
 
 

@@ -39,16 +39,24 @@ def _hidden(*, unclean: bool, election: bool) -> HistoryBuilder:
     return history
 
 
-@case("an allowed unclean election takes the marker of a committed transaction, and leaves its record: the next marker "
-      "of its producer aborts it", OPEN, {"lost-write observation": {5}},
-      also=("unclean-election permitted", "unclean-election observation"),
-      why="the log may lawfully have ended below the marker, which nobody recorded")  # fmt: skip
+@case(
+    "an allowed unclean election takes the marker of a committed transaction, and leaves its record: the next marker "
+    "of its producer aborts it",
+    OPEN,
+    {"lost-write observation": {5}},
+    also=("unclean-election permitted", "unclean-election observation"),
+    why="the log may lawfully have ended below the marker, which nobody recorded",
+)
 def marker_lost_with_an_unclean_election() -> HistoryBuilder:
     return _hidden(unclean=True, election=True)
 
 
-@case("a committed transaction's record stands in every log and is given to nobody, and nothing happened", VIOLATION,
-      {"lost-write violation": {5}}, why="nothing took its marker")  # fmt: skip
+@case(
+    "a committed transaction's record stands in every log and is given to nobody, and nothing happened",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    why="nothing took its marker",
+)
 def hidden_without_a_cause() -> HistoryBuilder:
     return _hidden(unclean=True, election=False)
 
@@ -79,20 +87,40 @@ def _jumps(*, epoch: int, isolation: str) -> HistoryBuilder:
     return history
 
 
-@case("read_committed goes over aborted records; later an allowed unclean election rewinds the log, and others are "
-      "written there", PASS, {"lost-write permitted": {7}},
-      also=("unclean-election permitted", "inconsistent-offsets permitted", "dirty-read permitted",
-            "acknowledged-regression permitted", "cycle permitted", "cycle violation"),
-      why="what stands there now was not there when the poll was answered")  # fmt: skip
+@case(
+    "read_committed goes over aborted records; later an allowed unclean election rewinds the log, and others are "
+    "written there",
+    PASS,
+    {"lost-write permitted": {7}},
+    also=(
+        "unclean-election permitted",
+        "inconsistent-offsets permitted",
+        "dirty-read permitted",
+        "acknowledged-regression permitted",
+        "cycle permitted",
+        "cycle violation",
+    ),
+    why="what stands there now was not there when the poll was answered",
+)
 def jump_over_what_came_later() -> HistoryBuilder:
     return _jumps(epoch=0, isolation="read_committed")
 
 
-@case("read_uncommitted goes over markers; later an allowed unclean election rewinds the log, and others are written "
-      "there", PASS, {"lost-write permitted": {7}},
-      also=("unclean-election permitted", "inconsistent-offsets permitted", "dirty-read permitted",
-            "acknowledged-regression permitted", "cycle permitted", "cycle violation"),
-      why="a marker has an offset and is given to nobody")  # fmt: skip
+@case(
+    "read_uncommitted goes over markers; later an allowed unclean election rewinds the log, and others are written "
+    "there",
+    PASS,
+    {"lost-write permitted": {7}},
+    also=(
+        "unclean-election permitted",
+        "inconsistent-offsets permitted",
+        "dirty-read permitted",
+        "acknowledged-regression permitted",
+        "cycle permitted",
+        "cycle violation",
+    ),
+    why="a marker has an offset and is given to nobody",
+)
 def jump_over_markers_before_a_rewind() -> HistoryBuilder:
     return _jumps(epoch=0, isolation="read_uncommitted")
 
@@ -120,22 +148,36 @@ def _two_partitions(*, late: bool) -> HistoryBuilder:
     return history
 
 
-@case("a transaction's writes to two partitions lie around two plain records, sent one after the other", PASS, {},
-      also=("cycle permitted",), why="writes are appended one by one, and not isolated")  # fmt: skip
+@case(
+    "a transaction's writes to two partitions lie around two plain records, sent one after the other",
+    PASS,
+    {},
+    also=("cycle permitted",),
+    why="writes are appended one by one, and not isolated",
+)
 def writes_of_a_transaction_interleave() -> HistoryBuilder:
     return _two_partitions(late=False)
 
 
-@case("the later write of a transaction stands before a record that was acknowledged before it was sent", VIOLATION,
-      {"acknowledged-regression violation": SOME}, also=("cycle permitted",),
-      why="an acknowledged record has its offset")  # fmt: skip
+@case(
+    "the later write of a transaction stands before a record that was acknowledged before it was sent",
+    VIOLATION,
+    {"acknowledged-regression violation": SOME},
+    also=("cycle permitted",),
+    why="an acknowledged record has its offset",
+)
 def a_late_write_stands_first() -> HistoryBuilder:
     return _two_partitions(late=True)
 
 
-@case("a committed transaction's record is given to nobody though the reader came past it; above, another transaction "
-      "hangs", VIOLATION, {"lost-write violation": {5}}, also=("insufficient-evidence observation",),
-      why="that the partition cannot be read to its end explains nothing of what lies below")  # fmt: skip
+@case(
+    "a committed transaction's record is given to nobody though the reader came past it; above, another transaction "
+    "hangs",
+    VIOLATION,
+    {"lost-write violation": {5}},
+    also=("insufficient-evidence observation",),
+    why="that the partition cannot be read to its end explains nothing of what lies below",
+)
 def hidden_below_a_hanging_one() -> HistoryBuilder:
     history = _hidden(unclean=False, election=False)
     for row in history.rows["partitions"]:

@@ -17,9 +17,13 @@ def _group(*, protocol: str | None, system: str, reset: str = "earliest") -> His
     history.place(1, "t", 1)
     for process in (OLD, NEW):
         history.client(
-            process, role="consumer", group="g", offset_reset=reset, isolation="read_uncommitted",
+            process,
+            role="consumer",
+            group="g",
+            offset_reset=reset,
+            isolation="read_uncommitted",
             group_protocol=protocol,
-        )  # fmt: skip
+        )
     history.group("assigned", at=8, process=OLD, generation=1, offset=0)
     history.poll([(offset, offset) for offset in range(4)], at=8.5, process=OLD)
     return history
@@ -34,8 +38,15 @@ def _to_a_transaction(
     """OLD of generation 1 sends its offset to a transaction after generation 2 gave the partition to NEW."""
     history = _group(protocol="classic", system=system, reset="latest")  # what came of the inputs is no matter here
     if version is not None:
-        history._add("client_events", process=OLD, time_ns=9 * SECOND, event="request", node=1,
-                     request="TxnOffsetCommit", version=version)  # fmt: skip
+        history._add(
+            "client_events",
+            process=OLD,
+            time_ns=9 * SECOND,
+            event="request",
+            node=1,
+            request="TxnOffsetCommit",
+            version=version,
+        )
     history.group("assigned", at=12, process=NEW, generation=2, offset=0)
     history.transaction(0, outcome, at=16, until=18, process=OLD, group="g")
     history.group("committed", at=17, process=OLD, generation=generation, offset=4, transaction=0, status=outcome)

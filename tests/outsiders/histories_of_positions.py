@@ -25,16 +25,24 @@ def _beyond_the_end(*, destroyed: bool) -> HistoryBuilder:
     return history
 
 
-@case("the only replica in sync loses the log's end, below what the group had committed; the next member, told to go "
-      "on there, begins anew", PASS, {"lost-write permitted": {7, 8, 9}, "group-redelivery permitted": SOME},
-      also=("group-redelivery observation", "dirty-read permitted"),
-      why="auto.offset.reset says where a member goes on whose position does not exist any more")  # fmt: skip
+@case(
+    "the only replica in sync loses the log's end, below what the group had committed; the next member, told to go "
+    "on there, begins anew",
+    PASS,
+    {"lost-write permitted": {7, 8, 9}, "group-redelivery permitted": SOME},
+    also=("group-redelivery observation", "dirty-read permitted"),
+    why="auto.offset.reset says where a member goes on whose position does not exist any more",
+)
 def position_beyond_a_destroyed_end() -> HistoryBuilder:
     return _beyond_the_end(destroyed=True)
 
 
-@case("nothing happened to the log; the next member, told to go on at its end, begins anew", VIOLATION,
-      {"group-redelivery violation": SOME}, also=("group-redelivery observation",),
-      why="its position was there")  # fmt: skip
+@case(
+    "nothing happened to the log; the next member, told to go on at its end, begins anew",
+    VIOLATION,
+    {"group-redelivery violation": SOME},
+    also=("group-redelivery observation",),
+    why="its position was there",
+)
 def position_that_was_there() -> HistoryBuilder:
     return _beyond_the_end(destroyed=False)

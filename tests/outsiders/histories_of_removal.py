@@ -199,9 +199,12 @@ def start_moved_by_an_unknown_hand() -> HistoryBuilder:
     return _from(led(topics={"t": {"retention.ms": "3600000"}}, system="attached"), 5)
 
 
-@case("retention.ms=1000; the first five records went, and at the end no leader answers where the log starts", OPEN,
-      {"removed-by-configuration observation": {0, 1, 2, 3, 4}, "unreadable observation": {5, 6, 7, 8, 9}},
-      why="the log of the only in-sync replica says where it starts")  # fmt: skip
+@case(
+    "retention.ms=1000; the first five records went, and at the end no leader answers where the log starts",
+    OPEN,
+    {"removed-by-configuration observation": {0, 1, 2, 3, 4}, "unreadable observation": {5, 6, 7, 8, 9}},
+    why="the log of the only in-sync replica says where it starts",
+)
 def expired_and_nobody_leads() -> HistoryBuilder:
     history = led(topics={"t": {"retention.ms": "1000"}})
     history.log = [entry for entry in history.log if entry[0] >= 5]

@@ -33,8 +33,12 @@ def acknowledged_and_then_refused() -> HistoryBuilder:
     return history
 
 
-@case("of the first try nobody knows, the second was acknowledged; both are in the log", PASS, {},
-      why="it was sent twice, and is there twice")  # fmt: skip
+@case(
+    "of the first try nobody knows, the second was acknowledged; both are in the log",
+    PASS,
+    {},
+    why="it was sent twice, and is there twice",
+)
 def unknown_and_then_acknowledged_and_twice_in_the_log() -> HistoryBuilder:
     history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=2)
     history.finish()
@@ -48,24 +52,36 @@ def acknowledged_twice() -> HistoryBuilder:
     return history
 
 
-@case("two tries, and three copies in the log of an idempotent producer", VIOLATION, {"duplicate violation": SOME},
-      why="it is there more often than it was sent")  # fmt: skip
+@case(
+    "two tries, and three copies in the log of an idempotent producer",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="it is there more often than it was sent",
+)
 def twice_sent_and_there_three_times() -> HistoryBuilder:
     history = _tries((4, UNKNOWN, None), (5, OK, 4), copies=3)
     history.finish()
     return history
 
 
-@case("one of two tries was refused for certain, and an idempotent producer's record is there twice", VIOLATION,
-      {"duplicate violation": SOME}, why="a refused try leaves no copy")  # fmt: skip
+@case(
+    "one of two tries was refused for certain, and an idempotent producer's record is there twice",
+    VIOLATION,
+    {"duplicate violation": SOME},
+    why="a refused try leaves no copy",
+)
 def one_refused_and_there_twice() -> HistoryBuilder:
     history = _tries((4, REFUSED, None), (5, OK, 3), copies=2)
     history.finish()
     return history
 
 
-@case("the first try was refused for certain, of the second nobody knows, and it is read", PASS, {},
-      why="the second try may have been appended")  # fmt: skip
+@case(
+    "the first try was refused for certain, of the second nobody knows, and it is read",
+    PASS,
+    {},
+    why="the second try may have been appended",
+)
 def refused_and_then_unknown_and_read() -> HistoryBuilder:
     history = _tries((4, REFUSED, None), (5, UNKNOWN, None))
     history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=6)
@@ -73,25 +89,38 @@ def refused_and_then_unknown_and_read() -> HistoryBuilder:
     return history
 
 
-@case("both tries were refused for certain, and it is read", VIOLATION, {"aborted-read violation": SOME},
-      also=("dirty-read violation",), why="nothing of it was appended, and it is there")  # fmt: skip
+@case(
+    "both tries were refused for certain, and it is read",
+    VIOLATION,
+    {"aborted-read violation": SOME},
+    also=("dirty-read violation",),
+    why="nothing of it was appended, and it is there",
+)
 def refused_twice_and_read() -> HistoryBuilder:
     history = _tries((4, REFUSED, None), (5, REFUSED, None))
     history.finish()
     return history
 
 
-@case("the first try was refused, the second acknowledged, and it is nowhere", VIOLATION,
-      {"lost-write violation": {AGAIN}}, why="an acknowledged record is lost")  # fmt: skip
+@case(
+    "the first try was refused, the second acknowledged, and it is nowhere",
+    VIOLATION,
+    {"lost-write violation": {AGAIN}},
+    why="an acknowledged record is lost",
+)
 def refused_then_acknowledged_and_lost() -> HistoryBuilder:
     history = _tries((4, REFUSED, None), (5, OK, 3), copies=0)
     history.finish()
     return history
 
 
-@case("refused before an allowed unclean election and acknowledged after it, and then lost", VIOLATION,
-      {"lost-write violation": {AGAIN}}, also=("unclean-election permitted", "unclean-election observation"),
-      why="what is judged is the acknowledged copy, and the election was over by then")  # fmt: skip
+@case(
+    "refused before an allowed unclean election and acknowledged after it, and then lost",
+    VIOLATION,
+    {"lost-write violation": {AGAIN}},
+    also=("unclean-election permitted", "unclean-election observation"),
+    why="what is judged is the acknowledged copy, and the election was over by then",
+)
 def acknowledged_after_the_election_that_would_excuse_it() -> HistoryBuilder:
     history = led(3, topics={"t": {"unclean.leader.election.enable": "true"}}, workload=WorkloadSpec())
     history.client(1, role="producer", acks=-1, idempotent=True, tells_attempts=True)
@@ -118,8 +147,12 @@ def two_copies_with_two_timestamps() -> HistoryBuilder:
     return history
 
 
-@case("it was acknowledged and read, and sent again later, which was refused", PASS, {},
-      why="it was read after the first of its sends")  # fmt: skip
+@case(
+    "it was acknowledged and read, and sent again later, which was refused",
+    PASS,
+    {},
+    why="it was read after the first of its sends",
+)
 def read_before_it_was_sent_again() -> HistoryBuilder:
     history = _tries((4, OK, 3), (9, REFUSED, None))
     history.poll([(0, 0), (1, 1), (2, 2), (3, AGAIN)], at=5)

@@ -264,8 +264,16 @@ class Broker:
         elif len(state.isr) < world.enough_in_sync(partition):
             answer(NOT_ENOUGH, None)
         else:
-            send = Send(process=-1, partition=partition, values=[entry.value], acks=-1, idempotent=False,
-                        invoked_ns=world.now, appended_at=world.now, in_sync=len(state.isr))  # fmt: skip
+            send = Send(
+                process=-1,
+                partition=partition,
+                values=[entry.value],
+                acks=-1,
+                idempotent=False,
+                invoked_ns=world.now,
+                appended_at=world.now,
+                in_sync=len(state.isr),
+            )
             first = self.append(replica, [entry], by_leader=True)
 
             def replicated(error: str | None) -> None:

@@ -27,9 +27,15 @@ class Processes:
         self.groups: dict[int, str] = {}
 
     def new(
-        self, name: str, *, acks: int | None = None, idempotent: bool | None = None,
-        isolation: str = "read_uncommitted", transactional_id: str | None = None, group: str | None = None,
-    ) -> int:  # fmt: skip
+        self,
+        name: str,
+        *,
+        acks: int | None = None,
+        idempotent: bool | None = None,
+        isolation: str = "read_uncommitted",
+        transactional_id: str | None = None,
+        group: str | None = None,
+    ) -> int:
         self.names.append((name, acks is not None, acks, idempotent))
         number = len(self.names) - 1
         if isolation != "read_uncommitted":
@@ -274,6 +280,10 @@ class Consumer:
             return None
         assert replica.state is not None
         return Read(
-            partition=partition, node=node, leader_epoch=replica.state.epoch, first=fetched.offsets[0],
-            entries=fetched.entries, offsets=fetched.offsets,
-        )  # fmt: skip
+            partition=partition,
+            node=node,
+            leader_epoch=replica.state.epoch,
+            first=fetched.offsets[0],
+            entries=fetched.entries,
+            offsets=fetched.offsets,
+        )

@@ -20,8 +20,16 @@ FLAWS: dict[str, tuple[str, ...]] = {
     "truncate-at-start": ("leader-dies", "everyone-dies", "quick-restart", "mixed"),
     "drop-at-start": ("leader-dies", "everyone-dies", "quick-restart", "one-disk", "survives-unclean", "mixed"),
     "drop-while-leading": (
-        "calm", "leader-dies", "one-disk", "alone-then-dies", "survives-unclean", "zombie", "power", "retried",
-        "last-in-sync-disk", "removal",
+        "calm",
+        "leader-dies",
+        "one-disk",
+        "alone-then-dies",
+        "survives-unclean",
+        "zombie",
+        "power",
+        "retried",
+        "last-in-sync-disk",
+        "removal",
     ),
     "unclean-forbidden": ("alone-then-dies", "everyone-dies", "last-in-sync-disk", "mixed"),
     "unclean-needlessly": ("followers-die", "leader-dies", "alone-then-dies", "survives-unclean"),
@@ -29,7 +37,7 @@ FLAWS: dict[str, tuple[str, ...]] = {
     "acknowledge-below-minimum": ("followers-die", "alone-then-dies", "everyone-dies"),
     "directory-not-noticed": ("quick-restart", "disks-in-turn", "one-disk"),
     "damage-takes-neighbour": ("one-batch", "last-in-sync-disk"),
-}  # fmt: skip
+}
 
 
 def drawn(seed: int) -> Setup:
@@ -46,18 +54,26 @@ def drawn(seed: int) -> Setup:
             layout.append(tuple(random.sample(brokers, count)))
         topics.append(
             Topic(
-                name=("orders", "other")[place], layout=tuple(layout), min_in_sync=random.choice((1, 1, 2)),
+                name=("orders", "other")[place],
+                layout=tuple(layout),
+                min_in_sync=random.choice((1, 1, 2)),
                 unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.45),
             )
-        )  # fmt: skip
+        )
     acks = tuple(random.choice((-1, -1, -1, 1, 1, 0)) for _ in range(random.choice((1, 2, 2))))
     sure = all(each == -1 for each in acks)  # idempotence needs acks=all
     return Setup(
-        seed=seed, plot=plot, brokers=brokers, topics=tuple(topics), flaws=frozenset({flaw} if flaw else ()),
-        bad_answers=random.choice((0.0, 0.0, 0.05, 0.25)), retries=random.random() < 0.8,
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=tuple(topics),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.25)),
+        retries=random.random() < 0.8,
         acks=acks,
-        tick_ms=random.choice(((60, 150), (60, 150), (150, 400))), idempotent=sure and random.random() < 0.7,
-    )  # fmt: skip
+        tick_ms=random.choice(((60, 150), (60, 150), (150, 400))),
+        idempotent=sure and random.random() < 0.7,
+    )
 
 
 # ---- transactions ---------------------------------------------------------------------------------------------------
@@ -89,15 +105,22 @@ def drawn_with_transactions(seed: int) -> Setup:
     unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
     topic = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)), unclean_allowed=unclean)
     states = Topic(
-        name=TRANSACTIONS_TOPIC, layout=(tuple(random.sample(brokers, random.choice((1, 3, 3, 3)))),),
-        unclean_allowed=random.random() < 0.2, internal=True,
-    )  # fmt: skip
+        name=TRANSACTIONS_TOPIC,
+        layout=(tuple(random.sample(brokers, random.choice((1, 3, 3, 3)))),),
+        unclean_allowed=random.random() < 0.2,
+        internal=True,
+    )
     return Setup(
-        seed=seed, plot=plot, brokers=brokers, topics=(topic, states), flaws=frozenset({flaw} if flaw else ()),
-        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)), acks=(-1,) * random.choice((0, 1)),
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(topic, states),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)),
+        acks=(-1,) * random.choice((0, 1)),
         transactional_ids=("pay-1", "pay-2")[: random.choice((1, 2, 2))],
         consumers=random.choice((("read_committed",), ("read_committed", "read_uncommitted"))),
-    )  # fmt: skip
+    )
 
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
@@ -123,14 +146,22 @@ def drawn_with_groups(seed: int) -> Setup:
     unclean = random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3)
     topic = Topic(name="orders", layout=layout, min_in_sync=random.choice((1, 1, 2)), unclean_allowed=unclean)
     offsets = Topic(
-        name=GROUP_OFFSETS_TOPIC, layout=(tuple(random.sample(brokers, random.choice((1, 2, 3, 3)))),),
-        unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3), internal=True,
-    )  # fmt: skip
+        name=GROUP_OFFSETS_TOPIC,
+        layout=(tuple(random.sample(brokers, random.choice((1, 2, 3, 3)))),),
+        unclean_allowed=random.random() < (0.1 if flaw == "unclean-forbidden" else 0.3),
+        internal=True,
+    )
     return Setup(
-        seed=seed, plot=plot, brokers=brokers, topics=(topic, offsets), flaws=frozenset({flaw} if flaw else ()),
-        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)), acks=(-1,) * random.choice((1, 2)),
-        members=random.choice((1, 2, 2, 3)), consumers=(),
-    )  # fmt: skip
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(topic, offsets),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.05, 0.2)),
+        acks=(-1,) * random.choice((1, 2)),
+        members=random.choice((1, 2, 2, 3)),
+        consumers=(),
+    )
 
 
 # ---- settings, and eras of defaults ---------------------------------------------------------------------------------
@@ -159,18 +190,30 @@ def drawn_with_settings(seed: int) -> Setup:
     by_default = release in RELEASES_BEFORE_EPOCHS
     allowed = by_default if stated is None else random.random() < 0.5 and flaw != "unclean-forbidden"
     topic = Topic(
-        name="orders", layout=layout, min_in_sync=random.choice((1, 2)), unclean_allowed=allowed,
+        name="orders",
+        layout=layout,
+        min_in_sync=random.choice((1, 2)),
+        unclean_allowed=allowed,
         unclean_stated=stated is not None,
-    )  # fmt: skip
+    )
     acks = tuple(random.choice((-1, -1, 1)) for _ in range(random.choice((1, 2))))
     return Setup(
-        seed=seed, plot=plot, brokers=brokers, topics=(topic,), flaws=frozenset({flaw} if flaw else ()),
-        bad_answers=random.choice((0.0, 0.0, 0.1)), acks=acks, settings_change=True, release=release,
+        seed=seed,
+        plot=plot,
+        brokers=brokers,
+        topics=(topic,),
+        flaws=frozenset({flaw} if flaw else ()),
+        bad_answers=random.choice((0.0, 0.0, 0.1)),
+        acks=acks,
+        settings_change=True,
+        release=release,
         idempotent=all(each == -1 for each in acks) and random.random() < 0.7,
-    )  # fmt: skip
+    )
 
 
 DRAWN: Mapping[str, Callable[[int], Setup]] = {
-    RECORDS: drawn, TRANSACTIONS: drawn_with_transactions, GROUPS: drawn_with_groups,
+    RECORDS: drawn,
+    TRANSACTIONS: drawn_with_transactions,
+    GROUPS: drawn_with_groups,
     SETTINGS: drawn_with_settings,
-}  # fmt: skip
+}

@@ -155,24 +155,37 @@ def _transactions(chronicle: Chronicle) -> list[Row]:
     last_ns = max(poll.completed_ns for poll in chronicle.polls) if chronicle.polls else BEGIN
     return [
         {
-            "transaction": each.number, "process": each.process, "transactional_id": each.transactional_id,
-            "invoked_ns": each.begun_ns, "completed_ns": last_ns if each.ended_ns is None else each.ended_ns,
-            "outcome": each.outcome, "error": each.error, "group": each.group,
+            "transaction": each.number,
+            "process": each.process,
+            "transactional_id": each.transactional_id,
+            "invoked_ns": each.begun_ns,
+            "completed_ns": last_ns if each.ended_ns is None else each.ended_ns,
+            "outcome": each.outcome,
+            "error": each.error,
+            "group": each.group,
         }
         for each in chronicle.transactions
-    ]  # fmt: skip
+    ]
 
 
 def _group_events(history: History) -> list[Row]:
     return [
         {
-            "process": each.process, "group": history.processes.groups[each.process], "event": each.event,
-            "generation": each.generation if each.generation >= 0 else None, "member": each.member,
-            "topic": each.partition[0], "partition": each.partition[1], "offset": each.offset, "status": each.status,
-            "invoked_ns": each.invoked_ns, "completed_ns": each.completed_ns, "error": each.error,
+            "process": each.process,
+            "group": history.processes.groups[each.process],
+            "event": each.event,
+            "generation": each.generation if each.generation >= 0 else None,
+            "member": each.member,
+            "topic": each.partition[0],
+            "partition": each.partition[1],
+            "offset": each.offset,
+            "status": each.status,
+            "invoked_ns": each.invoked_ns,
+            "completed_ns": each.completed_ns,
+            "error": each.error,
         }
         for each in sorted(history.chronicle.group_events, key=lambda each: (each.completed_ns, each.invoked_ns))
-    ]  # fmt: skip
+    ]
 
 
 def _op(history: History, process: int, f: str, status: int, invoked_ns: int, completed_ns: int, count: int) -> Row:

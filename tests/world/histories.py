@@ -77,9 +77,12 @@ def played(setup: Setup) -> tuple[World, Processes]:
     )
     for place, isolation in enumerate(consumers):
         consumer = Consumer(
-            world=world, processes=processes, name=f"consumer-{place + 1}", metadata=Metadata(world=world),
+            world=world,
+            processes=processes,
+            name=f"consumer-{place + 1}",
+            metadata=Metadata(world=world),
             isolation=isolation,
-        )  # fmt: skip
+        )
         world.after(world.some(50, 400), consumer.poll)
     if "drop-while-leading" in setup.flaws:
         for _ in range(world.random.choice((1, 1, 2))):

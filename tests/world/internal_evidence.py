@@ -39,27 +39,41 @@ def _states(history: History, visibility: Visibility) -> list[Row]:
         earliest = rows[-1]["time_ns"] + 1 if rows else 0
         rows.append(
             {
-                "topic": each.partition[0], "partition": each.partition[1],
+                "topic": each.partition[0],
+                "partition": each.partition[1],
                 "time_ns": max(each.time_ns + random.randint(-blur, blur), earliest),
-                "uncertainty_ns": visibility.blur_ns, "exact": True, "observer": -1, "leader": each.state.leader,
-                "leader_epoch": each.state.epoch, "partition_epoch": each.state.partition_epoch, "controller_epoch": 1,
-                "isr": list(each.state.isr), "isr_before": None if each.before is None else list(each.before.isr),
+                "uncertainty_ns": visibility.blur_ns,
+                "exact": True,
+                "observer": -1,
+                "leader": each.state.leader,
+                "leader_epoch": each.state.epoch,
+                "partition_epoch": each.state.partition_epoch,
+                "controller_epoch": 1,
+                "isr": list(each.state.isr),
+                "isr_before": None if each.before is None else list(each.before.isr),
                 "leader_before": None if each.before is None else each.before.leader,
                 "unclean": each.unclean and each.before is not None and each.state.epoch != each.before.epoch,
                 "replicas": list(layouts[each.partition[0]][each.partition[1]]),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
 def _snapshot(number: int, each: Snapshot) -> Row:
     return {
-        "snapshot": number, "node": each.node, "time_ns": each.time_ns,
-        "reason": "end" if each.reason == "end" else "wipe", "topic": each.partition[0], "partition": each.partition[1],
-        "log_start_offset": each.log_start, "high_watermark": each.high_watermark, "log_end_offset": each.log_end,
-        "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in each.epochs), "topic_id": None,
+        "snapshot": number,
+        "node": each.node,
+        "time_ns": each.time_ns,
+        "reason": "end" if each.reason == "end" else "wipe",
+        "topic": each.partition[0],
+        "partition": each.partition[1],
+        "log_start_offset": each.log_start,
+        "high_watermark": each.high_watermark,
+        "log_end_offset": each.log_end,
+        "leader_epochs": " ".join(f"{epoch}:{start}" for epoch, start in each.epochs),
+        "topic_id": None,
         "kept_from": each.log_start,
-    }  # fmt: skip
+    }
 
 
 def records_of(
@@ -86,28 +100,49 @@ def _transaction_states(history: History, snapshots: Mapping[int, Snapshot]) -> 
         state = entry.kept
         assert isinstance(state, TransactionState)
         yield {
-            "snapshots": numbers, "partition": partition[1], "offset": offset, "leader_epoch": entry.epoch,
-            "time_ns": time_ns, "transactional_id": state.transactional_id, "removed": False,
-            "producer_id": state.producer[0], "producer_epoch": state.producer[1], "state": state.state,
-            "timeout_ms": TIMEOUT_MS, "begun_ns": state.begun_ns if state.begun_ns >= 0 else None,
+            "snapshots": numbers,
+            "partition": partition[1],
+            "offset": offset,
+            "leader_epoch": entry.epoch,
+            "time_ns": time_ns,
+            "transactional_id": state.transactional_id,
+            "removed": False,
+            "producer_id": state.producer[0],
+            "producer_epoch": state.producer[1],
+            "state": state.state,
+            "timeout_ms": TIMEOUT_MS,
+            "begun_ns": state.begun_ns if state.begun_ns >= 0 else None,
             "partitions": [{"topic": topic, "partition": part} for topic, part in state.partitions],
-        }  # fmt: skip
+        }
 
 
 def _consumer_offsets(history: History, snapshots: Mapping[int, Snapshot]) -> Iterator[Row]:
     """A record of the world's may have several offsets; each of them is one of Kafka's."""
     for numbers, partition, offset, entry, time_ns in records_of(history, snapshots, GROUP_OFFSETS_TOPIC):
         row: Row = {
-            "snapshots": numbers, "partition": partition[1], "offset": offset, "leader_epoch": entry.epoch,
-            "time_ns": time_ns, "transactional": False, "removed": False, "group": GROUP,
-        }  # fmt: skip
+            "snapshots": numbers,
+            "partition": partition[1],
+            "offset": offset,
+            "leader_epoch": entry.epoch,
+            "time_ns": time_ns,
+            "transactional": False,
+            "removed": False,
+            "group": GROUP,
+        }
         if isinstance(entry.kept, Generation):
             yield {
-                **row, "kind": "group", "generation": entry.kept.number, "members": list(entry.kept.members),
-            }  # fmt: skip
+                **row,
+                "kind": "group",
+                "generation": entry.kept.number,
+                "members": list(entry.kept.members),
+            }
         elif isinstance(entry.kept, Commits):
             for (topic, part), committed in entry.kept.offsets:
                 yield {
-                    **row, "kind": "offset", "topic": topic, "topic_partition": part, "committed_offset": committed,
+                    **row,
+                    "kind": "offset",
+                    "topic": topic,
+                    "topic_partition": part,
+                    "committed_offset": committed,
                     "commit_ns": time_ns,
-                }  # fmt: skip
+                }

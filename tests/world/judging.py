@@ -30,10 +30,17 @@ PASSED_OVER = "passed over"
 # Checks of promises beyond lost records, and those of them that a loss may be the cause of.
 OF_PROMISES = frozenset(
     {
-        "aborted-read", "torn-transaction", "zombie-transaction", "last-stable-offset", "lost-group-offset",
-        "group-redelivery", "group-skip", "two-owners", "zombie-commit",
+        "aborted-read",
+        "torn-transaction",
+        "zombie-transaction",
+        "last-stable-offset",
+        "lost-group-offset",
+        "group-redelivery",
+        "group-skip",
+        "two-owners",
+        "zombie-commit",
     }
-)  # fmt: skip
+)
 _TOLD_OF_LOSSES = frozenset({"torn-transaction", "last-stable-offset", "group-redelivery", "group-skip"})
 UNDECIDED = "undecided"
 
@@ -114,9 +121,13 @@ def _stated(topic: Topic) -> dict[str, str]:
 
 def _scenario_with_transactions(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scenario:
     workload = TransactionsSettings(
-        producers=len(setup.acks), consumers=len(setup.consumers or ()), processors=len(setup.transactional_ids),
-        output=topics[0].name, request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
-    )  # fmt: skip
+        producers=len(setup.acks),
+        consumers=len(setup.consumers or ()),
+        processors=len(setup.transactional_ids),
+        output=topics[0].name,
+        request_timeout_ms=REQUEST_NS // MS,
+        delivery_timeout_ms=DELIVERY_NS // MS,
+    )
     internal = {
         f"transaction.state.log.{key}": str(value)
         for topic in setup.topics
@@ -124,21 +135,43 @@ def _scenario_with_transactions(setup: Setup, topics: tuple[TopicSpec, ...]) -> 
         for key, value in (("min.isr", topic.min_in_sync), ("num.partitions", 1))
     }
     return Scenario(
-        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers, settings=internal),
-        topics=topics, workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
-    )  # fmt: skip
+        name=setup.plot,
+        story="",
+        source="",
+        cluster=ClusterSpec(brokers=setup.brokers, settings=internal),
+        topics=topics,
+        workload=workload,
+        faults=(),
+        steps=(),
+        expect=ExpectSpec(),
+        coverage={},
+        seed=setup.seed,
+    )
 
 
 def _scenario_with_a_group(setup: Setup, topics: tuple[TopicSpec, ...]) -> Scenario:
     workload = ConsumerGroupsSettings(
-        producers=len(setup.acks), consumers=setup.members, group=GROUP, idempotence=setup.idempotent,
-        request_timeout_ms=REQUEST_NS // MS, delivery_timeout_ms=DELIVERY_NS // MS,
-    )  # fmt: skip
+        producers=len(setup.acks),
+        consumers=setup.members,
+        group=GROUP,
+        idempotence=setup.idempotent,
+        request_timeout_ms=REQUEST_NS // MS,
+        delivery_timeout_ms=DELIVERY_NS // MS,
+    )
     settings = {"offsets.topic.num.partitions": "1"}
     return Scenario(
-        name=setup.plot, story="", source="", cluster=ClusterSpec(brokers=setup.brokers, settings=settings),
-        topics=topics, workload=workload, faults=(), steps=(), expect=ExpectSpec(), coverage={}, seed=setup.seed,
-    )  # fmt: skip
+        name=setup.plot,
+        story="",
+        source="",
+        cluster=ClusterSpec(brokers=setup.brokers, settings=settings),
+        topics=topics,
+        workload=workload,
+        faults=(),
+        steps=(),
+        expect=ExpectSpec(),
+        coverage={},
+        seed=setup.seed,
+    )
 
 
 def _said(judgement: Judgement, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -225,10 +258,14 @@ def said_of(judged: Judged, broken: Broken) -> str:
         finding
         for _, finding in judged.judgement.findings
         if finding.check in broken.checks
-        and (broken.partition is None or finding.topic is None or finding.partition is None
-             or (finding.topic, finding.partition) == broken.partition)
+        and (
+            broken.partition is None
+            or finding.topic is None
+            or finding.partition is None
+            or (finding.topic, finding.partition) == broken.partition
+        )
         and (broken.value is None or not finding.values or broken.value in finding.values)
-    ]  # fmt: skip
+    ]
     if any(finding.classification == "violation" for finding in said):
         return "violation"
     # "Unseen" says of a record that nobody knows whether it is lost.

@@ -125,8 +125,14 @@ class Member:
     def _poll(self) -> None:
         world = self.world
         reads = [read for partition in self.positions if (read := self._read(partition)) is not None]
-        poll = Poll(process=self.process, assignment=self.gained, final=False, invoked_ns=world.now,
-                    completed_ns=world.now, reads=reads)  # fmt: skip
+        poll = Poll(
+            process=self.process,
+            assignment=self.gained,
+            final=False,
+            invoked_ns=world.now,
+            completed_ns=world.now,
+            reads=reads,
+        )
         world.chronicle.polls.append(poll)
         chance = world.random.random()
         if chance < 0.02:
@@ -156,8 +162,9 @@ class Member:
         if not entries or replica.state is None:
             return None
         self.positions[partition] = position + len(entries)
-        return Read(partition=partition, node=broker.node, leader_epoch=replica.state.epoch, first=position,
-                    entries=entries)  # fmt: skip
+        return Read(
+            partition=partition, node=broker.node, leader_epoch=replica.state.epoch, first=position, entries=entries
+        )
 
     def _commit(self, *, last: bool = False) -> None:
         if self.over or not self.positions or not self.world.loading:
@@ -190,21 +197,39 @@ class Member:
             self.place.replace(low_ms, high_ms)
 
     def _tell(
-        self, event: str, offsets: Mapping[Partition, int | None], begun_ns: int, *, status: int = OK,
-        error: str | None = None, sources: Mapping[Partition, int | None] | None = None,
+        self,
+        event: str,
+        offsets: Mapping[Partition, int | None],
+        begun_ns: int,
+        *,
+        status: int = OK,
+        error: str | None = None,
+        sources: Mapping[Partition, int | None] | None = None,
         deposed: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.world.chronicle.group_events += [
             GroupEvent(
-                process=self.process, event=event, generation=self.generation, member=self.name, partition=partition,
-                offset=offset, status=status, invoked_ns=begun_ns, completed_ns=self.world.now, error=error,
-                source=(sources or {}).get(partition), deposed=deposed,
+                process=self.process,
+                event=event,
+                generation=self.generation,
+                member=self.name,
+                partition=partition,
+                offset=offset,
+                status=status,
+                invoked_ns=begun_ns,
+                completed_ns=self.world.now,
+                error=error,
+                source=(sources or {}).get(partition),
+                deposed=deposed,
             )
             for partition, offset in offsets.items()
-        ]  # fmt: skip
+        ]
 
     def _ask(self, ask: Asking, done: Done) -> None:
         Request(
-            world=self.world, metadata=self.place.metadata, partition=OFFSETS,
-            ask=lambda broker, reply: ask(coordinator_of(broker), reply), done=done,
-        ).go()  # fmt: skip
+            world=self.world,
+            metadata=self.place.metadata,
+            partition=OFFSETS,
+            ask=lambda broker, reply: ask(coordinator_of(broker), reply),
+            done=done,
+        ).go()

@@ -93,11 +93,14 @@ def _aborted_reads(history: History, amiss: _Amiss) -> Iterator[Broken]:
                 transaction, send = aborted[entry.value]
                 excused = amiss.excuses(transaction.producer[0])
                 yield Broken(
-                    kind="aborted-read", checks=frozenset({"aborted-read"}), partition=send.partition,
-                    verdict=Verdict.UNSAID if excused else Verdict.VIOLATION, value=entry.value,
+                    kind="aborted-read",
+                    checks=frozenset({"aborted-read"}),
+                    partition=send.partition,
+                    verdict=Verdict.UNSAID if excused else Verdict.VIOLATION,
+                    value=entry.value,
                     story=f"transaction {transaction.number} was aborted ({transaction.error}), process {poll.process} "
                     f"read value {entry.value}",
-                )  # fmt: skip
+                )
 
 
 def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
@@ -130,10 +133,13 @@ def _hidden(history: History, amiss: _Amiss) -> Iterator[Broken]:
             waits = held[value] >= end
             excused = amiss.excuses(transaction.producer[0])
             yield Broken(
-                kind="hidden", checks=_HIDDEN, partition=send.partition, value=value,
+                kind="hidden",
+                checks=_HIDDEN,
+                partition=send.partition,
+                value=value,
                 verdict=Verdict.UNSAID if waits else Verdict.PERMITTED if excused else Verdict.VIOLATION,
                 story=f"transaction {transaction.number} was committed, value {value} at {held[value]} is hidden",
-            )  # fmt: skip
+            )
 
 
 def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
@@ -149,10 +155,11 @@ def _torn(history: History, amiss: _Amiss) -> Iterator[Broken]:
         there = values <= given | {e.value for final in chronicle.final.values() for e in final.unread}
         unsaid = not read or not there or amiss.excuses(transaction.producer[0])
         yield Broken(
-            kind="torn", checks=frozenset({"torn-transaction", "aborted-read"}),
+            kind="torn",
+            checks=frozenset({"torn-transaction", "aborted-read"}),
             verdict=Verdict.UNSAID if unsaid else Verdict.VIOLATION,
             story=f"{len(values & given)} of {len(values)} records of transaction {transaction.number} are given",
-        )  # fmt: skip
+        )
 
 
 def _read_while_open(history: History) -> Iterator[Broken]:
@@ -170,9 +177,12 @@ def _read_while_open(history: History) -> Iterator[Broken]:
         transaction = _transaction_of(history, send)
         if transaction is not None and transaction.outcome == UNKNOWN and set(send.values) & (read - final):
             yield Broken(
-                kind="read while open", checks=frozenset({"aborted-read"}), verdict=Verdict.UNSAID,
-                story=f"transaction {transaction.number}", partition=send.partition,
-            )  # fmt: skip
+                kind="read while open",
+                checks=frozenset({"aborted-read"}),
+                verdict=Verdict.UNSAID,
+                story=f"transaction {transaction.number}",
+                partition=send.partition,
+            )
 
 
 def _mixed_up(history: History) -> Iterator[Broken]:
@@ -202,15 +212,19 @@ def _passed(history: History) -> Iterator[Broken]:
             if each.transaction == transaction.number and each.base is not None
         ]
         above = any(
-            offset > send.base for read in polls[0].reads if read.partition == passed.partition
+            offset > send.base
+            for read in polls[0].reads
+            if read.partition == passed.partition
             for offset, _ in read.placed()
-        )  # fmt: skip
+        )
         seen = above and polls[0].error is None and polls[0].completed_ns < max(answers)
         yield Broken(
-            kind="passed", checks=frozenset({"last-stable-offset"}), partition=passed.partition,
+            kind="passed",
+            checks=frozenset({"last-stable-offset"}),
+            partition=passed.partition,
             verdict=Verdict.VIOLATION if seen else Verdict.UNSAID,
             story=f"transaction {transaction.number} was open",
-        )  # fmt: skip
+        )
 
 
 def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Broken]:
@@ -236,11 +250,12 @@ def _zombies(transactions: Sequence[Transaction], amiss: _Amiss) -> Iterator[Bro
         plain = own is not None and any(own < first[each.process].begun_ns for each in newer)
         unsaid = not plain or amiss.excuses(late.producer[0])
         yield Broken(
-            kind="zombie", checks=frozenset({"zombie-transaction"}),
+            kind="zombie",
+            checks=frozenset({"zombie-transaction"}),
             verdict=Verdict.UNSAID if unsaid else Verdict.VIOLATION,
             story=f"transaction {late.number} of epoch {late.producer[1]} was committed, {newer[0].number} of epoch "
             f"{newer[0].producer[1]} before",
-        )  # fmt: skip
+        )
 
 
 def _hanging(history: History, amiss: _Amiss) -> Iterator[Broken]:
@@ -252,7 +267,10 @@ def _hanging(history: History, amiss: _Amiss) -> Iterator[Broken]:
         assert opened.producer is not None
         excused = amiss.excuses(opened.producer[0])
         yield Broken(
-            kind="hanging", checks=frozenset(), partition=partition, value=opened.value,
+            kind="hanging",
+            checks=frozenset(),
+            partition=partition,
+            value=opened.value,
             verdict=Verdict.UNSAID if excused else Verdict.VIOLATION,
             story=f"open from {final.stable} on, log end {final.end}",
-        )  # fmt: skip
+        )

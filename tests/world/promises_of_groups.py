@@ -42,9 +42,10 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
         newer = [
             each
             for each in committed
-            if each.partition == fetch.partition and each.completed_ns < fetch.invoked_ns
+            if each.partition == fetch.partition
+            and each.completed_ns < fetch.invoked_ns
             and order[each.source] > order[fetch.source]
-        ]  # fmt: skip
+        ]
         if not newer:
             continue
         last = max(newer, key=lambda each: order[each.source])
@@ -53,9 +54,12 @@ def _lost_offsets(history: History, lost: dict[int, LostWrite]) -> Iterator[Brok
         verdicts = {_verdict(history, fetch, lost.get(each.source or -1)) for each in newer}
         worst = next(each for each in (Verdict.VIOLATION, Verdict.UNSAID, Verdict.PERMITTED) if each in verdicts)
         yield Broken(
-            kind="lost offset", checks=frozenset({"lost-group-offset"}), verdict=worst, partition=fetch.partition,
+            kind="lost offset",
+            checks=frozenset({"lost-group-offset"}),
+            verdict=worst,
+            partition=fetch.partition,
             story=f"{fetch.member} was told {fetch.offset}, {last.offset} had been committed by {last.member}",
-        )  # fmt: skip
+        )
 
 
 def _verdict(history: History, fetch: GroupEvent, lost: LostWrite | None) -> Verdict:
@@ -86,10 +90,12 @@ def _zombies(history: History, *, forgotten: bool) -> Iterator[Broken]:
         ]
         if later:
             yield Broken(
-                kind="zombie commit", checks=frozenset({"zombie-commit"}), partition=each.partition,
+                kind="zombie commit",
+                checks=frozenset({"zombie-commit"}),
+                partition=each.partition,
                 verdict=Verdict.UNSAID if forgotten else Verdict.VIOLATION,
                 story=f"{each.member} of generation {each.generation} committed in generation {later[-1].generation}",
-            )  # fmt: skip
+            )
 
 
 def _two_owners(history: History, *, forgotten: bool) -> Iterator[Broken]:
@@ -100,10 +106,12 @@ def _two_owners(history: History, *, forgotten: bool) -> Iterator[Broken]:
             same = (one.generation, one.partition) == (other.generation, other.partition)
             if same and one.process != other.process and other.completed_ns < _until(history, one):
                 yield Broken(
-                    kind="two owners", checks=frozenset({"two-owners"}), partition=one.partition,
+                    kind="two owners",
+                    checks=frozenset({"two-owners"}),
+                    partition=one.partition,
                     verdict=Verdict.UNSAID if forgotten else Verdict.VIOLATION,
                     story=f"{one.member} and {other.member} in generation {one.generation}",
-                )  # fmt: skip
+                )
 
 
 def _until(history: History, assigned: GroupEvent) -> int:

@@ -212,9 +212,14 @@ class TransactionCoordinator:
 
 
 def mark(
-    leader: Broker, partition: Partition, *, producer: tuple[int, int], commits: bool, by: int,
+    leader: Broker,
+    partition: Partition,
+    *,
+    producer: tuple[int, int],
+    commits: bool,
+    by: int,
     answer: Callable[[str | None, int | None], None],
-) -> None:  # fmt: skip
+) -> None:
     """WriteTxnMarkers: refused from a coordinator that a newer one has replaced."""
     replica = leader.replicas[partition]
     state = replica.state

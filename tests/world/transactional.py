@@ -74,9 +74,12 @@ class TransactionalProducer:
         if not world.loading:
             return
         self.transaction = Transaction(
-            number=len(world.chronicle.transactions), process=self.process, transactional_id=self.of.name,
-            producer=self.producer, begun_ns=world.now,
-        )  # fmt: skip
+            number=len(world.chronicle.transactions),
+            process=self.process,
+            transactional_id=self.of.name,
+            producer=self.producer,
+            begun_ns=world.now,
+        )
         world.chronicle.transactions.append(self.transaction)
         self.added, self.failed, self.send = set(), False, None
         self.left = [
@@ -127,9 +130,14 @@ class TransactionalProducer:
         values = [number(self.process, self.sequence + place) for place in range(count)]
         self.sequence += count
         self.send = Send(
-            process=self.process, partition=partition, values=values, acks=-1, idempotent=True, invoked_ns=world.now,
+            process=self.process,
+            partition=partition,
+            values=values,
+            acks=-1,
+            idempotent=True,
+            invoked_ns=world.now,
             transaction=self.transaction.number,
-        )  # fmt: skip
+        )
         world.chronicle.sends.append(self.send)
         if "late-produce" in world.setup.flaws and not self.left and world.random.random() < 0.3:
             self._is_held_up(self.send)
@@ -187,6 +195,9 @@ class TransactionalProducer:
 
     def _ask(self, ask: Asking, done: Done) -> None:
         Request(
-            world=self.world, metadata=self.metadata, partition=TRANSACTIONS,
-            ask=lambda broker, reply: ask(coordinator_of(broker), reply), done=done,
-        ).go()  # fmt: skip
+            world=self.world,
+            metadata=self.metadata,
+            partition=TRANSACTIONS,
+            ask=lambda broker, reply: ask(coordinator_of(broker), reply),
+            done=done,
+        ).go()

@@ -137,14 +137,23 @@ def _removed_unasked(chronicle: Chronicle, partition: Partition, sends: Sequence
         return []
     given = {e.value for poll in chronicle.polls if poll.final for read in poll.reads for e in read.entries}
     return [
-        Lost(value=value, partition=partition, offset=send.base + place, acks=send.acks, took="removed-unasked",
-             verdict=Verdict.VIOLATION if send.acks == -1 else Verdict.UNSAID, time_ns=unasked[-1].time_ns,
-             story=f"the log starts at {start} and nobody asked for that", told=False, read=False)
+        Lost(
+            value=value,
+            partition=partition,
+            offset=send.base + place,
+            acks=send.acks,
+            took="removed-unasked",
+            verdict=Verdict.VIOLATION if send.acks == -1 else Verdict.UNSAID,
+            time_ns=unasked[-1].time_ns,
+            story=f"the log starts at {start} and nobody asked for that",
+            told=False,
+            read=False,
+        )
         for send in sends
         if send.status == OK and send.base is not None
         for place, value in enumerate(send.values)
         if send.base + place < start and value not in given
-    ]  # fmt: skip
+    ]
 
 
 def _is_promised(chronicle: Chronicle, send: Send) -> bool:

@@ -113,9 +113,13 @@ class Rewinds:
         """Why a consumer that was to go on at `position` may have found the log's end below that; None if nothing
         explains it. Its reset policy then says where it goes on."""
         rewind = under_a_reader(
-            history, offset=position - 1, epoch=None, time_ns=until_ns, since_ns=since_ns,
+            history,
+            offset=position - 1,
+            epoch=None,
+            time_ns=until_ns,
+            since_ns=since_ns,
             code="rewound-under-the-consumer",
-        )  # fmt: skip
+        )
         lost = self._of(history)
         if rewind.classification != "violation" or lost["violation"].above(position - 1, until_ns) is not None:
             return rewind if rewind.classification != "violation" else None

@@ -53,15 +53,23 @@ class Answered:
     def as_dict(self) -> dict[str, Any]:
         by = self.explanation
         return {
-            "code": self.error.code, "name": self.error.name, "count": self.count, "meaning": self.error.meaning,
+            "code": self.error.code,
+            "name": self.error.name,
+            "count": self.count,
+            "meaning": self.error.meaning,
             "explained_by": None if by is None else by.by,
-        }  # fmt: skip
+        }
 
 
 def answered(
-    context: RunContext, *, begin_ns: int, end_ns: int, process: int | None = None,
-    partition: PartitionHistory | None = None, last_offsets: Sequence[tuple[int, int | None]] = (),
-) -> list[Answered]:  # fmt: skip
+    context: RunContext,
+    *,
+    begin_ns: int,
+    end_ns: int,
+    process: int | None = None,
+    partition: PartitionHistory | None = None,
+    last_offsets: Sequence[tuple[int, int | None]] = (),
+) -> list[Answered]:
     """Of one producer, or in one partition; the most frequent ones first. last_offsets: by partition's number, where
     the producer's last acknowledged record was."""
     found: dict[int, list[ClientEventRow]] = {}

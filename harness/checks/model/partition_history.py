@@ -378,9 +378,15 @@ def _log_start(row: PartitionRow, states: Sequence[PartitionStateRow], logs: Seq
 
 
 def _internal(
-    tables: Tables, run: int, rules: UncleanRules, losses: "_Losses", faults: Faults, ends: tuple[NodeEndRow, ...], *,
+    tables: Tables,
+    run: int,
+    rules: UncleanRules,
+    losses: "_Losses",
+    faults: Faults,
+    ends: tuple[NodeEndRow, ...],
+    *,
     is_foreign: bool,
-) -> dict[tuple[str, int], PartitionHistory]:  # fmt: skip
+) -> dict[tuple[str, int], PartitionHistory]:
     """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
     found = {}
     for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
@@ -388,12 +394,22 @@ def _internal(
         assert topic is not None
         assert partition is not None
         found[topic, partition] = PartitionHistory(
-            run=run, partition_id=-1, topic=topic, partition=partition, replicas=tuple(states[-1]["replicas"] or ()),
-            read_to_end=False, end_offset=None, states=states,
+            run=run,
+            partition_id=-1,
+            topic=topic,
+            partition=partition,
+            replicas=tuple(states[-1]["replicas"] or ()),
+            read_to_end=False,
+            end_offset=None,
+            states=states,
             elections=tuple(elections_of(states, (), (), rules, topic, partition)),
-            disk_losses=losses.of(topic, partition), faults=faults, ends=ends,
-            exact=any(state["exact"] for state in states), unclean_ever=rules.ever(topic), is_foreign=is_foreign,
-        )  # fmt: skip
+            disk_losses=losses.of(topic, partition),
+            faults=faults,
+            ends=ends,
+            exact=any(state["exact"] for state in states),
+            unclean_ever=rules.ever(topic),
+            is_foreign=is_foreign,
+        )
     return found
 
 

@@ -79,14 +79,14 @@ class FoldedRow(TypedDict):
 CALLED = "invoked_ns + if(returned_ns is null, position, 0)"
 OVER = "least(completed_ns, coalesce(returned_ns, invoked_ns + position))"
 
-# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and
-# what lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it
-# comes after it, if not for certain (sends.py), then where one task made both calls. A value that was sent more than
-# once is one record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a
-# refusal is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
-# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest
-# step within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both
-# engines of benchmarks/check_history.py run this text.
+# One row per (run, partition_id, value, offset), with what is known of the value as a whole beside it (v_...), and what
+# lies around it in its partition's log and in its sender's order. s_since: a send whose s_place is behind it comes
+# after it, if not for certain (sends.py), then where one task made both calls. A value that was sent more than once is
+# one record; own_...: of the send that was acknowledged at the row's offset, else of the first. The status of a refusal
+# is 3 until it is v_status, since every other answer says more. `a_...`: the line of the accounting that its value is
+# in, on one of the rows (`accounts`); a_restamped: a value of it was seen with two timestamps; a_step: the longest step
+# within a poll onto one of its rows. What leaves are the rows with a flag, and one row for each line. Both engines of
+# benchmarks/check_history.py run this text.
 QUERY = f"""
 with said as (
   select run, partition_id, value, offset,

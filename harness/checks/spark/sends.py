@@ -60,19 +60,22 @@ def value_of(row: FoldedRow | _ValueRow) -> Value:
 
 def sends_of(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow], lines: Sequence[FoldedRow]) -> Sends:
     repeated = _repeated(tables, lines)
-    again = [] if repeated is None else typed(
-        _AgainRow, repeated.groupBy("run").agg(sf.sum(sf.col("sends") - 1).alias("again")).toArrow()
-    )  # fmt: skip
+    again = (
+        []
+        if repeated is None
+        else typed(_AgainRow, repeated.groupBy("run").agg(sf.sum(sf.col("sends") - 1).alias("again")).toArrow())
+    )
     doubled = sorted({value_of(row) for row in rows if row["flags"] & BITS["duplicate"]}) if again else []
     tries: Sequence[_TriesRow] = ()
     if repeated is not None and doubled:
         wanted = sf.broadcast(small_frame(spark, _VALUE, [dict(zip(_VALUE, each, strict=True)) for each in doubled]))
         tries = typed(_TriesRow, repeated.join(wanted, list(_VALUE), "left_semi").drop("sends").toArrow())
     return Sends(
-        in_order=_surely_later(spark, tables, rows), overtook_none=_below_earlier_topics_calls(spark, tables, rows),
+        in_order=_surely_later(spark, tables, rows),
+        overtook_none=_below_earlier_topics_calls(spark, tables, rows),
         again={row["run"]: row["again"] for row in again},
         tries={value_of(row): row["tries"] for row in tries},
-    )  # fmt: skip
+    )
 
 
 def _repeated(tables: Tables, lines: Sequence[FoldedRow]) -> DataFrame | None:
@@ -107,11 +110,14 @@ def _surely_later(spark: SparkSession, tables: Tables, rows: Sequence[FoldedRow]
         tables.every_record.where(_ACKNOWLEDGED)
         .join(sf.broadcast(wanted), list(columns), "left_semi")
         .selectExpr(
-            *_VALUE, "offset", "invoked_ns", f"min(least(returned_ns, completed_ns)) over ({_UPWARDS}) as over_ns",
+            *_VALUE,
+            "offset",
+            "invoked_ns",
+            f"min(least(returned_ns, completed_ns)) over ({_UPWARDS}) as over_ns",
             f"max(if(returned_ns is null, offset, null)) over ({before}) as before",
         )
         .where("over_ns < invoked_ns or offset <= before")
-    )  # fmt: skip
+    )
     return frozenset(map(value_of, typed(_ValueRow, later.select(*_VALUE).toArrow())))
 
 
@@ -129,11 +135,12 @@ def _below_earlier_topics_calls(spark: SparkSession, tables: Tables, rows: Seque
         tables.every_record.where(_ACKNOWLEDGED)
         .join(sf.broadcast(small_frame(spark, columns, wanted)), ["run", "partition_id", "process"])
         .selectExpr(
-            *_VALUE, f"{CALLED} as called",
+            *_VALUE,
+            f"{CALLED} as called",
             f"min(if(invoked_ns > created_ns, {OVER}, null)) over ({_UPWARDS}) as since_above",
         )
         .where("since_above < called")
-    )  # fmt: skip
+    )
     found = map(value_of, typed(_ValueRow, overtaking.select(*_VALUE).toArrow()))
     return frozenset(map(value_of, against)).difference(found)
 

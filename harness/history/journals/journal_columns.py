@@ -225,9 +225,15 @@ class JournalColumns:
         stored_offsets, stored_answers, numbers = self.fresh["offset"], self.fresh["told"], self.state.numbers
         returned = line.returned_ns or [None] * count
         for partition_id, status, offset, error, invoked_ns, completed_ns, returned_ns in zip(
-            invoke.partition_ids, line.statuses, line.offsets, errors, line.invoked_ns, line.completed_ns, returned,
+            invoke.partition_ids,
+            line.statuses,
+            line.offsets,
+            errors,
+            line.invoked_ns,
+            line.completed_ns,
+            returned,
             strict=True,
-        ):  # fmt: skip
+        ):
             stored_offsets.append(NONE if offset is None else offset)
             invoked_ns = invoke.time_ns if invoked_ns is None else invoked_ns
             why = NO_WORD if error is None else number(error)

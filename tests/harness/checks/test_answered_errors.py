@@ -21,8 +21,18 @@ def story(make: Callable[[], History]) -> Callable[[], History]:
 
 
 def answer(history: History, code: int | None, *, at: float, process: int = 1) -> None:
-    history._add("client_events", process=process, time_ns=int(at * SECOND), event="attempt_failed", node=1, topic="t",
-                 partition=0, status=2, error=f"Some {code}", code=code)  # fmt: skip
+    history._add(
+        "client_events",
+        process=process,
+        time_ns=int(at * SECOND),
+        event="attempt_failed",
+        node=1,
+        topic="t",
+        partition=0,
+        status=2,
+        error=f"Some {code}",
+        code=code,
+    )
 
 
 def stuck(*codes: int | None, log_start: int = 0, retention: str = "1500") -> History:

@@ -139,7 +139,7 @@ def stretches(spark: SparkSession, tables: Tables, histories: Sequence[RunHistor
     took_it = f"if({TOOK_IT}, 0, status) as status"
     sends = tables.records.where(answered).selectExpr(
         "run", "process", "partition_id", "offset", took_it, "invoked_ns", "completed_ns"
-    )  # fmt: skip
+    )
     before = Window.partitionBy("run", "process").orderBy("completed_ns").rangeBetween(Window.unboundedPreceding, 0)
     there = Window.partitionBy("run", "process", "partition_id").orderBy("completed_ns")
     there = there.rangeBetween(Window.unboundedPreceding, 0)
@@ -207,9 +207,12 @@ def _finding(context: RunContext, row: StuckRow) -> Finding:
     refused = row["sends"] - row["unknown"]
     outcomes = [f"{number} {how}" for number, how in ((row["unknown"], "unknown"), (refused, "failed")) if number]
     errors = answered(
-        context, begin_ns=row["begin_ns"], end_ns=row["end_ns"], process=row["process"],
+        context,
+        begin_ns=row["begin_ns"],
+        end_ns=row["end_ns"],
+        process=row["process"],
         last_offsets=[(last["partition_id"], last["offset"]) for last in row["lasts"]],
-    )  # fmt: skip
+    )
     healthy = "no fault was in force and every partition had a leader and enough in-sync replicas"
     sentence = (
         f"Process {row['process']}, a producer of {library}, got nothing acknowledged for {seconds:.3f} s from "

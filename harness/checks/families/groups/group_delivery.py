@@ -389,10 +389,13 @@ def _told(context: RunContext, history: PartitionHistory, row: DeliveryRow) -> i
     told = [
         event["offset"]
         for event in context.tables[GROUP_EVENTS]
-        if event["event"] == "fetched" and event["status"] == STATUS_OK and event["process"] == row["process"]
+        if event["event"] == "fetched"
+        and event["status"] == STATUS_OK
+        and event["process"] == row["process"]
         and (event["topic"], event["partition"]) == (history.topic, history.partition)
-        and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"] and event["offset"] is not None
-    ]  # fmt: skip
+        and (row["assigned_ns"] or 0) <= event["completed_ns"] <= row["first_ns"]
+        and event["offset"] is not None
+    ]
     return max([row["high"], *told])
 
 

@@ -116,11 +116,17 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
     if allowed is not None:
         setting = allowed.permission.setting
         return "permitted", Cause(
-            code="group-offsets-lost-in-an-election", nodes=(allowed.leader,), epoch=allowed.epoch,
-            partitions=(place.name,), settings=() if setting is None else (setting,),
-        )  # fmt: skip
-    in_doubt = [Rule(rule="unclean-election", holds=None, evidence=election) for election in elected
-                if election.allowed is None or place.is_foreign]  # fmt: skip
+            code="group-offsets-lost-in-an-election",
+            nodes=(allowed.leader,),
+            epoch=allowed.epoch,
+            partitions=(place.name,),
+            settings=() if setting is None else (setting,),
+        )
+    in_doubt = [
+        Rule(rule="unclean-election", holds=None, evidence=election)
+        for election in elected
+        if election.allowed is None or place.is_foreign
+    ]
     if destroyed.holds is None:
         in_doubt.insert(0, Rule(rule="destruction", holds=None, evidence=destroyed))
     if in_doubt:
@@ -132,9 +138,14 @@ def _by_its_partition(context: RunContext, place: PartitionHistory, kept: Kept) 
 def _destroyed(place: PartitionHistory, survival: Survival, kept: Kept) -> Destruction:
     """Coordinators write with acks=all, and answer before they die, whenever the answer came to be read."""
     lost = LostRecord(
-        offset=None, epoch=None, acks=-1, t_acknowledged=kept.stored_ns, t_sent=kept.sent_ns, committed=True,
+        offset=None,
+        epoch=None,
+        acks=-1,
+        t_acknowledged=kept.stored_ns,
+        t_sent=kept.sent_ns,
+        committed=True,
         in_a_log=False,
-    )  # fmt: skip
+    )
     since_ns = survival.answered_at(lost)
     window = Window(
         after_epoch=-1, after_t=since_ns, doubt_epoch=-1, doubt_t=since_ns, until_epoch=None, until_t=kept.gone_ns

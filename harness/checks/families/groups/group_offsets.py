@@ -62,10 +62,17 @@ def query(runs: JudgedRuns) -> list[WrongFetchRow]:
             if register is not None:
                 asking = "late" if kind == "pending" else fetch.asking
                 last = register.last_before(fetch.invoked_ns, asking) or shown
-            rows.append({**event, "kind": kind, "told": fetch.offset, "committed": last.offset if last else None,
-                         "committed_sent": last.invoked_ns if last else None,
-                         "committed_t": last.completed_ns if last else None,
-                         "shown_ns": shown.invoked_ns if shown else None})  # fmt: skip
+            rows.append(
+                {
+                    **event,
+                    "kind": kind,
+                    "told": fetch.offset,
+                    "committed": last.offset if last else None,
+                    "committed_sent": last.invoked_ns if last else None,
+                    "committed_t": last.completed_ns if last else None,
+                    "shown_ns": shown.invoked_ns if shown else None,
+                }
+            )
     return rows
 
 

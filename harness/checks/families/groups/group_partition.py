@@ -39,12 +39,18 @@ class Kept:
 
 def kept_generation(
     partition: PartitionHistory, *, group: str, generation: int, told_ns: int, gone_ns: int, process: int
-) -> Kept:  # fmt: skip
+) -> Kept:
     """Of a generation that a member was told, and that `process` shows to be gone; the coordinator had stored it."""
     return Kept(
-        group=group, partition=partition, sent_ns=told_ns - READ_AHEAD_NS, stored_ns=told_ns, gone_ns=gone_ns,
-        generation=generation, expires=True, process=process,
-    )  # fmt: skip
+        group=group,
+        partition=partition,
+        sent_ns=told_ns - READ_AHEAD_NS,
+        stored_ns=told_ns,
+        gone_ns=gone_ns,
+        generation=generation,
+        expires=True,
+        process=process,
+    )
 
 
 def partition_of_group(context: RunContext, group: str) -> PartitionHistory | None:

@@ -92,12 +92,18 @@ def _over_nothing(runs: JudgedRuns, jumps: DataFrame) -> DataFrame:
     jumps = jumps.join(readers.withColumn("strict", sf.lit(True)), ["run", "process"], "left")
     final = with_outcome(runs, runs.tables.records.where("kind = 2 and replica is null"))
     between = (
-        final.select("run", "partition_id", sf.col("value").alias("lies"), sf.col("offset").alias("lies_at"),
-                     sf.col("leader_epoch").alias("lies_in"), "outcome")
+        final.select(
+            "run",
+            "partition_id",
+            sf.col("value").alias("lies"),
+            sf.col("offset").alias("lies_at"),
+            sf.col("leader_epoch").alias("lies_in"),
+            "outcome",
+        )
         .join(sf.broadcast(jumps), ["run", "partition_id"])
         .where("came_from < lies_at and lies_at < offset and (strict is null or outcome = 0)")
         .where("lies_in is null or leader_epoch is null or lies_in <= leader_epoch")
-    )  # fmt: skip
+    )
     sent = runs.tables.records.where("kind = 0").groupBy("run", "partition_id", sf.col("value").alias("lies"))
     over = (
         sent.agg(sf.min("invoked_ns").alias("sent_ns"))

@@ -32,7 +32,7 @@ def hidden_ruled(context: RunContext, history: PartitionHistory, row: Flagged, r
     # Its marker may have been written as soon as its own send was answered: the end may have been answered late.
     marker = LostRecord(
         offset=None, epoch=None, acks=-1, t_acknowledged=row.completed_ns, committed=False, in_a_log=False
-    )  # fmt: skip
+    )
     if context.judge(history).rule(marker).classification != "violation":
         return replace(ruling, classification="observation", undecided=Doubt(code="marker-may-be-lost"))
     # So may its partition have been taken into the transaction, at any time since that began.
@@ -47,11 +47,13 @@ def _transaction_of(context: RunContext, row: Flagged) -> TransactionRow | None:
         (
             each
             for each in context.tables[TRANSACTIONS]
-            if each["process"] == row.process and each["outcome"] == STATUS_OK
-            and row.invoked_ns is not None and each["invoked_ns"] <= row.invoked_ns <= each["completed_ns"]
+            if each["process"] == row.process
+            and each["outcome"] == STATUS_OK
+            and row.invoked_ns is not None
+            and each["invoked_ns"] <= row.invoked_ns <= each["completed_ns"]
         ),
         None,
-    )  # fmt: skip
+    )
 
 
 def _may_have_forgotten(context: RunContext, history: PartitionHistory, decision: LostRecord) -> bool:

@@ -214,9 +214,12 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
     held = _held(history, commit)
     gave_up = bool(held) and held[-1]["event"] != "assigned"
     present = (
-        not classic and gave_up and bool(mine_told) and mine_told[-1]["generation"] == of
+        not classic
+        and gave_up
+        and bool(mine_told)
+        and mine_told[-1]["generation"] == of
         and mine_told[-1]["completed_ns"] > held[-1]["invoked_ns"]
-    )  # fmt: skip
+    )
 
     def is_another(row: Row) -> bool:
         theirs, instance = clients.get(row["process"], {}), mine.get("group_instance_id")
@@ -225,10 +228,14 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
 
     recorded = any(row["process"] == commit["process"] for row in given)
     origins = [
-        place for place, row in enumerate(told)
-        if ((row["generation"] or 0) <= of if row["process"] == commit["process"]
-            else not recorded and (row["generation"] or 0) == of)
-    ]  # fmt: skip
+        place
+        for place, row in enumerate(told)
+        if (
+            (row["generation"] or 0) <= of
+            if row["process"] == commit["process"]
+            else not recorded and (row["generation"] or 0) == of
+        )
+    ]
     heard_later = {
         row["generation"]
         for row in given
@@ -241,21 +248,29 @@ def _kind_of_zombie(history: History, commit: Row, of: int) -> str | None:
         by_others = is_another(row) and (classic or here) and row["generation"] not in heard_later
         if (row["generation"] or 0) > of and (by_others or (its_own and (fenced_by_its_own or row is since))):
             return "old-generation"
-    taken = any(
-        is_another(row) and row["partition"] == commit["partition"] and row["completed_ns"] >= held[-1]["invoked_ns"]
-        and ((row["generation"] or 0) <= of or present)
-        for row in told
-    ) if gave_up else False  # fmt: skip
+    taken = (
+        any(
+            is_another(row)
+            and row["partition"] == commit["partition"]
+            and row["completed_ns"] >= held[-1]["invoked_ns"]
+            and ((row["generation"] or 0) <= of or present)
+            for row in told
+        )
+        if gave_up
+        else False
+    )
     return "given-up" if taken else None
 
 
 def _held(history: History, commit: Row) -> list[Row]:
     """What the member was given of the partition, and gave up, before it committed."""
     own = [
-        row for row in _events(history, "assigned", "revoked", "lost")
-        if (row["process"], row["partition"]) == (commit["process"], commit["partition"]) and row["status"] != _FAIL
+        row
+        for row in _events(history, "assigned", "revoked", "lost")
+        if (row["process"], row["partition"]) == (commit["process"], commit["partition"])
+        and row["status"] != _FAIL
         and row["completed_ns"] <= commit["invoked_ns"]
-    ]  # fmt: skip
+    ]
     return sorted(own, key=lambda row: (row["invoked_ns"], row["completed_ns"]))
 
 

@@ -70,10 +70,14 @@ def colliding_history(run: int, chance: random.Random) -> History:
                 fresh += not again
             took, returned = chance.choice((0.1, 0.7)), chance.choice((None, 0.001, 0.3))
             history.sends(
-                records, at=at, took=took, acks=chance.choice((-1, 1, -1, 0)), process=chance.randrange(2),
+                records,
+                at=at,
+                took=took,
+                acks=chance.choice((-1, 1, -1, 0)),
+                process=chance.randrange(2),
                 partition_id=partition_id,
                 returned_ns=None if returned is None else int((at + min(took, returned)) * SECOND),
-            )  # fmt: skip
+            )
         else:
             polled = [(chance.randrange(8), chance.randrange(9)) for _ in range(chance.randrange(1, 5))]
             if chance.random() < 0.6:
