@@ -6,7 +6,7 @@ where the rule stands.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.world.chronicle import (
     Appended,
@@ -34,6 +34,7 @@ NOT_LEADER = "NotLeaderForPartitionError 6"
 NOT_ENOUGH = "NotEnoughReplicasError 19"
 FENCED = "ProducerFencedError 90"
 NOT_ENOUGH_AFTER = "NotEnoughReplicasAfterAppendError 20"
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,10 @@ class Broker:
     @property
     def silent(self) -> bool:
         return not self.running or not self.world.linked(self.node, CONTROLLER)
+
+    def service(self, kind: type[S]) -> S:
+        """The coordinator of that kind which it runs."""
+        return next(each for each in self.services if isinstance(each, kind))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ what it had read, in its old generation. What a client tells of its group is rec
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.world.brokers import Broker
 from tests.world.chronicle import GroupEvent, Partition, Poll, Read
 from tests.world.clients import Metadata, Processes
 from tests.world.group_coordinator import REBALANCE, Answered, GroupCoordinator
@@ -16,10 +15,6 @@ from tests.world.world import World
 
 OK, FAIL, INFO = 0, 1, 2
 Asking = Callable[[GroupCoordinator, Reply], None]
-
-
-def coordinator_of(broker: Broker) -> GroupCoordinator:
-    return next(each for each in broker.services if isinstance(each, GroupCoordinator))
 
 
 @dataclass(kw_only=True)
@@ -230,6 +225,6 @@ class Member:
             world=self.world,
             metadata=self.place.metadata,
             partition=OFFSETS,
-            ask=lambda broker, reply: ask(coordinator_of(broker), reply),
+            ask=lambda broker, reply: ask(broker.service(GroupCoordinator), reply),
             done=done,
         ).go()

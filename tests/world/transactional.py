@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.history.facts.values import number
-from tests.world.brokers import Broker
 from tests.world.chronicle import Partition, Send, Transaction
 from tests.world.clients import INFO, OK, Attempts, Metadata, Processes
 from tests.world.requests import TIMED_OUT, TRANSACTIONS, Done, Reply, Request
@@ -19,10 +18,6 @@ from tests.world.world import MS, World
 ON_PURPOSE = "aborted on purpose"
 COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
 Asking = Callable[[TransactionCoordinator, Reply], None]
-
-
-def coordinator_of(broker: Broker) -> TransactionCoordinator:
-    return next(each for each in broker.services if isinstance(each, TransactionCoordinator))
 
 
 @dataclass(kw_only=True)
@@ -198,6 +193,6 @@ class TransactionalProducer:
             world=self.world,
             metadata=self.metadata,
             partition=TRANSACTIONS,
-            ask=lambda broker, reply: ask(coordinator_of(broker), reply),
+            ask=lambda broker, reply: ask(broker.service(TransactionCoordinator), reply),
             done=done,
         ).go()
