@@ -9,13 +9,12 @@ import multiprocessing
 import os
 import queue
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.scratch import scratch_folder
 from tests.world.drawing import DRAWN, RELEASES_BEFORE_EPOCHS
 from tests.world.histories import History, history
 from tests.world.judging import judged
@@ -57,8 +56,8 @@ def withheld(one: History) -> Visibility:
 def judged_batch(spark: "SparkSession", name: str, seeds: Sequence[int]) -> Tally:
     played = [history(seed, name) for seed in seeds]
     cases = [(one, sight) for one in played for sight in sights(one)]
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-world-") as folder:
-        return tally(judged(spark, Path(folder), cases))
+    with scratch_folder("kafka-chaos-world-") as folder:
+        return tally(judged(spark, folder, cases))
 
 
 @contextmanager
