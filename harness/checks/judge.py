@@ -325,6 +325,7 @@ def _verdict(
         for row in coverage
         if not row["met"]
     ]
+    unmet += insufficient.uncommitted(facts)
     # A scenario's own conditions say more precisely what was not seen.
     nothing = [] if unmet else insufficient.reasons(facts)
     for verdict, reasons in (
