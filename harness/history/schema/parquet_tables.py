@@ -4,7 +4,7 @@ A Parquet file of some hundred kilobytes can contain twenty million rows, or a t
 the size in memory, so a file that is too large is refused before it is read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -119,7 +119,8 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str], *, source: BinaryIO | None = None) -> int:
     """The memory in bytes that the columns take once read. Raises HarnessError if that is more than allowed."""
     wanted = set(columns)
-    stored, most, texts = 0, 0, set()
+    stored, most = 0, 0
+    texts: dict[str, str] = {}  # path in the file, of a text or of what lies in a list or struct: column
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for place in range(group.num_columns):
@@ -130,24 +131,29 @@ def check_size(path: Path, metadata: pq.FileMetaData, columns: Iterable[str], *,
             fixed = 0 if chunk.physical_type == "BYTE_ARRAY" else 8 * chunk.num_values
             stored += max(chunk.total_uncompressed_size, fixed)
             if chunk.physical_type == "BYTE_ARRAY":
-                texts.add(name)
+                texts[chunk.path_in_schema] = name
                 most += chunk.total_uncompressed_size * max(group.num_rows, chunk.num_values)  # a list has many
     memory.check(f"{path}: its {metadata.num_rows} rows", stored)
     # A repeated text is stored once in the file: only then its length must be checked.
-    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(source or path, sorted(texts)))
+    needed = stored + (most if most <= _WORTH_A_LOOK else _bytes_of_texts(source or path, texts))
     memory.check(f"{path}: its {metadata.num_rows} rows", needed)
     return needed
 
 
-def _bytes_of_texts(source: Path | BinaryIO, columns: list[str]) -> int:
+def _bytes_of_texts(source: Path | BinaryIO, texts: Mapping[str, str]) -> int:
     """The bytes of the texts with all repetitions. They are read with each text once."""
-    total = 0
-    with pq.ParquetFile(source, read_dictionary=columns) as file:
-        for batch in file.iter_batches(columns=columns):
-            for column in batch.columns:
-                if pa.types.is_dictionary(column.type):
-                    lengths = pc.binary_length(column.dictionary).take(column.indices)
-                    total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
-                else:
-                    total += column.nbytes
-    return total
+    with pq.ParquetFile(source, read_dictionary=sorted(texts)) as file:
+        batches = file.iter_batches(columns=sorted(set(texts.values())))
+        return sum(_bytes_of(column) for batch in batches for column in batch.columns)
+
+
+def _bytes_of(column: pa.Array) -> int:
+    """The same of a column, or of what lies in a list or struct."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary).take(column.indices)
+        return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+    if pa.types.is_list(column.type):
+        return _bytes_of(column.flatten())
+    if pa.types.is_struct(column.type):
+        return sum(_bytes_of(each) for each in column.flatten())
+    return int(column.nbytes)
