@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from harness.history.facts.values import NAMED_FROM
 from tests.outsiders.history_builder import PASS, SOME, VACUOUS, VIOLATION, HistoryBuilder, case, led
 from workloads.transactions import TransactionsSettings
 
@@ -136,3 +137,42 @@ def fenced_by_one_that_aborted() -> HistoryBuilder:
 @case("the newer one was refused twice by its client", PASS, why="it may never have got an epoch")
 def not_fenced_by_one_that_never_began() -> HistoryBuilder:
     return _successor(NEVER_BEGUN)
+
+
+def _fetched(offset: int, *, outputs: int) -> HistoryBuilder:
+    """A transaction over the inputs 0 to 3 whose outcome nobody was told; this many of its outputs are in the final
+    log, which is what read_committed readers get, and then a member of the group asks for the group's offset."""
+    history = led(4, topics={"t": {}, "results": {}})
+    history.place(1, "results", 0)
+    history.state(1, 0, (1, 2, 3), at=0, start=0, partition_id=1)
+    history.client(PROCESSOR, role="both", group="g", transactional_id="g-1", offset_reset="earliest", acks=-1)
+    for process in (READER, 99):
+        history.client(process, role="consumer", isolation="read_committed")
+    history.client(22, role="consumer", group="g", offset_reset="earliest")
+    history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
+    history.poll([(place, place) for place in range(4)], at=3, process=PROCESSOR)
+    history.transaction(1, UNKNOWN, at=4, until=6, process=PROCESSOR, transactional_id="g-1", group="g")
+    for place in range(4):
+        value = NAMED_FROM + place
+        history._add("value_names", value=value, name=f"t-0-{place}/{PROCESSOR}.{place}")
+        history.send(value, place, at=5, status=2, process=PROCESSOR, transaction=1, partition_id=1)
+    history.group("committed", at=5.5, process=PROCESSOR, generation=1, offset=4, transaction=1, status=2)
+    history.group("fetched", at=50, process=22, offset=offset)
+    history.finish()
+    history.final([(place, NAMED_FROM + place) for place in range(outputs)], partition_id=1)
+    return history
+
+
+@case(
+    "nobody was told its outcome; the group's offset is answered as it had been sent, and no output is there",
+    VIOLATION,
+    {"read-process-write violation": SOME},
+    why="what is fetched lawfully was committed, and the outputs with it",
+)
+def fetched_and_no_output() -> HistoryBuilder:
+    return _fetched(4, outputs=0)
+
+
+@case("the same, and its outputs are there", PASS, why="it was committed as a whole")
+def fetched_and_all_outputs() -> HistoryBuilder:
+    return _fetched(4, outputs=4)
