@@ -17,7 +17,7 @@ from harness.checks.model.unclean_rules import UncleanRules
 from harness.checks.spark.tables import Tables
 from harness.history.facts.disk_facts import DiskEvent, disk_events
 from harness.history.facts.fault_facts import begin_of, begun, end_of
-from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC
+from harness.history.facts.internal_topics import GROUP_OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from harness.history.facts.link_facts import struck_links
 from harness.history.facts.node_end_facts import down_between
 from harness.history.facts.step_facts import deletions_asked
@@ -295,6 +295,7 @@ class RunHistory:
     ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
+    unclean_transactions: bool | None = None  # the same, where decisions on transactions are
     settings: SettingsOverTime = field(default_factory=SettingsOverTime)
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
@@ -354,6 +355,7 @@ def read_run_history(
         origin=origin,
         ends=ends,
         unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
+        unclean_transactions=None if is_foreign else rules.ever(TRANSACTIONS_TOPIC),
         settings=settings,
         wall_ns=(min(apart), max(apart)) if apart else None,
     )
