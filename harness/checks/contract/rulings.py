@@ -37,6 +37,8 @@ DoubtCode = Literal[
     "unclean-while-polled",
     "fail-over-while-polled",
     "attempts-not-told",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
     "leader-may-not-have-known",
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
@@ -51,6 +53,8 @@ DoubtCode = Literal[
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
     "later-one-may-be-lost",
+    "marker-may-be-lost",
+    "decision-may-be-lost",
 ]
 
 
@@ -149,11 +153,15 @@ AttemptsCode = Literal[
     "never-retried",
     "not-acknowledged",
     "sent-again",
+    "refused-and-sent-again",
     "refused-before-the-append",
     "nothing-made-it-retry",
     "had-a-reason-to-retry",
     "attempts-not-told",
     "idempotent-producer",
+    "several-in-flight",
+    "calls-of-several-tasks",
+    "idempotence-not-told",
 ]
 RemovalCode = Literal[
     "retention-time",
@@ -240,7 +248,12 @@ CauseCode = Literal[
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",
     "group-offsets-expired",
+    "group-offsets-deleted",
+    "group-offsets-destroyed",
+    "group-offsets-lost-in-an-election",
+    "group-offsets-in-doubt",
     "old-generation-committed",
+    "replaced-member-committed",
     "given-up-and-committed",
     "transaction-perhaps-pending",
     "committed-is-delivered-once",

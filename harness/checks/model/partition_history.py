@@ -36,11 +36,13 @@ from harness.history.schema.cluster_rows import (
     BrokerEventRow,
     FaultRow,
     NodeEndRow,
+    PartitionRow,
     PartitionStateRow,
     SnapshotRow,
     StepRow,
     TopicRow,
 )
+from harness.history.schema.internal_rows import INTERNAL_STATES
 from harness.scenario.model import Scenario
 
 Placed = TypeVar("Placed", PartitionStateRow, BrokerEventRow, SnapshotRow)
@@ -295,8 +297,9 @@ class RunHistory:
     ends: tuple[NodeEndRow, ...]  # of nodes that no fault had ended, in order of time
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
-    unclean_transactions: bool | None = None  # the same, where decisions on transactions are
+    unclean_transactions: bool | None = None  # the same of the partitions that transactions' states are kept in
     settings: SettingsOverTime = field(default_factory=SettingsOverTime)
+    internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
     def seconds(self, time_ns: int | None) -> str:
@@ -334,7 +337,7 @@ def read_run_history(
             disk_losses=losses.of(*key),
             snapshots=logs, events=own_events, faults=faults, ends=ends,
             exact=any(state["exact"] for state in states),
-            unclean_ever=rules.ever(row["topic"]), log_start=row["log_start_offset"],
+            unclean_ever=rules.ever(row["topic"]), log_start=_log_start(row, states, logs),
             cleanup_policy=row["cleanup_policy"],
             may_compact="compact" in settings.policies(row["topic"], row["cleanup_policy"], 0, END_OF_TIME_NS),
             is_foreign=is_foreign, deletion=deletions.get(row["topic"]),
@@ -357,8 +360,40 @@ def read_run_history(
         unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
         unclean_transactions=None if is_foreign else rules.ever(TRANSACTIONS_TOPIC),
         settings=settings,
+        internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
     )
+
+
+def _log_start(row: PartitionRow, states: Sequence[PartitionStateRow], logs: Sequence[SnapshotRow]) -> int | None:
+    """As a leader answered when the final read began; without one, as it is on the disk of every in-sync replica."""
+    if row["log_start_offset"] is not None or not states:
+        return row["log_start_offset"]
+    starts = {log["node"]: log["log_start_offset"] for log in logs if log["reason"] == "end"}
+    in_sync = states[-1]["isr"] or ()
+    if not in_sync or not starts.keys() >= set(in_sync):
+        return None
+    return min((start for node in in_sync if (start := starts[node]) is not None), default=None)
+
+
+def _internal(
+    tables: Tables, run: int, rules: UncleanRules, losses: "_Losses", faults: Faults, ends: tuple[NodeEndRow, ...], *,
+    is_foreign: bool,
+) -> dict[tuple[str, int], PartitionHistory]:  # fmt: skip
+    """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
+    found = {}
+    for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
+        states = exact_states(rows)
+        assert topic is not None
+        assert partition is not None
+        found[topic, partition] = PartitionHistory(
+            run=run, partition_id=-1, topic=topic, partition=partition, replicas=tuple(states[-1]["replicas"] or ()),
+            read_to_end=False, end_offset=None, states=states,
+            elections=tuple(elections_of(states, (), (), rules, topic, partition)),
+            disk_losses=losses.of(topic, partition), faults=faults, ends=ends,
+            exact=any(state["exact"] for state in states), unclean_ever=rules.ever(topic), is_foreign=is_foreign,
+        )  # fmt: skip
+    return found
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:

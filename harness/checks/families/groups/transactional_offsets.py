@@ -12,7 +12,7 @@ succeeds sees them from the answer on, for it is refused while they are pending.
   a marker that is pending for longer is itself a fault.
 
 A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
-Where the logs of the coordinators were kept, they say what became of it.
+Where its coordinator's log was kept, that says what became of it (decided_transactions.py).
 """
 
 from bisect import bisect_left
@@ -24,7 +24,6 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.isolation import committed_readers
 from harness.checks.families.transactions.transactions_in_logs import key_of
@@ -70,20 +69,16 @@ class TransactionalOffsets:
         self._seen = _seen_committed(runs)
         self._histories = {history.run: history for history in runs.histories}
         self._logged = runs.once(transactions_in_logs.in_logs)
-        self._logged_offsets = runs.once(offsets_in_logs.in_logs)
         self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
 
     def was_aborted(self, event: PlacedEvent) -> bool:
-        """As its client was told; of one without an answer, as the logs say."""
         row = self._row(event)
-        if row is None or row["outcome"] != STATUS_INFO:
-            return row is not None and row["outcome"] == STATUS_FAIL
-        return key_of(row) not in self._seen and self._decision(row, event)[0] is False
+        return row is not None and row["outcome"] == STATUS_FAIL
 
     def sent(self, event: PlacedEvent) -> Sent | None:
         """None: it is not certain that the transaction was committed."""
         row = self._row(event)
-        decided_ns = None if row is None else self._decided(row, event)
+        decided_ns = None if row is None else self._decided(row)
         if row is None or decided_ns is None:
             return None
         logged = self._logged.get(key_of(row))
@@ -96,26 +91,15 @@ class TransactionalOffsets:
         )
         return Sent(any_ns=max(any_ns, decided_ns), stable_ns=decided_ns, late_ns=decided_ns + PENDING_NS)
 
-    def _decided(self, row: TransactionRow, event: PlacedEvent) -> int | None:
-        """From when on it is certain that it was committed."""
-        if row["outcome"] == STATUS_OK:
-            return row["completed_ns"]
-        if row["outcome"] != STATUS_INFO:
-            return None
-        commits, decided_ns = self._decision(row, event)
-        known = [self._seen.get(key_of(row), _NEVER), decided_ns if commits else _NEVER]
-        return min(known) if min(known) < _NEVER else None
-
-    def _decision(self, row: TransactionRow, event: PlacedEvent) -> tuple[bool | None, int]:
-        """What its coordinator's log says, or the marker behind this offset, and by when it was so."""
+    def _decided(self, row: TransactionRow) -> int | None:
+        """From when on it is certain that it was committed. A client that was not told may have given it up before it
+        was decided (decided_transactions.py)."""
+        if row["outcome"] != STATUS_OK:
+            return None if row["outcome"] == STATUS_FAIL else self._seen.get(key_of(row))
         logged = self._logged.get(key_of(row))
-        if logged is not None and logged.commits is not None and logged.decided_ns is not None:
-            return logged.commits, logged.decided_ns + APART_NS
-        offset = event["offset"]
-        written = None if offset is None else self._logged_offsets.get(offsets_in_logs.place_of(event, offset))
-        if written is not None and written.commits is not None and written.marked_ns is not None:
-            return written.commits, written.marked_ns + APART_NS
-        return None, _NEVER
+        if logged is None or logged.decided_ns is None or logged.decided_ns <= row["completed_ns"]:
+            return row["completed_ns"]
+        return logged.decided_ns + APART_NS
 
     def _row(self, event: PlacedEvent) -> TransactionRow | None:
         number = event["transaction"]
