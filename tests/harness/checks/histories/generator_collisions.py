@@ -103,7 +103,7 @@ def _alone(history: History, process: int, at: float) -> float:
 def _event(history: History, chance: random.Random, act: str, process: int, partition_id: int) -> None:
     event = chance.choice(("revoked", "lost", "fetched", "seek")) if act == "rest" else act
     status = chance.choice((OK, OK, OK, INFO, FAIL)) if event == "committed" else OK
-    txn, at, took = None, _moment(chance), chance.choice((0.0, 0.01, 0.6, 3.0))
+    txn, at, took = None, _moment(chance), chance.choice((0.0, 0.01, 0.6))
     own = [row for row in history.rows["transactions"] if row["process"] == process]
     if event == "committed" and own and chance.random() < 0.7:
         chosen = chance.choice(own)  # the offsets were sent to it
