@@ -106,6 +106,9 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "torn-transaction", "torn-transaction-candidate"),
     _anomaly("zombie-transaction", "Zombie transaction", "transactions",
              "A producer committed although a newer one of its transactional id had begun."),
+    _anomaly("transaction-outcome", "Transaction told otherwise than decided", "transactions",
+             "A client was told that its transaction was committed, and its coordinator's log says aborted, or the"
+             " reverse."),
     _anomaly("precommitted-read", "Precommitted read", "transactions",
              "A transaction read its own record before it was committed."),
     _anomaly("read-process-write", "Read-process-write not exactly once", "transactions",

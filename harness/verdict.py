@@ -91,6 +91,7 @@ COVERAGE_CONDITIONS: Mapping[str, str] = {
     "transactions_committed": "transactions that committed",
     "transactions_aborted": "transactions that were aborted for certain",
     "transactions_unknown": "transactions whose outcome nobody knows",
+    "transactions_never_begun": "transactions that no broker was told of: refused by the client, or empty",
     "removed": "acknowledged records that retention or compaction removed",
     "gaps": "times a partition took no write for longer than a second under load",
 }

@@ -11,7 +11,7 @@ Consumers read the output topic from the beginning with read_committed, the last
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.history.facts.values import encode_output
@@ -134,7 +134,9 @@ class _Processing:
         try:
             await self._client.begin_transaction()
         except Exception as error:  # noqa: BLE001  # the library may raise anything: the next client tries again
-            self._journal.end_transaction(transaction, TransactionEnd(outcome="aborted", error=type(error).__name__))
+            self._journal.end_transaction(
+                transaction, TransactionEnd(outcome="never_begun", error=type(error).__name__)
+            )
             return None
         return transaction
 
@@ -147,7 +149,8 @@ class _Processing:
         while records is not None and not records and not until.is_set():
             records = await self.membership.poll(limit=RECORDS, transaction=transaction)
         if not records:
-            self._journal.end_transaction(transaction, await self._client.end_transaction(commit=False))
+            end = await self._client.end_transaction(commit=False)
+            self._journal.end_transaction(transaction, replace(end, outcome="never_begun"))
             return False
         done = await self._write(transaction, records) and await self._send_offsets(transaction, records)
         end = await self._client.end_transaction(commit=done and not aborts)

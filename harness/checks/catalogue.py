@@ -39,6 +39,7 @@ from harness.checks.families.transactions import (
     exactly_once,
     isolation,
     stable_offset,
+    told_otherwise,
     torn_transaction,
     zombie_transaction,
 )
@@ -73,6 +74,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=polls.NAME, find=polls.find, query=polls.query, follows_detection=True),
     Family(name=torn_transaction.CHECK, find=torn_transaction.find, query=torn_transaction.query),
     Family(name=zombie_transaction.CHECK, find=zombie_transaction.find, query=zombie_transaction.query),
+    Family(name=told_otherwise.CHECK, find=told_otherwise.find, query=told_otherwise.query),
     Family(name=stable_offset.CHECK, find=stable_offset.find, query=stable_offset.query),
     Family(name=exactly_once.CHECK, find=exactly_once.find, query=exactly_once.query),
     Family(name=group_owners.CHECK, find=group_owners.find, query=group_owners.query),

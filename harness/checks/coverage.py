@@ -19,7 +19,7 @@ from harness.history.facts.fault_facts import begin_of, begun, end_of
 from harness.history.facts.fault_times import overlapping
 from harness.history.schema.client_rows import GROUP_EVENTS, TRANSACTIONS, ActivityRow
 from harness.history.schema.cluster_rows import FAULTS, BrokerEventRow, ConfigurationRow, ControllerRow
-from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK
 from harness.history.schema.typed_rows import typed
 from harness.verdict import is_met, kinds_counted_by, meaning_of, unknown_coverage_name
 
@@ -217,6 +217,7 @@ COUNTERS: Mapping[str, Callable[[Facts], int]] = {
     "transactions_committed": lambda f: f.transactions(0),
     "transactions_aborted": lambda f: f.transactions(1),
     "transactions_unknown": lambda f: f.transactions(2),
+    "transactions_never_begun": lambda f: f.transactions(NEVER_BEGUN),
     "removed": lambda f: f.found("removed-by-configuration"),
     "gaps": lambda f: len(f.context.rows[availability.ANSWER]),
 }

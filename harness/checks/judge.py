@@ -328,6 +328,7 @@ def _verdict(
         for row in coverage
         if not row["met"]
     ]
+    unmet += insufficient.uncommitted(facts)
     # A scenario's own conditions say more precisely what was not seen.
     unmet = unmet or insufficient.nothing_promised(facts)
     nothing = [] if unmet else insufficient.nothing_compared(facts)

@@ -5,8 +5,9 @@ runs at once, restricted early to the relevant rows, and skipped if its tables a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,8 @@ from harness.checks.spark.tables import Tables, small_frame
 from harness.history.schema.client_rows import GROUP_EVENTS, PROCESSES, GroupEventRow, ProcessRow
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.typed_rows import AnyRow, OfRun, R, RowsOf
+
+Made = TypeVar("Made")
 
 
 class PlacedEvent(GroupEventRow):
@@ -31,6 +34,16 @@ class JudgedRuns:
     tables: Tables
     histories: Sequence[RunHistory]
     detecting: Callable[[], Detection]
+    _made: dict[Callable[["JudgedRuns"], Any], Any] = field(default_factory=dict)
+    _making: RLock = field(default_factory=RLock)
+
+    def once(self, make: Callable[["JudgedRuns"], Made]) -> Made:
+        """What several families need, made for the first of them. Families are asked beside each other."""
+        with self._making:
+            if make not in self._made:
+                self._made[make] = make(self)
+            made: Made = self._made[make]
+            return made
 
     @property
     def detection(self) -> Detection:

@@ -28,7 +28,9 @@ class GroupEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionEnd:
-    outcome: Literal["committed", "aborted", "unknown"]
+    """never_begun: no broker was told of it: nothing was in it, or the client refused to begin it."""
+
+    outcome: Literal["committed", "aborted", "unknown", "never_begun"]
     error: str | None = None
 
 

@@ -13,7 +13,7 @@ from reports.run_data import RunData
 EVENTS_MAX = 30
 Timed = tuple[int, OperationRow]
 _STATUS = {0: "ok", 1: "refused", 2: "no answer"}
-_OUTCOMES = {0: "committed", 1: "aborted", 2: "nobody knows how"}
+_OUTCOMES = {0: "committed", 1: "aborted", 2: "nobody knows how", 3: "no broker was told of it"}
 
 
 def nearest(data: RunData, events: Sequence[Timed], begin: int, end: int) -> list[Timed]:

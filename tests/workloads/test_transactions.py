@@ -65,7 +65,7 @@ async def test_an_aborted_transaction_is_done_again_from_where_it_began_under_ot
         ("send", ["aborted", "committed"]),
         ("offsets", ["aborted", "committed"]),
         ("end", ["unknown", "committed"]),
-        ("begin", ["aborted", "committed"]),
+        ("begin", ["never_begun", "committed"]),
     ],
 )
 async def test_a_client_whose_transaction_went_wrong_is_replaced_under_the_same_transactional_id(
@@ -78,6 +78,14 @@ async def test_a_client_whose_transaction_went_wrong_is_replaced_under_the_same_
     assert [end.outcome for end in stage.notes.ends][:2] == outcomes
     assert len(stage.members) == 2
     assert len({use.transactional_id for use in stage.uses if use is not None}) == 1
+
+
+async def test_a_transaction_in_which_nothing_was_read_was_never_begun_at_a_broker() -> None:
+    stage = Stage(polls=2, fails=lambda asked, number: asked == "poll" and number == 2)
+
+    await process(stage)
+
+    assert [(end.outcome, end.error) for end in stage.notes.ends] == [("committed", None), ("never_begun", None)]
 
 
 async def test_a_processor_that_crashes_leaves_a_transaction_open() -> None:

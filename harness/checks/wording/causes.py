@@ -103,6 +103,8 @@ _WORDS: Mapping[CauseCode, str] = {
     "outputs-not-read": "{doubt}",
     "outputs-gone-with-a-topic": "{doubt}",
     "fenced-producer-committed": "a fenced producer committed",
+    "decision-on-a-lost-disk": "{doubt}",
+    "decision-elected-uncleanly": "{doubt}",
     # ---- groups
     "one-generation-two-members": "one generation gave a partition to two members",
     "group-offsets-on-a-lost-disk": "{doubt}",

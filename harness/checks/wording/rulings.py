@@ -110,6 +110,10 @@ _DOUBTS: Mapping[DoubtCode, str] = {
     "group-offsets-elected-uncleanly": (
         "unclean elections were allowed, and those of the group's offsets are not recorded"
     ),
+    "decision-on-a-lost-disk": "a disk was lost, and nobody recorded which copies of the decision it held",
+    "decision-elected-uncleanly": (
+        "unclean elections were allowed of the transactions' log, and the decision may have gone in one"
+    ),
     "outputs-not-read": "outputs may lie in what was not read of {partitions}",
     "outputs-gone-with-a-topic": "outputs may have gone with a topic that was deleted",
     "topic-deleted-by-somebody": (

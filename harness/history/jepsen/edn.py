@@ -32,7 +32,7 @@ from harness.history.schema.client_rows import (
 )
 from harness.history.schema.cluster_rows import PARTITIONS
 from harness.history.schema.parquet_tables import rows_of
-from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
+from harness.history.schema.schemas import NEVER_BEGUN, STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.history.schema.typed_rows import AnyRow, R, RowsOf, TypedRows
 
 _TYPES = {STATUS_OK: ":ok", STATUS_FAIL: ":fail", STATUS_INFO: ":info"}
@@ -126,7 +126,8 @@ def _with_records(tables: TypedRows) -> Iterator[_Operation]:
         micro = [_micro(op, records[op["operation"]]) for op in inside[txn["transaction"]]]
         invoked = [text for first, _ in micro for text in first]
         # Outcomes have the numbers of statuses: committed ok, aborted fail, unknown info.
-        yield _operation(txn, txn["outcome"], "txn", invoked, [text for _, second in micro for text in second])
+        status = STATUS_FAIL if txn["outcome"] == NEVER_BEGUN else txn["outcome"]
+        yield _operation(txn, status, "txn", invoked, [text for _, second in micro for text in second])
 
 
 def _operation(

@@ -22,7 +22,8 @@ without an answer line is `info`, whoever was killed. One writer appends the lin
                                             a client's event, before the answers it preceded
     ["O", function, invoked, completed, count, error]   an operation without records (subscribe, crash)
     ["B", transaction, time]                a transaction is about to begin, with its number in this file
-    ["E", transaction, time, outcome, error]    it was committed (0), aborted (1), or the outcome is unknown (2)
+    ["E", transaction, time, outcome, error]    it was committed (0), aborted (1), the outcome is unknown (2), or no
+                                            broker was told of it (3)
     ["F", lines]                            the last line: the writer finished; number of lines before this one
 
 Times are in ns of the run's clock. A value that is not a number of the workload (values.py) is written as -1-k, where
@@ -55,7 +56,7 @@ from harness.history.journals.journal_sources import (
 CONTROLLER_ROWS = "controller.jsonl"  # in the same folder, but not a journal: controller_rows.py
 STATUS = {"ok": 0, "fail": 1, "info": 2}
 ACKS = {"0": 0, "1": 1, "all": -1}
-OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2}
+OUTCOME = {"committed": 0, "aborted": 1, "unknown": 2, "never_begun": 3}
 _KEY = re.compile(rb"k(0|[1-9][0-9]{0,17})")
 
 
@@ -64,6 +65,7 @@ Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Status = Annotated[int, msgspec.Meta(ge=0, le=2)]
+Outcome = Annotated[int, msgspec.Meta(ge=0, le=3)]  # of a transaction
 
 
 class Opened(msgspec.Struct, array_like=True, tag="J", frozen=True):
@@ -184,7 +186,7 @@ class Begin(msgspec.Struct, array_like=True, tag="B", frozen=True):
 class End(msgspec.Struct, array_like=True, tag="E", frozen=True):
     transaction: int
     time_ns: int
-    outcome: Status
+    outcome: Outcome
     error: str | None
 
 

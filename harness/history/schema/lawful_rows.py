@@ -96,7 +96,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 # Minimum and maximum of the columns of these names, in every table that has them as integers. An entry with a table's
 # name applies to that table only.
 _WITHIN: dict[str, tuple[int, int | None]] = {
-    "status": (0, 2), "acks": (-1, 1), "records.kind": (0, 2), "transactions.outcome": (0, 2),
+    "status": (0, 2), "acks": (-1, 1), "records.kind": (0, 2), "transactions.outcome": (0, 3),
     "partition": _FROM_0, "partition_id": _FROM_0, "operation": _FROM_0, "process": _FROM_0, "position": _FROM_0,
     "transaction": _FROM_0, "count": _FROM_0, "replica": _FROM_0, "snapshot": _FROM_0, "fault": _FROM_0,
     "scheduled": _FROM_0,

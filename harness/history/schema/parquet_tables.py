@@ -180,15 +180,17 @@ def _few_bytes(metadata: pq.FileMetaData) -> int | None:
 
 def _bytes_of_texts(source: Path | BinaryIO, places: list[str]) -> int:
     """The bytes of the texts with all repetitions. They are read with each text once."""
-    total = 0
     with pq.ParquetFile(source, read_dictionary=places) as file:
-        for batch in file.iter_batches(columns=places):
-            for column in batch.columns:
-                while pa.types.is_list(column.type):
-                    column = column.flatten()
-                if pa.types.is_dictionary(column.type):
-                    lengths = pc.binary_length(column.dictionary).take(column.indices)
-                    total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
-                else:
-                    total += column.nbytes
-    return total
+        return sum(_bytes_of(column) for batch in file.iter_batches(columns=places) for column in batch.columns)
+
+
+def _bytes_of(column: pa.Array) -> int:
+    """The same of a column, or of what lies in a list or struct."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary).take(column.indices)
+        return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+    if pa.types.is_list(column.type):
+        return _bytes_of(column.flatten())
+    if pa.types.is_struct(column.type):
+        return sum(_bytes_of(each) for each in column.flatten())
+    return int(column.nbytes)

@@ -27,6 +27,8 @@ ROW_GROUP = 131_072  # rows; few enough that a million are shared evenly
 KIND_SEND, KIND_POLL, KIND_FINAL_POLL = 0, 1, 2
 # records.status and operations.status
 STATUS_OK, STATUS_FAIL, STATUS_INFO = 0, 1, 2
+# transactions.outcome, beside the three of a status
+NEVER_BEGUN = 3
 
 _STRING = pa.string()
 _NS = pa.int64()
@@ -160,7 +162,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row per transaction. invoked_ns: begin was called; completed_ns: commit or abort was answered, or the
     # last moment of the run.
-    # outcome: 0 committed, 1 aborted, 2 nobody knows. group: whose offsets were sent to it.
+    # outcome: 0 committed, 1 aborted, 2 nobody knows, 3 never begun: no broker was told of it (in older tables these
+    # are among the aborted). group: whose offsets were sent to it.
     "transactions": _schema(
         run=pa.int32(),
         transaction=pa.int64(),

@@ -13,8 +13,13 @@ from harness.history.journals.journal import OUTCOME, Process
 from harness.history.journals.journal_columns import NO_TRANSACTION, NO_WORD, NONE
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK, TABLES
 
-COMMITTED, ABORTED, UNKNOWN = (OUTCOME[name] for name in ("committed", "aborted", "unknown"))  # transactions.outcome
-IN_ABORTED, IN_UNKNOWN = "transaction aborted", "outcome of the transaction unknown"
+COMMITTED, UNKNOWN = OUTCOME["committed"], OUTCOME["unknown"]  # transactions.outcome
+# Why what was sent to a transaction has another status than its answer: by the transaction's outcome.
+_WHY = {
+    OUTCOME["aborted"]: "transaction aborted",
+    UNKNOWN: "outcome of the transaction unknown",
+    OUTCOME["never_begun"]: "transaction never begun",
+}
 NO_ACKS = ("consumer",)  # roles without sends
 
 
@@ -59,12 +64,14 @@ class Transactions:
     def settled(self, status: Any, places: Any) -> Any:
         """The status of sends, or offsets, that were answered with `status`; NO_TRANSACTION: unchanged."""
         outcomes = np.append(self.outcome, COMMITTED)[places]  # NO_TRANSACTION is the last
-        settled = np.where(outcomes == ABORTED, STATUS_FAIL, np.where(outcomes == UNKNOWN, STATUS_INFO, status))
-        return np.where(status == STATUS_FAIL, status, settled)
+        of_outcome = np.where(outcomes == UNKNOWN, STATUS_INFO, STATUS_FAIL)
+        return np.where((status == STATUS_FAIL) | (outcomes == COMMITTED), status, of_outcome)
 
-    def why(self, places: Any, *, aborted: int, unknown: int) -> Any:
+    def why(self, places: Any, words: dict[str, int]) -> Any:
         """The words for the outcomes of transactions; NO_WORD for those that committed."""
-        of_outcome = np.array([NO_WORD, aborted, unknown], np.int64)
+        of_outcome = np.full(len(OUTCOME), NO_WORD, np.int64)
+        for outcome, why in _WHY.items():
+            of_outcome[outcome] = words.setdefault(why, len(words))
         return of_outcome[np.append(self.outcome, COMMITTED)[places]]
 
 
@@ -79,8 +86,7 @@ def group_events_table(
     event_columns = {name: column[of_event[row]] for name, column in events.items()}
     partition_id, txn = places["partition_id"][row], event_columns["transaction"]
     status = transactions.settled(event_columns["status"], txn)
-    aborted, unknown = (words.setdefault(why, len(words)) for why in (IN_ABORTED, IN_UNKNOWN))
-    why = np.where(status != STATUS_OK, transactions.why(txn, aborted=aborted, unknown=unknown), NO_WORD)
+    why = np.where(status != STATUS_OK, transactions.why(txn, words), NO_WORD)
     spoken = list(words)
     columns = {
         "run": np.full(len(row), run, np.int32),

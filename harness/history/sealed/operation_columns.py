@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from harness.history.journals.journal_columns import NO_TRANSACTION, NO_WORD, NONE
 from harness.history.journals.merging import Merged
-from harness.history.schema.schemas import STATUS_FAIL, TABLES
-from harness.history.sealed.group_tables import IN_ABORTED, IN_UNKNOWN, Transactions, numbers_of, texts_of
+from harness.history.schema.schemas import TABLES
+from harness.history.sealed.group_tables import Transactions, numbers_of, texts_of
 
 _SETTLED = ("send", "commit")
 
@@ -62,7 +62,6 @@ def _settled(row: Mapping[str, Any], words: dict[str, int], transactions: Transa
     if len(mine):
         before = status[mine]
         status[mine] = after = transactions.settled(before, row["transaction"][mine])
-        aborted, unknown = (words.setdefault(why, len(words)) for why in (IN_ABORTED, IN_UNKNOWN))
-        why = np.where(after == STATUS_FAIL, aborted, unknown)
+        why = transactions.why(row["transaction"][mine], words)
         error[mine] = np.where((after != before) & (error[mine] == NO_WORD), why, error[mine])
     return status, error

@@ -18,11 +18,10 @@ from harness.history.schema.schemas import (
     KIND_POLL,
     KIND_SEND,
     ROW_GROUP,
-    STATUS_FAIL,
     STATUS_OK,
     TABLES,
 )
-from harness.history.sealed.group_tables import IN_ABORTED, IN_UNKNOWN, Transactions, nullable, numbers_of, texts_of
+from harness.history.sealed.group_tables import Transactions, nullable, numbers_of, texts_of
 from harness.history.sealed.operation_columns import Operations
 
 _EACH = ("told_each", "key_each", "time_each")
@@ -206,8 +205,7 @@ class _Maker:
             return np.full(len(place), NONE, np.int64)
         sent = inside & (blocks["kind"] == KIND_SEND)
         rows["status"][sent] = settled = self._transactions.settled(rows["status"][sent], place[sent])
-        aborted, unknown = (words.setdefault(why, len(words)) for why in (IN_ABORTED, IN_UNKNOWN))
-        why = np.where(settled == STATUS_FAIL, aborted, unknown)
+        why = self._transactions.why(place[sent], words)
         errors = rows["error"][sent]
         rows["error"][sent] = np.where((errors == NO_WORD) & (settled != STATUS_OK), why, errors)
         return np.where(inside, self._numbers[place], NONE)

@@ -123,7 +123,7 @@ def test_what_clients_were_told_is_judged_as_the_model_says(seed: int, spark: Sp
         "stable": (answers(stable_offset.query(runs), "partition_id", "offset", "operation"),
             model.past_the_stable_offset),
         "isolation": (answers(isolation.query(runs), "partition_id", "value", "strict"), model.uncommitted_reads),
-        "offsets": (answers(sure, "process", "partition_id", "invoked_ns", "kind"), model.wrong_offsets),
+        "offsets": (answers(sure, "process", "partition_id", "invoked_ns", "kind"), model_of_groups.wrong_offsets),
         "changed": (answers(stamps, "partition_id", "value", kind="changed"), model.changed_timestamps),
         "out of time": (answers(stamps, "partition_id", "value", kind="out-of-time"), model.stamped_out_of_time),
         "backwards": (answers(stamps, "partition_id", "offset", "before_ms", "now_ms", kind="backwards"),

@@ -16,7 +16,7 @@ def test_why_a_run_could_not_be_done_ends_before_its_coverage_is_reported(
 ) -> None:
     monkeypatch.setattr("harness.checks.judge.missing.reasons", lambda *_: [])
     monkeypatch.setattr("harness.checks.judge.cycle.not_searched", lambda *_: [])
-    history = SimpleNamespace(steps=[], partitions={}, ends=())
+    history = SimpleNamespace(steps=[], partitions={}, ends=(), scenario=None)
     given: Any = SimpleNamespace(run={"error": f"broker 1 ended; see nodes/1/log{end}"}, scenario=None)
     facts: Any = SimpleNamespace(context=SimpleNamespace(history=history, flagged=[]))
     unmet: Any = {"condition": "elections", "meaning": "leaders elected", "required": ">= 1", "seen": 0, "met": False}

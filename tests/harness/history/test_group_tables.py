@@ -13,7 +13,6 @@ from harness.history.facts.values import encode
 from harness.history.journals.journal import JournalFile
 from harness.history.journals.journal_lines import read_lines
 from harness.history.schema.schemas import TABLES
-from harness.history.sealed.group_tables import IN_ABORTED, IN_UNKNOWN
 from harness.ports.client_use import ClientUse
 from harness.ports.cluster import ReadRecord, Send, SendOutcome, TopicPartition
 from harness.ports.membership import GroupEvent, TransactionEnd
@@ -61,7 +60,7 @@ def test_a_client_is_reported_with_what_it_was_made_for(tmp_path: Path) -> None:
     assert {row["isolation"] for row in reported} == {"read_committed"}
 
 
-ends = st.sampled_from(["committed", "aborted", "unknown", None])
+ends = st.sampled_from(["committed", "aborted", "unknown", "never_begun", None])
 answers = st.lists(st.sampled_from(["ok", "fail", "info"]), max_size=3)
 stories = st.lists(st.tuples(ends, answers), max_size=5)
 
@@ -78,7 +77,7 @@ def test_what_was_sent_in_a_transaction_became_what_the_transaction_became(
         transaction = journal.begin_transaction()
         for place, status in enumerate(statuses):
             send_one(journal, 10 * number + place, status, transaction)
-            settled = {"committed": status, "aborted": "fail"}.get(end, "info")
+            settled = {"committed": status, "aborted": "fail", "never_begun": "fail"}.get(end, "info")
             wanted.append(
                 (number, 10 * number + place, 1 if status == "fail" else ("ok", "fail", "info").index(settled))
             )
@@ -92,7 +91,7 @@ def test_what_was_sent_in_a_transaction_became_what_the_transaction_became(
     assert [(row["transaction"], row["value"] & 0xFF, row["status"]) for row in rows] == wanted
     assert all((row["error"] is None) == (row["status"] == 0) for row in rows)
     outcomes = [row["outcome"] for row in tables.transactions.to_pylist()]
-    assert outcomes == [{"committed": 0, "aborted": 1}.get(end, 2) for end, _ in stories]
+    assert outcomes == [{"committed": 0, "aborted": 1, "never_begun": 3}.get(end, 2) for end, _ in stories]
     assert tables.operations.column("transaction").to_pylist() == [txn for txn, _, _ in wanted]
     assert tables.operations.column("status").to_pylist() == [status for _, _, status in wanted]
     for name in ("operations", "records", "processes", "transactions", "group_events"):
@@ -115,14 +114,14 @@ def test_transactions_are_numbered_over_the_run_in_order_of_their_beginnings(tmp
         (1, 1, "on purpose"),
     ]
     assert [(row["value"] & 0xFF, row["transaction"], row["error"]) for row in tables.records.to_pylist()] == [
-        (1, 1, IN_ABORTED),
+        (1, 1, "transaction aborted"),
         (2, 0, None),
     ]
 
 
 def test_offsets_sent_to_a_transaction_share_its_outcome(tmp_path: Path) -> None:
     journal = journal_in(tmp_path)
-    for end in ("committed", "aborted", None):
+    for end in ("committed", "aborted", None, "never_begun"):
         transaction = journal.begin_transaction()
         journal.group_event(event("committed", {ORDERS[0]: 4}), transaction=transaction)
         if end is not None:
@@ -133,15 +132,17 @@ def test_offsets_sent_to_a_transaction_share_its_outcome(tmp_path: Path) -> None
     rows = tables.group_events.to_pylist()
     assert [(row["transaction"], row["status"], row["error"]) for row in rows] == [
         (0, 0, None),
-        (1, 1, IN_ABORTED),
-        (2, 2, IN_UNKNOWN),
+        (1, 1, "transaction aborted"),
+        (2, 2, "outcome of the transaction unknown"),
+        (3, 1, "transaction never begun"),
     ]
-    assert [row["group"] for row in tables.transactions.to_pylist()] == ["workers"] * 3
+    assert [row["group"] for row in tables.transactions.to_pylist()] == ["workers"] * 4
     assert tables.transactions.to_pylist()[2]["completed_ns"] >= tables.transactions.to_pylist()[2]["invoked_ns"]
     assert [(row["function"], row["status"]) for row in tables.operations.to_pylist()] == [
         ("commit", 0),
         ("commit", 1),
         ("commit", 2),
+        ("commit", 1),
     ]
 
 

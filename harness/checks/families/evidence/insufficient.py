@@ -3,10 +3,21 @@
 Where nothing was acknowledged (nothing was sent, all was refused or unanswered, or acks=0 asked for no answer) nothing
 was promised: vacuous. Where nothing was read and no partition to its end, no promise could be tested: inconclusive. A
 fulfilled expectation of the scenario is evidence, too. Empty polls prove nothing.
+
+A load of transactions of which none was committed is vacuous: it is about what commits promise.
 """
 
 from harness.checks.coverage import Facts
+from harness.checks.families.transactions import isolation
 from harness.checks.wording.words import plural
+from harness.history.schema.client_rows import TRANSACTIONS
+from harness.history.schema.schemas import NEVER_BEGUN, STATUS_FAIL, STATUS_INFO, STATUS_OK
+
+_ENDS = (
+    (STATUS_FAIL, "aborted"),
+    (STATUS_INFO, "of unknown outcome"),
+    (NEVER_BEGUN, "never begun: no broker was told of it"),
+)
 
 
 def nothing_promised(facts: Facts) -> list[str]:
@@ -38,3 +49,22 @@ def _as_expected(facts: Facts) -> bool:
 
 def _read(facts: Facts) -> int:
     return int(facts.activity["reads"] or 0) + int(facts.activity["final_reads"] or 0)
+
+
+def uncommitted(facts: Facts) -> list[str]:
+    """Of a load of transactions: that none of them was committed, unless the scenario itself says how many are to be.
+
+    One of unknown outcome was committed if a read_committed reader returned a record of it.
+    """
+    scenario = facts.context.history.scenario
+    if scenario is None or not scenario.workload.facts.transactional_ids:
+        return []
+    if "transactions_committed" in scenario.coverage or facts.transactions(STATUS_OK):
+        return []
+    if any(row["strict"] for row in facts.context.rows[isolation.ANSWER]):
+        return []
+    count = len(facts.context.tables[TRANSACTIONS])
+    if not count:
+        return ["The load is of transactions, and none was begun."]
+    ends = ", ".join(f"{number} {how}" for outcome, how in _ENDS if (number := facts.transactions(outcome)))
+    return [f"None of the load's {plural(count, 'transaction')} was committed ({ends})."]

@@ -76,7 +76,7 @@ def query(runs: JudgedRuns) -> list[DeliveryRow]:
     rows = [{"run": run, "process": process, "group": group} for (run, process), group in grouped.items()]
     frame = sf.broadcast(runs.frame(_MEMBER, rows))
     polls = runs.tables.records.where("kind = 1").join(frame, ["run", "process"])
-    known = registers(runs)
+    known = runs.once(registers)
     began = (
         polls.groupBy("run", "partition_id", "group", "process", "assignment")
         .agg(sf.min("offset").alias("low"), sf.max("offset").alias("high"), sf.min("invoked_ns").alias("time_ns"),

@@ -48,7 +48,7 @@ ANSWER = RowsOf(CHECK, WrongFetchRow)
 
 def query(runs: JudgedRuns) -> list[WrongFetchRow]:
     """Fetches whose answer no commit explains. Commits and fetches are few: no Spark job."""
-    known = registers(runs)
+    known = runs.once(registers)
     rows: list[WrongFetchRow] = []
     for event in runs.group_events():
         if event["event"] != "fetched" or event["status"] != STATUS_OK:

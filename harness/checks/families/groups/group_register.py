@@ -5,17 +5,19 @@ there. Writes with unknown outcome may take effect at any later time; refused on
 written last until then: no later read may return a write that had ended before that read began.
 
 Offsets that were sent to a transaction are written when their record is appended, and seen once the transaction's
-marker is applied: of two commits the one whose record stands later holds, whichever is seen first (KAFKA-5247). When
-they are seen at the latest is said by transactional_offsets.py, for reads that require stable offsets and for others
-(KIP-447).
+marker is applied: of two commits the one whose record stands later holds, whichever is seen first (KAFKA-5247). Where
+the log was kept, the records' places say which stands later (offsets_in_logs.py), else the times of their requests do,
+if one had ended before the other began. When they are seen at the latest is said by transactional_offsets.py, for reads
+that require stable offsets and for others (KIP-447).
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
+from harness.checks.families.groups import offsets_in_logs
 from harness.checks.families.groups.transactional_offsets import Sent, TransactionalOffsets
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.history.schema.client_rows import PROCESSES
@@ -28,7 +30,8 @@ _FAR = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Its record was written between invoked_ns and completed_ns. sent: to a transaction, and when it is seen."""
+    """Its record was written between invoked_ns and completed_ns. sent: to a transaction, and when it is seen. place:
+    of its record in the offsets' log, if that is known."""
 
     offset: int
     invoked_ns: int
@@ -36,12 +39,14 @@ class Commit:
     certain: bool
     process: int
     sent: Sent | None = None
+    place: int | None = None
 
     def seen_by(self, asking: Asking) -> int:
         """From then on it is seen. late: it had to be, as far as anybody can tell, by whoever asks."""
         if self.sent is None:
             return self.completed_ns
-        return {"any": self.sent.any_ns, "stable": self.sent.stable_ns, "late": self.sent.late_ns}[asking]
+        seen_ns = {"any": self.sent.any_ns, "stable": self.sent.stable_ns, "late": self.sent.late_ns}[asking]
+        return max(seen_ns, self.completed_ns)
 
     @property
     def begins_ns(self) -> int:
@@ -63,6 +68,29 @@ class Fetch:
         return "stable" if self.stable else "any"
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Commits that were seen by a moment: the last of them, and what they overwrote."""
+
+    last: Commit
+    since_ns: int  # when one of them was asked for: what had been answered before is overwritten
+    place: int  # of the last of their records, in the log
+
+    @staticmethod
+    def one(commit: Commit) -> "_Seen":
+        return _Seen(commit, commit.invoked_ns, -1 if commit.place is None else commit.place)
+
+    def after(self, other: "_Seen") -> "_Seen":
+        mine, theirs = self.last.place, other.last.place
+        later = other.last.invoked_ns >= self.last.invoked_ns if mine is None or theirs is None else theirs > mine
+        return _Seen(
+            other.last if later else self.last, max(self.since_ns, other.since_ns), max(self.place, other.place)
+        )
+
+    def overwrote(self, commit: Commit) -> bool:
+        return commit.completed_ns < self.since_ns or (commit.place is not None and commit.place < self.place)
+
+
 class Register:
     """The committed offset of one group in one partition. fetches: of its members, as they were answered. aborted:
     what was sent to transactions that were aborted for certain."""
@@ -77,22 +105,29 @@ class Register:
         self._unknown = [commit for commit in ordered if not commit.certain]
         self._begins = [commit.invoked_ns for commit in self._certain]
         self._latest_end = list(accumulate((commit.completed_ns for commit in self._certain), max))
+        self._seen: dict[Asking, list[Commit]] = {}
+        self._so_far: dict[Asking, list[_Seen]] = {}
         self._lawful: list[Fetch] = []
         for fetch in sorted(fetches, key=lambda fetch: fetch.completed_ns):
             if fetch.offset is not None and fetch.offset in self.may_answer(fetch):
                 self._lawful.append(fetch)
 
     def last_before(self, time_ns: int, asking: Asking = "any") -> Commit | None:
-        """Of the commits seen before `time_ns`, the one that began last."""
-        place = bisect_right(self._begins, time_ns) - 1
-        while place >= 0 and self._certain[place].seen_by(asking) >= time_ns:
-            place -= 1
-        return self._certain[place] if place >= 0 else None
+        """Of the commits seen before `time_ns`, the last one."""
+        seen = self._seen_before(time_ns, asking)
+        return None if seen is None else seen.last
+
+    def _seen_before(self, time_ns: int, asking: Asking) -> "_Seen | None":
+        if asking not in self._seen:
+            self._seen[asking] = sorted(self._certain, key=lambda commit: commit.seen_by(asking))
+            self._so_far[asking] = list(accumulate(map(_Seen.one, self._seen[asking]), _Seen.after))
+        count = bisect_left(self._seen[asking], time_ns, key=lambda commit: commit.seen_by(asking))
+        return self._so_far[asking][count - 1] if count else None
 
     def admissible(self, invoked_ns: int, completed_ns: int, asking: Asking = "any") -> list[Commit]:
         """The commits whose offset a read between these times may return; if empty, the read may return none."""
-        last = self.last_before(invoked_ns, asking)
-        since = last.invoked_ns if last is not None else -_FAR
+        seen = self._seen_before(invoked_ns, asking)
+        since = seen.since_ns if seen is not None else -_FAR
         found = [commit for commit in self._unknown if commit.invoked_ns <= completed_ns]
         place = bisect_right(self._begins, completed_ns) - 1
         while place >= 0 and self._latest_end[place] >= since:
@@ -100,7 +135,7 @@ class Register:
             if commit.completed_ns >= since and commit.begins_ns <= completed_ns:
                 found.append(commit)
             place -= 1
-        return found
+        return [commit for commit in found if seen is None or not seen.overwrote(commit)]
 
     def may_answer(self, fetch: Fetch, asking: Asking | None = None) -> list[int | None]:
         """All offsets that this fetch may return, in view of the commits and of the lawful fetches before it."""
@@ -128,6 +163,11 @@ class Register:
             commit.offset == fetch.offset and commit.invoked_ns <= fetch.completed_ns for commit in self._aborted
         )
 
+    def greatest_committed(self) -> int:
+        """That was committed for certain: by its answer, or since a fetch answered it lawfully. 0 if there is none."""
+        fetched = (fetch.offset for fetch in self._lawful if fetch.offset is not None)
+        return max(*(commit.offset for commit in self._certain), *fetched, 0, 0)
+
     def least_at(self, time_ns: int) -> int | None:
         """The least possible committed offset at `time_ns`; None if there may be none."""
         if self.last_before(time_ns) is None:
@@ -149,37 +189,44 @@ class Register:
 
 
 def registers(runs: JudgedRuns) -> dict[Key, Register]:
+    """To be asked for by `runs.once`."""
     events = [event for event in runs.group_events() if event["event"] in ("committed", "fetched")]
     transactional = TransactionalOffsets(runs) if any(event["transaction"] is not None for event in events) else None
+    logged = runs.once(offsets_in_logs.in_logs)
     commits: dict[Key, list[Commit]] = {}
     fetches: dict[Key, list[Fetch]] = {}
     aborted: dict[Key, list[Commit]] = {}
     for event in events:
         key = (event["run"], event["group"], event["partition_id"])
+        offset = event["offset"]
         if event["event"] == "fetched":
             if event["status"] == STATUS_OK:
                 fetches.setdefault(key, []).append(fetch_of(event))
-        elif event["offset"] is not None:
-            commit = _commit_of(event, event["offset"], transactional)
-            if event["status"] != STATUS_FAIL:
-                commits.setdefault(key, []).append(commit)
-            elif transactional is not None and transactional.was_aborted(event):
+        elif offset is not None:
+            record = logged.get(offsets_in_logs.place_of(event, offset))
+            commit = _commit_of(event, offset, transactional, None if record is None else record.place)
+            if transactional is not None and transactional.was_aborted(event):
                 aborted.setdefault(key, []).append(commit)
+            elif event["status"] != STATUS_FAIL:
+                commits.setdefault(key, []).append(commit)
     return {
         key: Register(commits.get(key, ()), fetches.get(key, ()), aborted.get(key, ()))
         for key in commits.keys() | aborted.keys()
     }
 
 
-def _commit_of(event: PlacedEvent, offset: int, transactional: TransactionalOffsets | None) -> Commit:
+def _commit_of(
+    event: PlacedEvent, offset: int, transactional: TransactionalOffsets | None, place: int | None
+) -> Commit:
     begin_ns, end_ns, process = event["invoked_ns"], event["completed_ns"], event["process"]
     if transactional is None or event["transaction"] is None:
         certain = event["status"] == STATUS_OK
-        return Commit(offset, begin_ns, end_ns if certain else _FAR, certain, process)
+        return Commit(offset, begin_ns, end_ns if certain else _FAR, certain, process, place=place)
     sent = transactional.sent(event)
     if sent is None:
-        return Commit(offset, begin_ns, _FAR, False, process, Sent(any_ns=_FAR, stable_ns=_FAR, late_ns=_FAR))
-    return Commit(offset, begin_ns, end_ns, True, process, sent)
+        never = Sent(any_ns=_FAR, stable_ns=_FAR, late_ns=_FAR)
+        return Commit(offset, begin_ns, _FAR, False, process, never, place)
+    return Commit(offset, begin_ns, end_ns, True, process, sent, place)
 
 
 def fetch_of(event: PlacedEvent) -> Fetch:

@@ -7,14 +7,15 @@ succeeds sees them from the answer on, for it is refused while they are pending.
 - a transaction of the same id that began after the answer has committed: it cannot take anything before its
   predecessor is complete; or
 - the transaction's log says that it is complete, on releases where the offsets are applied before that
-  (KAFKA-17507: not from 2.0 to 3.9.0); or
+  (KAFKA-17507: since 3.9.1 and 4.0); or
 - 30 s have gone by since in which coordinator and partitions had leaders and no fault was in force (leaders_known.py):
   a marker that is pending for longer is itself a fault.
 
 A transaction without an answer was committed if a read_committed reader saw a record of it, and with it its offsets.
+Where its coordinator's log was kept, that says what became of it (decided_transactions.py).
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -23,20 +24,23 @@ from typing import TypedDict
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
+from harness.checks.families.transactions import transactions_in_logs
 from harness.checks.families.transactions.isolation import committed_readers
+from harness.checks.families.transactions.transactions_in_logs import key_of
 from harness.checks.judged_runs import JudgedRuns, PlacedEvent
 from harness.checks.model.leaders_known import LeadersKnown
 from harness.checks.model.partition_history import RunHistory
 from harness.history.facts.internal_topics import CLOCKS_APART_NS
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.internal_rows import TRANSACTION_STATE, TransactionStateRow
 from harness.history.schema.schemas import STATUS_FAIL, STATUS_INFO, STATUS_OK
 from harness.history.schema.typed_rows import typed
 
 PENDING_NS = 30_000_000_000
 _NEVER = 2**62
-# From the first to before the second, the offsets were applied some time after the transaction was complete.
-_APPLIED_LATER = ((2, 0, 0), (3, 9, 1))
+# WriteTxnMarkers is answered after the group's coordinator has applied the offsets: KAFKA-17507, pull request 18206 on
+# the branch 3.9, after 3.9.0, and 18168 for 4.0. GroupCoordinator.scheduleHandleTxnCompletion returns a future since
+# then; it returns nothing in the jars of 1.1.1 and 2.8.2. What the releases before 1.1.1 do was not looked at.
+_APPLIED_BEFORE_IT_IS_COMPLETE_SINCE = (3, 9, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,11 @@ class TransactionalOffsets:
 
     def __init__(self, runs: JudgedRuns) -> None:
         rows = runs.rows(TRANSACTIONS)
-        self._transactions = {(row["run"], row["transaction"]): row for row in rows}
+        self._transactions = {key_of(row): row for row in rows}
         self._successors = _Successors(rows)
         self._seen = _seen_committed(runs)
         self._histories = {history.run: history for history in runs.histories}
-        self._completions = _Completions(runs.rows(TRANSACTION_STATE))
+        self._logged = runs.once(transactions_in_logs.in_logs)
         self._leaders = {history.run: LeadersKnown(history, runs.tables) for history in runs.histories}
 
     def was_aborted(self, event: PlacedEvent) -> bool:
@@ -74,26 +78,32 @@ class TransactionalOffsets:
     def sent(self, event: PlacedEvent) -> Sent | None:
         """None: it is not certain that the transaction was committed."""
         row = self._row(event)
-        if row is None:
+        decided_ns = None if row is None else self._decided(row)
+        if row is None or decided_ns is None:
             return None
-        decided_ns = row["completed_ns"] if row["outcome"] == STATUS_OK else self._seen.get(_key(row))
-        if decided_ns is None or row["outcome"] == STATUS_FAIL:
-            return None
-        history = self._histories[row["run"]]
+        logged = self._logged.get(key_of(row))
+        complete_ns = logged.complete_ns if logged is not None and logged.commits else None
+        is_applied = complete_ns is not None and _applies_at_once(self._histories[row["run"]])
         any_ns = min(
             self._successors.committed_after(row, decided_ns),
-            self._completions.of(row, decided_ns) if _applies_at_once(history) else _NEVER,
+            complete_ns + CLOCKS_APART_NS if complete_ns is not None and is_applied else _NEVER,
             self._leaders[row["run"]].for_long(decided_ns, PENDING_NS),
         )
         return Sent(any_ns=max(any_ns, decided_ns), stable_ns=decided_ns, late_ns=decided_ns + PENDING_NS)
 
+    def _decided(self, row: TransactionRow) -> int | None:
+        """From when on it is certain that it was committed. A client that was not told may have given it up before it
+        was decided (decided_transactions.py)."""
+        if row["outcome"] != STATUS_OK:
+            return None if row["outcome"] == STATUS_FAIL else self._seen.get(key_of(row))
+        logged = self._logged.get(key_of(row))
+        if logged is None or logged.decided_ns is None or logged.decided_ns <= row["completed_ns"]:
+            return row["completed_ns"]
+        return logged.decided_ns + CLOCKS_APART_NS
+
     def _row(self, event: PlacedEvent) -> TransactionRow | None:
         number = event["transaction"]
         return None if number is None else self._transactions.get((event["run"], number))
-
-
-def _key(row: TransactionRow) -> tuple[int, int]:
-    return row["run"], row["transaction"]
 
 
 class _Successors:
@@ -122,44 +132,15 @@ def _producer(row: TransactionRow) -> tuple[int, object]:
     return row["run"], row["transactional_id"] or row["process"]
 
 
-class _Completions:
-    """What the coordinators' logs say of each transactional id."""
-
-    def __init__(self, rows: Sequence[TransactionStateRow]) -> None:
-        self._decided: dict[tuple[int, str], list[int]] = {}  # when it was decided to commit, in order
-        self._complete: dict[tuple[int, str], list[int]] = {}  # when what was decided then was complete
-        for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
-            if row["transactional_id"] is None or row["time_ns"] is None:
-                continue
-            key = row["run"], row["transactional_id"]
-            complete = self._complete.setdefault(key, [])
-            if row["state"] == "PrepareCommit":
-                self._decided.setdefault(key, []).append(row["time_ns"])
-                complete.append(_NEVER)
-            elif row["state"] == "CompleteCommit" and complete and complete[-1] == _NEVER:
-                complete[-1] = row["time_ns"]
-
-    def of(self, transaction: TransactionRow, decided_ns: int) -> int:
-        """When the transaction was complete: of the last decision to commit before the answer."""
-        key = transaction["run"], transaction["transactional_id"] or ""
-        decided = self._decided.get(key, [])
-        place = bisect_right(decided, decided_ns + CLOCKS_APART_NS) - 1
-        if place < 0 or decided[place] < transaction["invoked_ns"] - CLOCKS_APART_NS:
-            return _NEVER
-        return self._complete[key][place] + CLOCKS_APART_NS
-
-
 def _applies_at_once(history: RunHistory) -> bool:
     """Whether the offsets of a complete transaction are applied. On a cluster of an unknown release: not known."""
     release = None if history.scenario is None else history.scenario.cluster.release
-    if release is None:
-        return False
-    return not _APPLIED_LATER[0] <= release < _APPLIED_LATER[1]
+    return release is not None and release >= _APPLIED_BEFORE_IT_IS_COMPLETE_SINCE
 
 
 def _seen_committed(runs: JudgedRuns) -> Mapping[tuple[int, int], int]:
     """(run, transaction) of unknown outcome -> when a read_committed reader had certainly seen a record of it."""
-    unknown = {_key(row) for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_INFO and row["group"]}
+    unknown = {key_of(row) for row in runs.rows(TRANSACTIONS) if row["outcome"] == STATUS_INFO and row["group"]}
     strict = committed_readers(runs)
     if not unknown or not strict:
         return {}

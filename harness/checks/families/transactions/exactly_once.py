@@ -1,12 +1,12 @@
 """Exactly once (KIP-98, KIP-447): compares the inputs of transactions with their outputs, by input offset.
 
 An output is named after its input record (history/values.py). In the final log each input record below the group's
-certainly committed offset must have one output. Twice: it has more. Missing: it has none. Uncommitted: it has an output
-although the group's offset cannot have passed it. Not judged: partitions that more than one group processes, and groups
-that do not start at the earliest record. The permitted loss of an output explains that it is missing, a permitted loss
-of the group's offsets explains the other two; a missing output may also be where the final read did not get to.
-Outputs of transactions that were aborted do not count, those of unknown outcome that only read_uncommitted readers saw
-neither count twice nor are missing.
+certainly committed offset must have one output. Certain is what was answered, and what a fetch lawfully answered.
+Twice: it has more. Missing: it has none. Uncommitted: it has an output although the group's offset cannot have passed
+it. Not judged: partitions that more than one group processes, and groups that do not start at the earliest record. The
+permitted loss of an output explains that it is missing, a permitted loss of the group's offsets explains the other two;
+a missing output may also be where the final read did not get to. Outputs of transactions that were aborted do not
+count, those of unknown outcome that only read_uncommitted readers saw neither count twice nor are missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -149,7 +149,7 @@ def _acknowledged_outputs(runs: JudgedRuns, inputs: DataFrame) -> DataFrame:
 
 def _inputs(runs: JudgedRuns) -> list[_InputRow]:
     """Partitions whose offsets were sent to transactions, with the least and greatest possible committed offset."""
-    begin_at, known = resets(runs), registers(runs)
+    begin_at, known = resets(runs), runs.once(registers)
     groups: dict[tuple[int, int], set[str]] = {}
     for event in runs.group_events():
         if event["event"] == "committed" and event["transaction"] is not None:
@@ -160,7 +160,7 @@ def _inputs(runs: JudgedRuns) -> list[_InputRow]:
         if len(own) == 1 and begin_at.get((run, group)) == "earliest":
             register = known.get((run, group, partition_id))
             commits = register.commits if register is not None else ()  # none if all were refused
-            certain = max((commit.offset for commit in commits if commit.certain), default=0)
+            certain = 0 if register is None else register.greatest_committed()
             possible = max((commit.offset for commit in commits), default=0)
             rows.append(
                 {"run": run, "partition_id": partition_id, "group": group, "certain": certain, "possible": possible}

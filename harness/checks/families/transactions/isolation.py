@@ -3,7 +3,7 @@
 A read_uncommitted reader may return them; a read_committed one must never return an aborted one (KIP-98). Reads by
 clients that the table `processes` does not describe count as read_uncommitted, which is Kafka's default. One that it
 describes without its isolation (an application's) may be either: it is accused neither of returning nor of passing over
-such records.
+such records. A transaction that no broker was told of has no records.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from harness.checks.findings import RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.spark.detection import FLAGGED_MAX
 from harness.history.schema.client_rows import TRANSACTIONS
-from harness.history.schema.schemas import STATUS_FAIL, STATUS_OK
+from harness.history.schema.schemas import NEVER_BEGUN, STATUS_FAIL, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 NAME = "isolation"
@@ -91,6 +91,10 @@ def query(runs: JudgedRuns) -> list[OpenlyReadRow]:
     if not _may_have_been_aborted(runs):
         return []
     sent = runs.tables.records.where(_UNCOMMITTED_SQL).select("run", "partition_id", "value", "transaction")
+    never_begun = [row for row in runs.rows(TRANSACTIONS) if row["outcome"] == NEVER_BEGUN]
+    if never_begun:  # what was sent in one was refused, and nothing else
+        left_out = sf.broadcast(runs.frame({"run": pa.int32(), "transaction": pa.int64()}, never_begun))
+        sent = sent.join(left_out, ["run", "transaction"], "left_anti")
     reads = runs.tables.records.where("kind > 0").select("run", "partition_id", "value", "process")
     found = (
         reads.join(sent, ["run", "partition_id", "value"])

@@ -4,7 +4,7 @@ A producer requests its id's epoch before or at the begin of its first transacti
 that id is refused. So a transaction that an older producer began after a newer one's first transaction had ended cannot
 commit. The older producer is the one whose first transaction ended before the other's began; if the two overlap, the
 one that was not the last to commit. A producer whose only transaction was not committed may never have got an epoch,
-and proves nothing.
+and proves nothing. Neither does a transaction that no broker was told of.
 
 Where two transactions of an id ran at once, nobody knows which producer is the newer one, and nobody needs to: each had
 its epoch when its first send was answered, and was ended after its last one was. If these times of the two overlap,
@@ -22,7 +22,7 @@ from harness.checks.findings import Finding, RunContext
 from harness.checks.judged_runs import JudgedRuns
 from harness.checks.wording.words import plural
 from harness.history.schema.client_rows import TRANSACTIONS, TransactionRow
-from harness.history.schema.schemas import STATUS_OK
+from harness.history.schema.schemas import NEVER_BEGUN, STATUS_OK
 from harness.history.schema.typed_rows import RowsOf, typed
 
 CHECK = "zombie-transaction"
@@ -129,7 +129,7 @@ def fenced(transactions: Sequence[TransactionRow]) -> list[tuple[str, Transactio
     """(transactional id, transaction that cannot have been committed, its successor's first), in order of time."""
     by_id: dict[str, dict[int, list[TransactionRow]]] = {}
     for row in sorted(transactions, key=lambda row: row["invoked_ns"]):
-        if row["transactional_id"]:
+        if row["transactional_id"] and row["outcome"] != NEVER_BEGUN:
             by_id.setdefault(row["transactional_id"], {}).setdefault(row["process"], []).append(row)
     found = []
     for name, producers in by_id.items():

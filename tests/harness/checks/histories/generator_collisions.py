@@ -6,6 +6,7 @@ Nothing of it need make sense, as long as the rows keep the schemas' rules; the 
 import random
 
 from harness.history.facts.values import NAMED_FROM
+from harness.history.schema.schemas import NEVER_BEGUN, TABLES
 from tests.harness.checks.histories.build import SECOND, History
 from tests.harness.checks.histories.generator_rows import FAIL, INFO, OK
 
@@ -42,9 +43,40 @@ def colliding_groups(run: int, chance: random.Random) -> History:
                          status=chance.choice((OK, OK, FAIL)))  # fmt: skip
         else:
             _event(history, chance, act, process, partition_id)
+    if chance.random() < 0.6:
+        keep_offsets_log(history, chance)
     _number_assignments(history)
     _finally(history, chance)
     return history
+
+
+def keep_offsets_log(history: History, chance: random.Random) -> None:
+    """The log of __consumer_offsets, without markers: most commits that were not refused, each written between its
+    request and its answer."""
+    written = [
+        (chance.randint(row["invoked_ns"], row["completed_ns"]), row)
+        for row in history.rows["group_events"]
+        if row["event"] == "committed" and (row["status"] == OK or chance.random() < 0.5)
+    ]
+    for place, (time_ns, row) in enumerate(sorted(written, key=lambda each: each[0])):
+        history.rows["consumer_offsets"].append(
+            {
+                **dict.fromkeys(TABLES["consumer_offsets"].names),
+                "run": history.run,
+                "snapshots": [0],
+                "partition": 7,
+                "offset": place,
+                "time_ns": time_ns,
+                "kind": "offset",
+                "removed": False,
+                "transactional": row["transaction"] is not None,
+                "producer_id": row["process"],
+                "group": row["group"],
+                "topic": row["topic"],
+                "topic_partition": row["partition"],
+                "committed_offset": row["offset"],
+            }
+        )
 
 
 def _number_assignments(history: History) -> None:
@@ -75,7 +107,7 @@ def _event(history: History, chance: random.Random, act: str, process: int, part
     own = [row for row in history.rows["transactions"] if row["process"] == process]
     if event == "committed" and own and chance.random() < 0.7:
         chosen = chance.choice(own)  # the offsets were sent to it
-        txn, status = chosen["transaction"], chosen["outcome"]
+        txn, status = chosen["transaction"], FAIL if chosen["outcome"] == NEVER_BEGUN else chosen["outcome"]
         at = chosen["invoked_ns"] / SECOND
         took = (chosen["completed_ns"] - chosen["invoked_ns"]) / SECOND
     at = _alone(history, process, at)
@@ -98,8 +130,16 @@ def _transactions(history: History, chance: random.Random) -> None:
         at, name = _moment(chance), chance.choice(("x", "x", "y"))
         for _ in range(chance.randrange(0, 4)):
             until = at + chance.choice((0.0, 0.5, 1.0, 2.0))
-            history.transaction(number, chance.choice((OK, OK, FAIL, INFO)), at=at, until=until, process=process,
-                                transactional_id=name, group=_MEMBERS[process])  # fmt: skip
+            outcome = chance.choice((OK, OK, FAIL, INFO, NEVER_BEGUN))
+            history.transaction(
+                number,
+                outcome,
+                at=at,
+                until=until,
+                process=process,
+                transactional_id=name,
+                group=_MEMBERS[process],
+            )
             number, at = number + 1, until + chance.choice((0.001, 0.5, 1.5))
 
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from tests.harness.checks.histories.build import SECOND, History
-from tests.harness.checks.histories.model_of_groups import commits, may_be_committed
 
 Row = Mapping[str, Any]
 _COMMITTED, _UNKNOWN = 0, 2
@@ -144,45 +143,6 @@ def uncommitted_reads(history: History) -> set[tuple[int, int, int]]:
             strict = client is not None and client["isolation"] == "read_committed"
             found[place] = found.get(place, 0) + strict
     return {(*place, strict) for place, strict in found.items()}
-
-
-def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
-    """(process, partition, time, kind) of answers to fetches of a committed offset that no commit explains."""
-    found = set()
-    shown: dict[tuple[str, int], list[Row]] = defaultdict(list)  # lawful answers, in order of their ends
-    fetches = [fetch for fetch in _events(history, "fetched") if fetch["status"] == 0]
-    for fetch in sorted(fetches, key=lambda row: row["completed_ns"]):
-        group, partition, reported = fetch["group"], fetch["partition"], fetch["offset"]
-        possible, certain = may_be_committed(history, group, partition, fetch["invoked_ns"], fetch["completed_ns"])
-        before = [each for each in shown[group, partition] if each["completed_ns"] < fetch["invoked_ns"]]
-        if before:
-            last, certain = max(before, key=lambda each: each["invoked_ns"]), True
-            hidden = [each for each in commits(history, group, partition) if each.seen >= last["invoked_ns"]]
-            possible &= {last["offset"], *(each.offset for each in hidden if each.asked <= fetch["completed_ns"])}
-        if reported is None and certain:
-            kind = "lost"
-        elif reported is not None and reported not in possible:
-            kind = "regressed" if possible and reported < min(possible) else "foreign"
-            if reported in _aborted(history, group, partition, fetch["completed_ns"]):
-                kind = "aborted"
-        else:
-            if reported is not None:
-                shown[group, partition].append(fetch)
-            continue
-        found.add((fetch["process"], fetch["partition"], fetch["invoked_ns"], kind))
-    return found
-
-
-def _aborted(history: History, group: str, partition: int, until_ns: int) -> set[int]:
-    """The offsets that had been sent to transactions that were aborted for certain."""
-    aborted = {row["transaction"] for row in history.rows["transactions"] if row["outcome"] == 1}
-    return {
-        row["offset"]
-        for row in _events(history, "committed")
-        if (row["group"], row["partition"]) == (group, partition)
-        and row["transaction"] in aborted
-        and row["invoked_ns"] <= until_ns
-    }
 
 
 def changed_timestamps(history: History) -> set[tuple[int, int]]:

@@ -3,6 +3,7 @@
 Each function follows its page in docs/anomalies, trying every pair and every moment; nothing is sorted out early.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from harness.history.facts.values import decode_output
 from tests.harness.checks.histories.build import SECOND, History
 
 Row = Mapping[str, Any]
-_OK, _FAIL, _INFO = 0, 1, 2
+_OK, _FAIL, _INFO, _NEVER_BEGUN = 0, 1, 2, 3
 _NEVER = 2**62
 
 
@@ -45,7 +46,8 @@ def _starts_at_the_earliest(history: History, group: str) -> bool:
 
 
 class Commit(NamedTuple):
-    """asked, written: its record was appended between the two. begins: nobody saw it before. seen: all did then."""
+    """asked, written: its record was appended between the two. begins: nobody saw it before. seen: all did then.
+    place: of its record in the kept log of offsets, if it is certain which it is."""
 
     offset: int
     asked: int
@@ -53,6 +55,12 @@ class Commit(NamedTuple):
     begins: int
     seen: int
     certain: bool
+    place: int | None = None
+
+    def stands_before(self, other: "Commit") -> bool:
+        if self.place is not None and other.place is not None:
+            return self.place < other.place
+        return self.certain and self.written < other.asked
 
 
 def commits(history: History, group: str, partition: int) -> list[Commit]:
@@ -69,12 +77,12 @@ def commits(history: History, group: str, partition: int) -> list[Commit]:
         if row["transaction"] is None:
             certain = row["status"] == _OK
             end = written if certain else _NEVER
-            found.append(Commit(row["offset"], asked, end, asked, end, certain))
+            found.append(Commit(row["offset"], asked, end, asked, end, certain, _place(history, row)))
             continue
         own = next(txn for txn in history.rows["transactions"] if txn["transaction"] == row["transaction"])
         decided = own["completed_ns"] if own["outcome"] == _OK else _first_seen(history, own["transaction"])
         if decided is None:
-            found.append(Commit(row["offset"], asked, _NEVER, asked, _NEVER, False))
+            found.append(Commit(row["offset"], asked, _NEVER, asked, _NEVER, False, _place(history, row)))
             continue
         later = [
             txn["completed_ns"]
@@ -83,9 +91,48 @@ def commits(history: History, group: str, partition: int) -> list[Commit]:
             and txn["outcome"] == _OK
             and txn["invoked_ns"] >= decided
         ]
-        seen = max(decided, min([*later, _quiet_for(history, decided, 30 * SECOND)]))
-        found.append(Commit(row["offset"], asked, written, written, seen, True))
+        seen = max(written, decided, min([*later, _quiet_for(history, decided, 30 * SECOND)]))
+        found.append(Commit(row["offset"], asked, written, written, seen, True, _place(history, row)))
     return found
+
+
+def _place(history: History, commit: Row) -> int | None:
+    """Of its record: every commit of the same offset is held against every record of it, within a tenth of a second.
+
+    Those that may be each other's, also by way of others, are so in order if they are equally many.
+    """
+    same = ("group", "topic", "partition", "offset")
+    inside = commit["transaction"] is not None
+    asked = [
+        row
+        for row in _events(history, "committed")
+        if all(row[name] == commit[name] for name in same)
+        and (row["transaction"] is not None) == inside
+        and (inside or row["status"] != _FAIL)
+    ]
+    asked.sort(key=lambda row: (row["invoked_ns"], row["completed_ns"]))
+    records = {
+        row["offset"]: row["time_ns"]
+        for row in history.rows["consumer_offsets"]
+        if (row["group"], row["topic"], row["topic_partition"], row["committed_offset"], row["transactional"])
+        == (*(commit[name] for name in same), inside)
+    }
+
+    def reached(row: Row) -> set[int]:
+        earliest, latest = row["invoked_ns"] - SECOND // 10, row["completed_ns"] + SECOND // 10
+        return {place for place, time_ns in records.items() if earliest <= time_ns <= latest}
+
+    together, before = [commit], -1
+    while len(together) > before:
+        before = len(together)
+        places = set().union(*map(reached, together))
+        together = [row for row in asked if row is commit or reached(row) & places]
+    ordered = sorted(places)
+    if len(ordered) != len(together):
+        return None
+    if not all(place in reached(row) for row, place in zip(together, ordered, strict=True)):
+        return None
+    return ordered[next(number for number, row in enumerate(together) if row is commit)]
 
 
 def _first_seen(history: History, transaction: int) -> int | None:
@@ -146,9 +193,59 @@ def may_be_committed(
     possible = {
         commit.offset for commit in every
         if (commit.begins <= completed_ns
-            and not (commit.certain and any(commit.written < later.asked for later in before)))
+            and not any(commit.stands_before(later) for later in before))
     }  # fmt: skip
     return possible, bool(before)
+
+
+def wrong_offsets(history: History) -> set[tuple[int, int, int, str]]:
+    """(process, partition, time, kind) of answers to fetches of a committed offset that no commit explains."""
+    return _answers(history)[0]
+
+
+def lawful_answers(history: History, group: str, partition: int) -> set[int]:
+    """The offsets that fetches lawfully answered: they were committed for certain."""
+    return {row["offset"] for row in _answers(history)[1][group, partition]}
+
+
+def _answers(
+    history: History,
+) -> tuple[set[tuple[int, int, int, str]], Mapping[tuple[str, int], list[Row]]]:
+    found = set()
+    shown: dict[tuple[str, int], list[Row]] = defaultdict(list)  # lawful answers, in order of their ends
+    fetches = [fetch for fetch in _events(history, "fetched") if fetch["status"] == 0]
+    for fetch in sorted(fetches, key=lambda row: row["completed_ns"]):
+        group, partition, reported = fetch["group"], fetch["partition"], fetch["offset"]
+        possible, certain = may_be_committed(history, group, partition, fetch["invoked_ns"], fetch["completed_ns"])
+        before = [each for each in shown[group, partition] if each["completed_ns"] < fetch["invoked_ns"]]
+        if before:
+            last, certain = max(before, key=lambda each: each["invoked_ns"]), True
+            hidden = [each for each in commits(history, group, partition) if each.seen >= last["invoked_ns"]]
+            possible &= {last["offset"], *(each.offset for each in hidden if each.asked <= fetch["completed_ns"])}
+        if reported is None and certain:
+            kind = "lost"
+        elif reported is not None and reported not in possible:
+            kind = "regressed" if possible and reported < min(possible) else "foreign"
+            if reported in _aborted(history, group, partition, fetch["completed_ns"]):
+                kind = "aborted"
+        else:
+            if reported is not None:
+                shown[group, partition].append(fetch)
+            continue
+        found.add((fetch["process"], fetch["partition"], fetch["invoked_ns"], kind))
+    return found, shown
+
+
+def _aborted(history: History, group: str, partition: int, until_ns: int) -> set[int]:
+    """The offsets that had been sent to transactions that were aborted for certain."""
+    aborted = {row["transaction"] for row in history.rows["transactions"] if row["outcome"] == _FAIL}
+    return {
+        row["offset"]
+        for row in _events(history, "committed")
+        if (row["group"], row["partition"]) == (group, partition)
+        and row["transaction"] in aborted
+        and row["invoked_ns"] <= until_ns
+    }
 
 
 # -- owners -----------------------------------------------
@@ -363,7 +460,7 @@ def committed_ahead(history: History) -> set[tuple[int, str, int, int, int]]:
     found = []
     for group, partition_id in _places(history):
         own = [row for member, row in _polls(history) if (member, row["partition_id"]) == (group, partition_id)]
-        for offset, _, stored, _, _, certain in commits(history, group, partition_id):
+        for offset, _, stored, _, _, certain, _ in commits(history, group, partition_id):
             reached = [row["offset"] for row in own if row["invoked_ns"] <= stored]
             begun = [
                 row["offset"] - 1 for row in _events(history, "assigned", "fetched", "seek")
@@ -385,7 +482,7 @@ def zombies(history: History) -> set[tuple[str, int]]:
     found = set()
     producers: dict[tuple[str, int], list[Row]] = {}
     for row in sorted(history.rows["transactions"], key=lambda row: row["invoked_ns"]):
-        if row["transactional_id"]:
+        if row["transactional_id"] and row["outcome"] != _NEVER_BEGUN:
             producers.setdefault((row["transactional_id"], row["process"]), []).append(row)
     for one, other in combinations(producers.items(), 2):
         if one[0][0] == other[0][0]:
@@ -440,7 +537,10 @@ def processed_wrongly(history: History) -> set[tuple[int, str, str, int, int, in
             continue
         (group,) = groups
         every = commits(history, group, partition_id)
-        certain = max((commit.offset for commit in every if commit.certain), default=0)
+        certain = max(
+            (*(commit.offset for commit in every if commit.certain), *lawful_answers(history, group, partition_id)),
+            default=0,
+        )
         possible = max((commit.offset for commit in every), default=0)
         inputs = {row["offset"] for row in _final(history) if row["partition_id"] == partition_id}
         counts = {

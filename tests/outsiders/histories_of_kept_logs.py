@@ -1,0 +1,260 @@
+"""What the logs of the coordinators say of commits and transactions, against what clients were told and fetched."""
+
+from typing import Any
+
+from harness.history.schema.schemas import TABLES
+from tests.harness.checks.histories.build import SECOND
+from tests.outsiders.history_builder import OPEN, PASS, SOME, VIOLATION, HistoryBuilder, case, led
+
+COMMITTED, ABORTED, UNKNOWN = 0, 1, 2
+PROCESSOR, READER = 21, 22
+OFFSETS, TRANSACTIONS = "consumer_offsets", "transaction_state"
+TOPICS = {OFFSETS: "__consumer_offsets", TRANSACTIONS: "__transaction_state"}
+MISSED = {"lost-group-offset violation": SOME}
+TOLD_OTHERWISE = {"transaction-outcome violation": SOME}
+
+
+def _row(history: HistoryBuilder, table: str, **columns: Any) -> None:
+    history.rows[table].append({**dict.fromkeys(TABLES[table].names), "run": history.run, **columns})
+
+
+def _kept(history: HistoryBuilder, table: str, snapshot: int, *, epochs: str = "0:0") -> None:
+    """A replica of the log's partition 7, as it was read at the end."""
+    _row(
+        history,
+        "internal_replica_snapshots",
+        snapshot=snapshot,
+        node=snapshot + 1,
+        time_ns=99 * SECOND,
+        reason="end",
+        topic=TOPICS[table],
+        partition=7,
+        log_start_offset=0,
+        log_end_offset=100,
+        leader_epochs=epochs,
+        kept_from=0,
+    )
+
+
+def _record(
+    history: HistoryBuilder, table: str, *, at: float, snapshots: tuple[int, ...] = (0,), **columns: Any
+) -> None:
+    place = {"snapshots": list(snapshots), "partition": 7, "offset": len(history.rows[table])}
+    _row(history, table, **place, time_ns=int(at * SECOND), removed=False, **columns)
+
+
+def _state(history: HistoryBuilder, state: str, *, at: float, begun: float, snapshots: tuple[int, ...] = (0,)) -> None:
+    begun_ns = int(begun * SECOND)
+    _record(history, TRANSACTIONS, at=at, snapshots=snapshots, transactional_id="p", state=state, begun_ns=begun_ns)
+
+
+def _offset(history: HistoryBuilder, offset: int, *, at: float, transactional: bool = False) -> None:
+    own: dict[str, Any] = {"group": "g", "topic": "t", "topic_partition": 0, "committed_offset": offset}
+    _record(history, OFFSETS, at=at, kind="offset", transactional=transactional, producer_id=1, **own)
+
+
+def _marker(history: HistoryBuilder, commits: bool, *, at: float) -> None:
+    _record(history, OFFSETS, at=at, kind="marker", transactional=True, producer_id=1, commits=commits)
+
+
+def _processed(outcome: int, *, plain: tuple[float, float] | None = None, **more: Any) -> HistoryBuilder:
+    """A processor, whose outputs are nobody's affair here, commits 2 plainly at second 4 and sends 4 to a transaction
+    at 7.5, which ends at second 8. plain: another commit, of 3, from and until."""
+    history = led(10, **more)
+    history.client(PROCESSOR, role="both", group="g", transactional_id="p", offset_reset="latest", acks=-1)
+    history.client(READER, role="consumer", group="g", offset_reset="latest", isolation="read_committed")
+    history.group("assigned", at=2.5, process=PROCESSOR, generation=1, offset=0)
+    history.poll([(offset, offset) for offset in range(4)], at=3, process=PROCESSOR)
+    history.group("committed", at=4, process=PROCESSOR, generation=1, offset=2)
+    history.transaction(1, outcome, at=7, until=8, process=PROCESSOR, transactional_id="p", group="g")
+    history.group(
+        "committed", at=7.5, took=0.1, process=PROCESSOR, generation=1, offset=4, transaction=1, status=outcome
+    )
+    if plain is not None:
+        begin, end = plain
+        history.group("committed", at=begin, took=end - begin, process=PROCESSOR, generation=1, offset=3)
+    return history
+
+
+def _asked(history: HistoryBuilder, offset: int, *, at: float, stable: bool | None = None) -> HistoryBuilder:
+    history.group("fetched", at=at, process=READER, offset=offset, require_stable=stable)
+    history.finish()
+    return history
+
+
+# -- the order of records ---------------------------------
+
+
+def _beside_each_other(*, plain_first: bool) -> HistoryBuilder:
+    """A plain commit of 3, and 4 in a transaction: both were asked for before either was answered."""
+    history = _processed(COMMITTED, plain=(7.4, 7.7))
+    _kept(history, OFFSETS, 0)
+    _offset(history, 2, at=4.005)
+    for offset in (3, 4) if plain_first else (4, 3):
+        _offset(history, offset, at=7.55, transactional=offset == 4)
+    _marker(history, True, at=7.95)
+    return history
+
+
+@case(
+    "a plain commit beside one in a transaction, whose record stands later; the plain one is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="the record that stands later holds",
+)
+def the_transactions_record_stands_later() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=True), 3, at=90)
+
+
+@case("the same, and the plain one's record stands later", PASS, why="KAFKA-5247: the marker does not decide")
+def the_plain_ones_record_stands_later() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False), 3, at=90)
+
+
+@case(
+    "the plain one's record stands later, and what the transaction committed is answered at the end",
+    VIOLATION,
+    MISSED,
+    why="it was applied with its marker, over a commit behind it: KAFKA-5247",
+)
+def applied_by_its_marker() -> HistoryBuilder:
+    return _asked(_beside_each_other(plain_first=False), 4, at=90)
+
+
+@case("the log was not kept, and the plain one is answered", PASS, why="nobody knows which record stands later")
+def nobody_kept_the_log() -> HistoryBuilder:
+    return _asked(_processed(COMMITTED, plain=(7.4, 7.7)), 3, at=90)
+
+
+# -- outcomes that nobody was told ------------------------
+
+
+def _of_unknown_outcome(state: str) -> HistoryBuilder:
+    history = _processed(UNKNOWN)
+    _kept(history, TRANSACTIONS, 0)
+    _state(history, "Ongoing", at=7.55, begun=7.55)
+    _state(history, f"Prepare{state}", at=7.9, begun=7.55)
+    _state(history, f"Complete{state}", at=8.0, begun=7.55)
+    return history
+
+
+@case(
+    "nobody was told its outcome, the log says committed; 80 seconds later the offset from before is answered",
+    VIOLATION,
+    MISSED,
+    why="its coordinator had decided to commit it",
+)
+def committed_by_the_log() -> HistoryBuilder:
+    return _asked(_of_unknown_outcome("Commit"), 2, at=90)
+
+
+@case("the same, and the log says aborted", PASS, why="its offset was not committed")
+def aborted_by_the_log() -> HistoryBuilder:
+    return _asked(_of_unknown_outcome("Abort"), 2, at=90)
+
+
+@case(
+    "nobody was told its outcome, the log says aborted, and its offset is answered",
+    VIOLATION,
+    MISSED,
+    why="what was sent to an aborted transaction was applied",
+)
+def aborted_by_the_log_and_applied() -> HistoryBuilder:
+    return _asked(_of_unknown_outcome("Abort"), 4, at=90)
+
+
+# -- what clients were told -------------------------------
+
+
+def _told(outcome: int, state: str, *, epochs: str = "0:0", begun: float = 7.55, **more: Any) -> HistoryBuilder:
+    history = _processed(outcome, **more)
+    _kept(history, TRANSACTIONS, 0, epochs=epochs)
+    _state(history, "Ongoing", at=begun, begun=begun)
+    _state(history, f"Prepare{state}", at=begun + 0.35, begun=begun)
+    _state(history, f"Complete{state}", at=begun + 0.45, begun=begun)
+    return history
+
+
+def _ended(history: HistoryBuilder) -> HistoryBuilder:
+    history.finish()
+    return history
+
+
+@case("told committed, and the coordinator's log says aborted", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
+def told_committed_and_aborted() -> HistoryBuilder:
+    return _ended(_told(COMMITTED, "Abort"))
+
+
+@case("told aborted, and the coordinator's log says committed", VIOLATION, TOLD_OTHERWISE, why="KIP-98")
+def told_aborted_and_committed() -> HistoryBuilder:
+    return _ended(_told(ABORTED, "Commit"))
+
+
+@case("told committed, and the log says so", PASS, why="that is what was decided")
+def told_committed_as_it_was() -> HistoryBuilder:
+    return _ended(_told(COMMITTED, "Commit"))
+
+
+@case("told aborted, and the log says so", PASS, why="that is what was decided")
+def told_aborted_as_it_was() -> HistoryBuilder:
+    return _ended(_told(ABORTED, "Abort"))
+
+
+@case("told committed; one that began seconds later was aborted", PASS, why="that is another transaction")
+def another_one_was_aborted() -> HistoryBuilder:
+    return _ended(_told(COMMITTED, "Abort", begun=12))
+
+
+@case("told committed; only a replica that was deposed says aborted", PASS, why="the log that was led last counts")
+def a_deposed_replica_says_otherwise() -> HistoryBuilder:
+    history = _told(COMMITTED, "Abort")
+    _kept(history, TRANSACTIONS, 1, epochs="0:0 3:40")
+    for state, at in (("Ongoing", 7.55), ("PrepareCommit", 7.9), ("CompleteCommit", 8.0)):
+        _state(history, state, at=at, begun=7.55, snapshots=(1,))
+    return _ended(history)
+
+
+@case(
+    "told committed and the log says aborted, but unclean elections were allowed and a broker was killed",
+    OPEN,
+    {"transaction-outcome observation": SOME},
+    why="the decision may have gone in one, and the transaction have been aborted by time-out",
+)
+def decided_anew_perhaps() -> HistoryBuilder:
+    history = _told(COMMITTED, "Abort", settings={"unclean.leader.election.enable": "true"})
+    history.fault("kill", [3], at=8.5, until=20)
+    return _ended(history)
+
+
+def _marked(outcome: int, *, commits: bool) -> HistoryBuilder:
+    history = _processed(outcome)
+    _kept(history, OFFSETS, 0)
+    _offset(history, 2, at=4.005)
+    _offset(history, 4, at=7.55, transactional=True)
+    _marker(history, commits, at=7.95)
+    return _ended(history)
+
+
+@case(
+    "told aborted, and its offset is followed by a commit marker; nobody fetches it any more",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="an aborted transaction's offset was applied",
+)
+def aborted_and_applied_and_never_fetched() -> HistoryBuilder:
+    return _marked(ABORTED, commits=True)
+
+
+@case(
+    "told committed, and its offset is followed by an abort marker; nobody fetches it any more",
+    VIOLATION,
+    TOLD_OTHERWISE,
+    why="its outputs stand without their inputs' offset",
+)
+def committed_without_its_offset_and_never_fetched() -> HistoryBuilder:
+    return _marked(COMMITTED, commits=False)
+
+
+@case("told committed, and its offset is followed by a commit marker", PASS, why="so it has to be")
+def committed_with_its_offset() -> HistoryBuilder:
+    return _marked(COMMITTED, commits=True)
