@@ -112,6 +112,8 @@ ANOMALIES: tuple[Anomaly, ...] = (
              "An input has two results, or none although its offset was committed."),
     _anomaly("last-stable-offset", "Last stable offset passed", "transactions",
              "A read_committed consumer was given a record behind an open transaction."),
+    _anomaly("hanging-transaction", "Hanging transaction", "transactions",
+             "A transaction is open in a partition's log, and nobody ends it."),
     # ---- cycles
     _anomaly("g0", "Write cycle (G0)", "cycles",
              "Each of some operations stands before the next one in some partition, in a circle.",

@@ -49,6 +49,9 @@ DoubtCode = Literal[
     "end-told-before-the-mark",
     "end-told-on-an-unknown-release",
     "later-one-may-be-lost",
+    "coordinators-log-on-a-lost-disk",
+    "coordinators-log-elected-uncleanly",
+    "asked-on-an-unknown-release",
 ]
 
 
@@ -232,6 +235,13 @@ CauseCode = Literal[
     "outputs-not-read",
     "outputs-gone-with-a-topic",
     "fenced-producer-committed",
+    "marker-not-due",
+    "marker-cut",
+    "coordinators-log-destroyed",
+    "coordinators-log-lost-in-an-election",
+    "coordinators-log-in-doubt",
+    "appended-without-asking",
+    "appended-in-doubt",
     "one-generation-two-members",
     "group-offsets-on-a-lost-disk",
     "group-offsets-elected-uncleanly",

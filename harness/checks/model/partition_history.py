@@ -41,6 +41,7 @@ from harness.history.schema.cluster_rows import (
     StepRow,
     TopicRow,
 )
+from harness.history.schema.internal_rows import INTERNAL_STATES
 from harness.scenario.model import Scenario
 
 Placed = TypeVar("Placed", PartitionStateRow, BrokerEventRow, SnapshotRow)
@@ -296,6 +297,7 @@ class RunHistory:
     origin: int  # t = 0 of sentences: when the load began
     unclean_group_offsets: bool | None = None  # whether it was ever allowed where group offsets are kept
     settings: SettingsOverTime = field(default_factory=SettingsOverTime)
+    internal: Mapping[tuple[str, int], PartitionHistory] = field(default_factory=dict)  # of the coordinators' topics
     wall_ns: tuple[int, int] | None = None  # least and greatest difference of wall time to the run's clock
 
     def seconds(self, time_ns: int | None) -> str:
@@ -355,8 +357,29 @@ def read_run_history(
         ends=ends,
         unclean_group_offsets=None if is_foreign else rules.ever(GROUP_OFFSETS_TOPIC),
         settings=settings,
+        internal=_internal(tables, run, rules, losses, faults, ends, is_foreign=is_foreign),
         wall_ns=(min(apart), max(apart)) if apart else None,
     )
+
+
+def _internal(
+    tables: Tables, run: int, rules: UncleanRules, losses: "_Losses", faults: Faults, ends: tuple[NodeEndRow, ...], *,
+    is_foreign: bool,
+) -> dict[tuple[str, int], PartitionHistory]:  # fmt: skip
+    """Those partitions of the coordinators' topics whose states were recorded; what their logs hold is told apart."""
+    found = {}
+    for (topic, partition), rows in _group(tables.rows(INTERNAL_STATES, run)).items():
+        states = exact_states(rows)
+        assert topic is not None
+        assert partition is not None
+        found[topic, partition] = PartitionHistory(
+            run=run, partition_id=-1, topic=topic, partition=partition, replicas=tuple(states[-1]["replicas"] or ()),
+            read_to_end=False, end_offset=None, states=states,
+            elections=tuple(elections_of(states, (), (), rules, topic, partition)),
+            disk_losses=losses.of(topic, partition), faults=faults, ends=ends,
+            exact=any(state["exact"] for state in states), unclean_ever=rules.ever(topic), is_foreign=is_foreign,
+        )  # fmt: skip
+    return found
 
 
 def _deletions(topics: Iterable[TopicRow], steps: Sequence[StepRow], *, is_foreign: bool) -> dict[str, Deletion]:
