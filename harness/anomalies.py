@@ -138,9 +138,9 @@ ANOMALIES: tuple[Anomaly, ...] = (
     _anomaly("node-ended", "A node that ended while no fault had it down", "cluster",
              "A broker or a controller ended while no fault of the plan had it down."),
     _anomaly("availability", "Availability gap and time to recover", "cluster",
-             "A partition took no writes although writes were tried.", "availability", "recovery"),
+             "A partition took no writes, or gave a reader nothing, although they tried.", "availability", "recovery"),
     _anomaly("client-stuck", "Client stuck", "cluster",
-             "A producer got nothing acknowledged although nothing was wrong with the cluster."),
+             "A producer or a reader got nothing although nothing was wrong with the cluster."),
     # ---- the run
     _anomaly("evidence", "Evidence against evidence", "run",
              "Two parts of what was recorded contradict each other, or a part of it is missing."),

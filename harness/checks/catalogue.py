@@ -14,6 +14,7 @@ from harness.checks.families.cluster import (
     client_stuck,
     expectation,
     node_ended,
+    reading_gaps,
     two_leaders,
     unclean_election,
 )
@@ -88,6 +89,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(name=cycle.CHECK, find=cycle.find, query=cycle.query, follows_detection=True),
     Family(name=contradictions.CHECK, find=contradictions.find, query=contradictions.query),
     Family(name="expectation", find=expectation.find),
+    Family(name=reading_gaps.NAME, find=_nothing, query=reading_gaps.query),
     Family(name="availability", find=availability.find, query=availability.query),
     Family(name=client_stuck.CHECK, find=client_stuck.find, query=client_stuck.query, follows_detection=True),
 )

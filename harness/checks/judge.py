@@ -297,7 +297,8 @@ def _judgement(given: RunInput, facts: Facts, named: list[tuple[str, Finding]]) 
     outcome = outcome_of(scenario.expect if scenario else None, verdict, [finding for _, finding in named])
     counts = {name: sum(finding.classification == name for _, finding in named) for name in _ORDER}
     ended = node_ended.summary(facts.context.history, [f for _, f in named], are_told=verdict is Verdict.INCONCLUSIVE)
-    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, ended=ended)
+    besides = [ended, availability.summary(facts.context)]
+    sentence = verdict_sentence(verdict, reasons, [f for _, f in named], accounting, besides=besides)
     return Judgement(
         verdict=verdict, sentence=sentence,
         reasons=tuple(reasons), counts=counts, coverage=tuple(coverage), expectations=tuple(outcome.expectations),

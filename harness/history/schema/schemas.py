@@ -43,6 +43,7 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "client_events": ("request", "version"),
     "group_events": ("require_stable",),
     "replica_snapshots": ("open_transactions",),
+    "evidence_gaps": ("reader",),
 }
 
 
